@@ -1,0 +1,127 @@
+"""A value that arrives later on this event loop, exactly once.
+
+Owns: the callbacks of whoever waits for the value. Does not own: time, tasks or threads; `complete` runs every
+callback in the turn that calls it, so that "decide, log, apply" and "answer when durable" stay deterministic.
+Invariant: completed at most once; a callback added after completion runs at once.
+
+Lighter than `asyncio.Future`, whose callbacks each cost one more round of the loop.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Completion(Generic[T]):
+    """A pending result: `complete(value)` or `fail(error)` ends it, `then(callback)` hears of it."""
+
+    __slots__ = ("_callbacks", "_error", "_value", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: T | None = None
+        self._error: Exception | None = None
+        self._callbacks: list[Callable[[Completion[T]], None]] = []
+
+    @staticmethod
+    def of(value: U) -> "Completion[U]":
+        """A completion that already holds `value`."""
+        completion: Completion[U] = Completion()
+        completion.complete(value)
+        return completion
+
+    def complete(self, value: T) -> None:
+        self._value = value
+        self._finish()
+
+    def fail(self, error: Exception) -> None:
+        self._error = error
+        self._finish()
+
+    def _finish(self) -> None:
+        if self.done:
+            raise RuntimeError("a completion ends only once")
+        self.done = True
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+    def result(self) -> T:
+        """The value, or the error raised; only once `done`."""
+        if not self.done:
+            raise RuntimeError("the completion has no result yet")
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._value)
+
+    @property
+    def error(self) -> Exception | None:
+        return self._error
+
+    def then(self, callback: "Callable[[Completion[T]], None]") -> None:
+        if self.done:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
+    def map(self, function: Callable[[T], U]) -> "Completion[U]":
+        """A completion of `function(value)`; an error, or one raised by `function`, passes through."""
+        mapped: Completion[U] = Completion()
+
+        def on_done(source: Completion[T]) -> None:
+            try:
+                value = function(source.result())
+            except Exception as error:
+                mapped.fail(error)
+            else:
+                mapped.complete(value)
+
+        self.then(on_done)
+        return mapped
+
+    def flat_map(self, function: "Callable[[T], Completion[U]]") -> "Completion[U]":
+        """Like `map`, for a function that itself returns a completion."""
+        flat: Completion[U] = Completion()
+
+        def on_inner(inner: Completion[U]) -> None:
+            if inner.error is not None:
+                flat.fail(inner.error)
+            else:
+                flat.complete(inner.result())
+
+        def on_done(source: Completion[T]) -> None:
+            try:
+                inner = function(source.result())
+            except Exception as error:
+                flat.fail(error)
+            else:
+                inner.then(on_inner)
+
+        self.then(on_done)
+        return flat
+
+
+def all_of(completions: "list[Completion[T]]") -> "Completion[list[T]]":
+    """Completes with every value, in the order given, once all have ended; the first error in that order wins."""
+    gathered: Completion[list[T]] = Completion()
+    left = len(completions)
+    if not left:
+        gathered.complete([])
+        return gathered
+
+    def on_done(_: Completion[T]) -> None:
+        nonlocal left
+        left -= 1
+        if left:
+            return
+        for completion in completions:
+            if completion.error is not None:
+                gathered.fail(completion.error)
+                return
+        gathered.complete([completion.result() for completion in completions])
+
+    for completion in completions:
+        completion.then(on_done)
+    return gathered

@@ -1,0 +1,1 @@
+"""Coordinators as replayed shards over internal topics."""

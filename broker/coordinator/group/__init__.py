@@ -1,0 +1,1 @@
+"""The group coordinator: classic groups and committed offsets."""

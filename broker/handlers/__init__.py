@@ -1,0 +1,1 @@
+"""One module per API; each docstring is the contract of its API."""

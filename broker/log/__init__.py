@@ -1,0 +1,1 @@
+"""The partition log: segments, indexes, producer state, group commit and recovery."""

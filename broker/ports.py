@@ -1,0 +1,132 @@
+"""What the cores are given and never take: time, randomness, disk, scheduling, and the ways upward and sideways.
+
+Owns: the shapes alone. Production adapters live in `broker.system`; simulation brings its own. Nothing below
+`broker.app` imports an adapter, `time`, `random`, `socket` or `asyncio`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+from broker.completion import Completion
+
+if TYPE_CHECKING:
+    from broker.log.partition_log import PartitionLog
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since the epoch: record timestamps and durable start times."""
+
+    def monotonic_ms(self) -> int:
+        """Never goes back: every timeout while running."""
+
+
+class Entropy(Protocol):
+    def uuid(self) -> UUID:
+        """A random UUID: topic ids, cluster id, member ids."""
+
+    def random(self) -> float:
+        """Uniform in [0, 1): jitter."""
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Scheduler(Protocol):
+    """The event loop, seen from a core."""
+
+    def call_soon(self, function: Callable[[], None]) -> None: ...
+
+    def call_later(self, delay_ms: float, function: Callable[[], None]) -> Timer: ...
+
+    def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        """Run `function` off the loop, then `done(error or None)` on the loop. Calls run one after the other."""
+
+
+class File(Protocol):
+    """One file that is only appended to, cut and read. Opened on demand: holding a File holds no descriptor."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def append(self, parts: Sequence[Buffer]) -> int:
+        """Write all parts at the end in one call; returns the position of the first byte. Raises OSError; a partial
+        write is cut back before the error leaves."""
+
+    def read_view(self, start: int, end: int) -> memoryview:
+        """The bytes [start, end), fewer at the end of the file."""
+
+    def truncate(self, size_bytes: int) -> None: ...
+
+    def sync(self) -> None:
+        """fdatasync. Callable from another thread. Raises OSError, after which nothing of this file may be trusted."""
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A directory tree. Paths are relative to its root and use `/`."""
+
+    def open(self, path: str) -> File:
+        """The file, made empty if missing (its directory must exist)."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_dir(self, path: str) -> list[str]:
+        """Names in a directory, sorted; empty if it does not exist."""
+
+    def make_dir(self, path: str) -> None:
+        """Create with parents; existing is fine. Durable after the parent's `sync_dir`."""
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        """Write to a temporary file, fsync, rename over `path`, fsync the directory."""
+
+    def rename(self, old_path: str, new_path: str) -> None: ...
+
+    def delete(self, path: str) -> None:
+        """Remove a file, or a directory with all that is in it; missing is fine."""
+
+    def sync_dir(self, path: str) -> None: ...
+
+
+class PartitionListener(Protocol):
+    """Upward news from the log, told in the turn in which it becomes true."""
+
+    def on_high_watermark(self, log: "PartitionLog") -> None:
+        """The high watermark moved (and with it, perhaps, the last stable offset)."""
+
+    def on_last_stable_offset(self, log: "PartitionLog") -> None:
+        """The last stable offset moved while the high watermark stood still."""
+
+
+class MarkerChannel(Protocol):
+    """Carries end-of-transaction markers to the leader of each partition; its remote form is WriteTxnMarkers (27)."""
+
+    def send(self, node_id: int, markers: "Sequence[TxnMarker]") -> "Completion[list[TxnMarkerResult]]": ...
+
+
+class TxnMarker(Protocol):
+    """One transaction's marker for some partitions of one node (WriteTxnMarkersRequest.TxnMarkerEntry)."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    transaction_version: int
+    partitions: Sequence[tuple[str, int]]
+
+
+class TxnMarkerResult(Protocol):
+    """The error code (ErrorCode) for each partition of one marker."""
+
+    producer_id: int
+    errors: Sequence[tuple[tuple[str, int], int]]
