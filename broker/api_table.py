@@ -1,0 +1,46 @@
+"""The APIs that this broker serves: key, module name, the versions that work.
+
+The one source for ApiVersions, the version gate and docs/compatibility.md. A range is listed here only when each of
+its versions is served. Upper bounds follow what the code behind them does, lower bounds are Kafka 4's (KIP-896).
+"""
+
+from typing import NamedTuple
+
+from protocol.api_keys import ApiKey
+
+
+class Api(NamedTuple):
+    key: ApiKey
+    name: str
+    """Module name: broker.handlers.NAME, protocol.generated.NAME_request."""
+    minimum: int
+    maximum: int
+    advertised_minimum: int | None = None
+    """Where it differs: librdkafka needs to see Produce from 0 to find out that it may compress (KAFKA-18659)."""
+
+
+_APIS = (
+    Api(ApiKey.PRODUCE, "produce", 3, 11, advertised_minimum=0),
+    Api(ApiKey.FETCH, "fetch", 4, 16),
+    Api(ApiKey.LIST_OFFSETS, "list_offsets", 1, 9),
+    Api(ApiKey.METADATA, "metadata", 0, 12),
+    Api(ApiKey.OFFSET_COMMIT, "offset_commit", 2, 9),
+    Api(ApiKey.OFFSET_FETCH, "offset_fetch", 1, 9),
+    Api(ApiKey.FIND_COORDINATOR, "find_coordinator", 0, 5),
+    Api(ApiKey.JOIN_GROUP, "join_group", 0, 9),
+    Api(ApiKey.HEARTBEAT, "heartbeat", 0, 4),
+    Api(ApiKey.LEAVE_GROUP, "leave_group", 0, 5),
+    Api(ApiKey.SYNC_GROUP, "sync_group", 0, 5),
+    Api(ApiKey.API_VERSIONS, "api_versions", 0, 4),
+    Api(ApiKey.CREATE_TOPICS, "create_topics", 2, 7),
+    Api(ApiKey.DELETE_TOPICS, "delete_topics", 1, 6),
+    Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 4),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, "add_partitions_to_txn", 0, 3),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, "add_offsets_to_txn", 0, 3),
+    Api(ApiKey.END_TXN, "end_txn", 0, 4),
+    Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers", 1, 1),
+    Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit", 0, 4),
+    Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", 1, 4),
+)
+
+API_TABLE: dict[int, Api] = {int(api.key): api for api in _APIS}

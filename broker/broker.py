@@ -1,0 +1,40 @@
+"""The parts of one running broker, by name: what handlers are given.
+
+Owns nothing but the references. Built by `broker.app`, the one place that knows how the parts are made.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from broker.config import BrokerConfig
+    from broker.coordinator.group.coordinator import GroupCoordinator
+    from broker.coordinator.transaction.coordinator import TransactionCoordinator
+    from broker.log.log_manager import LogManager
+    from broker.metadata_log import MetadataLog
+    from broker.observability.metrics import Metrics
+    from broker.partition_markers import PartitionMarkers
+    from broker.ports import Clock, Entropy, Scheduler
+    from broker.purgatory import FetchPurgatory
+    from broker.topics import Topics
+
+
+@dataclass(slots=True)
+class Broker:
+    config: "BrokerConfig"
+    clock: "Clock"
+    entropy: "Entropy"
+    scheduler: "Scheduler"
+    node_id: int
+    cluster_id: str
+    metadata: "MetadataLog"
+    topics: "Topics"
+    logs: "LogManager"
+    purgatory: "FetchPurgatory"
+    markers: "PartitionMarkers"
+    transactions: "TransactionCoordinator"
+    groups: "GroupCoordinator"
+    metrics: "Metrics"
+    log: Any
+    """structlog's bound logger; its own types say Any too."""
+    fetch_max_bytes: int

@@ -1,0 +1,236 @@
+"""Runs coordinators as replayed shards: one shard for each partition of an internal topic.
+
+Owns: the shards, their loading, and the order "decide, append, replay, answer when durable". Does not own what a
+record means (the shard) or what is on disk (`PartitionLog`).
+Invariants
+- A shard changes only by replaying a record, live and while loading alike, so that a restart gives the same shard.
+- A response leaves once everything that it was decided from is durable: the high watermark has passed the log's end
+  as it was in the turn of the decision.
+
+Shaped by Kafka's CoordinatorRuntime, without its threads: the event loop is the lock.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from broker.completion import Completion
+from broker.log.partition_log import AppendOrigin, PartitionLog
+from broker.ports import Clock
+from protocol.errors import ErrorCode, KafkaError
+from protocol.partitioning import coordinator_partition
+from protocol.records.batch import BatchHeader, encode_batch
+from protocol.records.control import ControlRecordType, decode_end_txn_marker
+from protocol.records.record import Record, decode_records
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorRecord:
+    """A key and its new value in the internal topic; None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult(Generic[T]):
+    """What a write operation decided: the records to log and the answer to give once they are durable."""
+
+    records: Sequence[CoordinatorRecord]
+    response: T
+
+
+class Shard(Protocol):
+    """The state behind one partition; durable state changes in these two methods alone."""
+
+    def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
+        """Apply one record; `producer_id` is −1 unless the record is part of a transaction."""
+
+    def replay_end_transaction_marker(
+        self, *, producer_id: int, producer_epoch: int, committed: bool, offset: int
+    ) -> None:
+        """A transaction that wrote to this partition has ended."""
+
+
+ShardT = TypeVar("ShardT", bound=Shard)
+
+
+class InternalTopic(Protocol):
+    """How the runtime finds the logs of its topic (`broker.topics`)."""
+
+    def partition_count(self) -> int: ...
+
+    def partition(self, index: int) -> PartitionLog:
+        """Raises KafkaError(COORDINATOR_NOT_AVAILABLE) until the topic exists."""
+
+    def partitions_with_data(self) -> Iterable[int]: ...
+
+
+class CoordinatorRuntime(Generic[ShardT]):
+    def __init__(
+        self, topic: str, source: InternalTopic, shard_factory: Callable[[int], ShardT], clock: Clock
+    ) -> None:
+        self.topic = topic
+        self._source = source
+        self._shard_factory = shard_factory
+        self._clock = clock
+        self._shards: dict[int, ShardT] = {}
+
+    @property
+    def partition_count(self) -> int:
+        return self._source.partition_count()
+
+    def partition_for(self, key: str) -> int:
+        """The partition that holds a group or transactional id (Java's String.hashCode, not murmur2)."""
+        return coordinator_partition(key, self.partition_count)
+
+    def shard(self, key: str) -> ShardT:
+        return self._shard_of(self.partition_for(key))
+
+    def shards(self) -> Iterator[ShardT]:
+        """Every loaded shard, by partition."""
+        for partition in sorted(self._shards):
+            yield self._shards[partition]
+
+    def load_all(self) -> None:
+        """Load each partition that holds records; called once before the first request."""
+        for partition in self._source.partitions_with_data():
+            self._shard_of(partition)
+
+    def write(self, key: str, operation: Callable[[ShardT], WriteResult[T]]) -> Completion[T]:
+        """Decide, append, replay in this turn; the response comes once durable, or the KafkaError raised on the way."""
+        try:
+            partition = self.partition_for(key)
+            log = self._source.partition(partition)
+            shard = self._shard_of(partition)
+            result = operation(shard)
+            if result.records:
+                self._append(log, shard, result.records)
+        except KafkaError as error:
+            return _failed(error)
+        return _released(log, result.response)
+
+    def write_transactional(
+        self,
+        key: str,
+        producer_id: int,
+        producer_epoch: int,
+        operation: Callable[[ShardT], WriteResult[T]],
+        *,
+        transaction_version: int = 0,
+    ) -> Completion[T]:
+        """Like `write`, as part of a producer's transaction: the partition checks the producer, the marker decides."""
+        try:
+            partition = self.partition_for(key)
+            log = self._source.partition(partition)
+            shard = self._shard_of(partition)
+            result = operation(shard)
+            if result.records:
+                self._append(log, shard, result.records, producer_id, producer_epoch, transaction_version)
+        except KafkaError as error:
+            return _failed(error)
+        return _released(log, result.response)
+
+    def read(self, key: str, operation: Callable[[ShardT], T]) -> Completion[T]:
+        """Decided now, answered once all that it may have seen is durable."""
+        try:
+            partition = self.partition_for(key)
+            log = self._source.partition(partition)
+            response = operation(self._shard_of(partition))
+        except KafkaError as error:
+            return _failed(error)
+        return _released(log, response)
+
+    def write_marker(
+        self,
+        partition: int,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        committed: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+        now_ms: int,
+    ) -> Completion[None]:
+        """End a producer's transaction in one partition of this topic."""
+        try:
+            log = self._source.partition(partition)
+            shard = self._shard_of(partition)
+            appended = log.append_end_txn_marker(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                committed=committed,
+                coordinator_epoch=coordinator_epoch,
+                now_ms=now_ms,
+                transaction_version=transaction_version,
+            )
+        except KafkaError as error:
+            return _failed(error)
+        shard.replay_end_transaction_marker(
+            producer_id=producer_id, producer_epoch=producer_epoch, committed=committed, offset=appended.base_offset
+        )
+        return log.when_durable(appended.last_offset + 1)
+
+    def _append(
+        self,
+        log: PartitionLog,
+        shard: ShardT,
+        records: Sequence[CoordinatorRecord],
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        transaction_version: int = 0,
+    ) -> None:
+        now_ms = self._clock.now_ms()
+        batch = encode_batch(
+            [Record(index, now_ms, record.key, record.value, ()) for index, record in enumerate(records)],
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transactional=producer_id >= 0,
+        )
+        appended = log.append(
+            memoryview(batch),
+            now_ms=now_ms,
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=transaction_version,
+        )
+        for index, record in enumerate(records):
+            shard.replay(record, offset=appended.base_offset + index, producer_id=producer_id)
+
+    def _shard_of(self, partition: int) -> ShardT:
+        shard = self._shards.get(partition)
+        if shard is None:
+            log = self._source.partition(partition)
+            shard = self._shard_factory(partition)
+            for header, batch in log.batches():
+                _replay_batch(shard, header, batch)
+            self._shards[partition] = shard
+        return shard
+
+
+def _replay_batch(shard: Shard, header: BatchHeader, batch: memoryview) -> None:
+    if header.is_control:
+        marker, _ = decode_end_txn_marker(batch)
+        shard.replay_end_transaction_marker(
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            committed=marker is ControlRecordType.COMMIT,
+            offset=header.base_offset,
+        )
+        return
+    producer_id = header.producer_id if header.is_transactional else -1
+    for record in decode_records(batch):
+        if record.key is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record without a key at offset {record.offset}")
+        shard.replay(CoordinatorRecord(record.key, record.value), offset=record.offset, producer_id=producer_id)
+
+
+def _released(log: PartitionLog, response: T) -> Completion[T]:
+    return log.when_durable(log.log_end_offset).map(lambda _: response)
+
+
+def _failed(error: KafkaError) -> Completion[T]:
+    failed: Completion[T] = Completion()
+    failed.fail(error)
+    return failed

@@ -1,0 +1,211 @@
+"""From a frame to a handler and back to bytes.
+
+Owns: the version gate, decoding, the one place where an unexpected exception is caught, encoding of the answer.
+Does not own: sockets, order of replies (`broker.net.connection`), state (handlers ask `Broker`).
+Invariant: one frame gives exactly one `Exchange`, which ends with bytes, with no answer (acks=0), or with the
+connection closed.
+
+ApiVersions alone is answered in a version that we do not know: error 35 in the shape of v0, holding the range of
+key 18 (KIP-511). For every other API an unknown key or version closes the connection, as Kafka's does.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.api_table import API_TABLE, Api
+from broker.completion import Completion
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.headers import decode_request_header, encode_response_header
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.net.connection import Peer
+
+Parts = list[bytes | memoryview]
+Handler = Callable[["RequestContext", Any], Any]
+
+
+class CloseConnection(Exception):
+    """The only honest answer is to close the connection (acks=0 that failed, an unknown API)."""
+
+
+class RequestContext:
+    """One request and the connection that it came by."""
+
+    __slots__ = ("api_key", "api_version", "broker", "client_id", "correlation_id", "peer")
+
+    def __init__(
+        self,
+        broker: "Broker",
+        peer: "Peer",
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+    ) -> None:
+        self.broker: Final = broker
+        self.peer: Final = peer
+        self.api_key: Final = api_key
+        self.api_version: Final = api_version
+        self.correlation_id: Final = correlation_id
+        self.client_id: Final = client_id
+
+    @property
+    def advertised(self) -> tuple[str, int]:
+        """Host and port that a client of this listener can follow."""
+        return self.peer.advertised
+
+
+class Pipelined:
+    """An answer that comes later while the connection's next request may already start (Produce, once appended)."""
+
+    __slots__ = ("completion",)
+
+    def __init__(self, completion: Completion[Any]) -> None:
+        self.completion = completion
+
+
+class LoadedApi:
+    """An API whose codecs and handler are imported; done at its first request, so that serving starts in a blink."""
+
+    __slots__ = ("decode", "encode", "flexible_from", "handle", "key", "maximum", "minimum")
+
+    def __init__(self, api: Api) -> None:
+        request = import_module(f"protocol.generated.{api.name}_request")
+        response = import_module(f"protocol.generated.{api.name}_response")
+        flexible_from: int | None = request.FLEXIBLE_FROM
+        self.key = api.key
+        self.minimum = api.minimum
+        self.maximum = api.maximum
+        self.flexible_from = 32_767 if flexible_from is None else flexible_from
+        self.decode: Callable[[memoryview, int, int], tuple[Any, int]] = request.decode
+        self.encode: Callable[[Any, int], Parts] = response.encode
+        self.handle: Handler = import_module(f"broker.handlers.{api.name}").handle
+
+
+class Exchange:
+    """A request on its way to its answer."""
+
+    __slots__ = ("_api", "_context", "closes", "done", "holds", "on_done", "parts")
+
+    def __init__(self, api: LoadedApi, context: RequestContext) -> None:
+        self._api = api
+        self._context = context
+        self.done = False
+        self.holds = False
+        self.parts: Parts | None = None
+        self.closes: str | None = None
+        self.on_done: Callable[[], None] | None = None
+
+    def begin(self, body: memoryview, position: int) -> None:
+        api, context = self._api, self._context
+        request, _ = api.decode(body, context.api_version, position)
+        try:
+            outcome = api.handle(context, request)
+        except Exception as error:
+            self._fail(error)
+            return
+        self._settle(outcome)
+
+    def _settle(self, outcome: Any) -> None:
+        if isinstance(outcome, Pipelined):
+            self.holds = False
+            outcome.completion.then(self._on_completion)
+        elif isinstance(outcome, Completion):
+            self.holds = True
+            outcome.then(self._on_completion)
+        else:
+            self._answer(outcome)
+
+    def _on_completion(self, completion: Completion[Any]) -> None:
+        if completion.error is not None:
+            self._fail(completion.error)
+        else:
+            self._settle(completion.result())
+        if self.on_done is not None and (self.done or not self.holds):
+            self.on_done()
+
+    def _answer(self, response: Any) -> None:
+        if response is not None:
+            context = self._context
+            try:
+                self.parts = self._encode(response)
+            except Exception as error:
+                self._fail(error)
+                return
+            context.broker.metrics.requests += 1
+        self.holds = False
+        self.done = True
+
+    def _encode(self, response: Any) -> Parts:
+        api, context = self._api, self._context
+        # The answer to ApiVersions never has a flexible header: a client must read it before it knows us (KIP-511).
+        flexible = context.api_version >= api.flexible_from and api.key != ApiKey.API_VERSIONS
+        parts: Parts = [encode_response_header(context.correlation_id, flexible)]
+        parts += api.encode(response, context.api_version)
+        return parts
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, CloseConnection):
+            self.closes = str(error)
+        else:
+            self._context.broker.log.error(
+                "request.failed",
+                api=ApiKey(self._api.key).name,
+                version=self._context.api_version,
+                client_id=self._context.client_id,
+                peer=self._context.peer.address,
+                exc_info=error,
+            )
+            self.closes = f"internal error in {ApiKey(self._api.key).name}"
+        self.holds = False
+        self.done = True
+
+
+class Dispatcher:
+    """Turns whole frames into exchanges."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._loaded: dict[int, LoadedApi] = {}
+
+    def flexible_from(self, api_key: int) -> int:
+        """First flexible version of an API; raises ProtocolError for a key that is not served."""
+        return self._load(api_key).flexible_from
+
+    def _load(self, api_key: int) -> LoadedApi:
+        loaded = self._loaded.get(api_key)
+        if loaded is None:
+            api = API_TABLE.get(api_key)
+            if api is None:
+                raise ProtocolError(f"unknown API key {api_key}")
+            loaded = self._loaded[api_key] = LoadedApi(api)
+        return loaded
+
+    def dispatch(self, frame: memoryview, peer: "Peer") -> Exchange:
+        """Start one request. Raises ProtocolError when the bytes are not a request that we serve."""
+        if len(frame) < 8:
+            raise ProtocolError(f"a request of {len(frame)} bytes is shorter than its header")
+        api = self._loaded.get(frame[0] << 8 | frame[1]) or self._load(frame[0] << 8 | frame[1])
+        header, position = decode_request_header(frame, api.flexible_from)
+        context = RequestContext(
+            self._broker, peer, api.key, header.api_version, header.correlation_id, header.client_id
+        )
+        exchange = Exchange(api, context)
+        if not api.minimum <= header.api_version <= api.maximum:
+            if api.key != ApiKey.API_VERSIONS:
+                raise ProtocolError(f"{ApiKey(api.key).name} has no version {header.api_version} here")
+            exchange.parts = self._unsupported_api_versions(header.correlation_id, api)
+            exchange.done = True
+            return exchange
+        exchange.begin(frame, position)
+        return exchange
+
+    def _unsupported_api_versions(self, correlation_id: int, api: LoadedApi) -> Parts:
+        from protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse, encode
+
+        own_range = ApiVersion(api_key=api.key, min_version=api.minimum, max_version=api.maximum)
+        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(own_range,))
+        return [encode_response_header(correlation_id, False), *encode(response, 0)]

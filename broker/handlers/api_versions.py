@@ -1,0 +1,54 @@
+"""ApiVersions (18), versions 0–4: what this broker serves, and the finalized features.
+
+- The answer is the API table, nothing else: a range listed there works.
+- v3+: client_software_name and _version must match KIP-511's pattern, else INVALID_REQUEST.
+- v3 leaves out supported features whose minimum is 0, which such clients would refuse to parse (KAFKA-17492).
+- Features of level 0 are never finalized; the epoch is ≥ 0 so that the Java client believes it.
+
+Left out: v5 (KIP-1242, Kafka 4.4).
+"""
+
+import re
+
+from broker.api_table import API_TABLE
+from broker.dispatch import RequestContext
+from protocol.errors import ErrorCode
+from protocol.generated.api_versions_request import ApiVersionsRequest
+from protocol.generated.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+SUPPORTED_FEATURES = {"transaction.version": (0, 1)}
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
+
+
+def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if context.api_version >= 3 and not (
+        _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    state = context.broker.metadata.state
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(
+                api_key=api.key,
+                min_version=api.minimum if api.advertised_minimum is None else api.advertised_minimum,
+                max_version=api.maximum,
+            )
+            for api in API_TABLE.values()
+        ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in SUPPORTED_FEATURES.items()
+            if low > 0 or context.api_version >= 4
+        ],
+        finalized_features_epoch=state.features_epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in state.features.items()
+            if level > 0
+        ],
+    )

@@ -1,0 +1,171 @@
+"""Produce (0), versions 3–11 (advertised from 0, KAFKA-18659): append one record batch for each partition named.
+
+- Records stay opaque: the partition checks the batch header, the CRC and the producer's sequence, and writes.
+- acks=all answers once the high watermark, which here is the flushed offset, has passed the batch; a duplicate waits
+  for its original. acks=1 answers after the append. acks=0 is never answered: an error closes the connection.
+- The next request of the connection may start once this one is appended (KIP-98 needs the order, not the answer).
+- A transactional batch may open a transaction on a partition only if the coordinator has that partition in it, asked
+  in the turn of the append (KIP-890, part 1).
+- Without a transactional id, or with another producer's batches, transactional records fail the whole request.
+
+Version notes: v7 zstd (76 before), v8 error messages, v9 flexible, v10 current leader (KIP-951; one node never moves
+a leader), v11 TRANSACTION_ABORTABLE.
+
+Left out: v12 (implicit add to the transaction, KIP-890 part 2) and v13 (topic ids).
+"""
+
+from broker.completion import Completion, all_of
+from broker.dispatch import CloseConnection, Pipelined, RequestContext
+from broker.log.partition_log import AppendResult, PartitionLog
+from broker.metadata_log import INTERNAL_TOPICS
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.produce_request import PartitionProduceData, ProduceRequest
+from protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+
+_ZSTD = 4
+_TRANSACTIONAL_BIT = 0x10
+_PRODUCER_ID_AT = 43
+
+Answer = ProduceResponse | Pipelined | None
+
+
+def handle(context: RequestContext, request: ProduceRequest) -> Answer:
+    acks = request.acks
+    if acks not in (-1, 0, 1):
+        return _answer(request, _refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS), ())
+    error = _check_transactional(request)
+    if error is not None:
+        return _answer(request, _refuse_all(request, error), ())
+    responses: list[TopicProduceResponse] = []
+    waits: list[Completion[None]] = []
+    for topic in request.topic_data:
+        name = topic.name
+        partitions = [_append(context, request, name, data, waits) for data in topic.partition_data]
+        responses.append(TopicProduceResponse(name=name, partition_responses=partitions))
+    return _answer(request, responses, waits)
+
+
+def _answer(
+    request: ProduceRequest, responses: list[TopicProduceResponse], waits: "list[Completion[None]] | tuple[()]"
+) -> Answer:
+    if request.acks == 0:
+        for topic in responses:
+            for partition in topic.partition_responses:
+                if partition.error_code:
+                    code = ErrorCode(partition.error_code).name
+                    raise CloseConnection(f"Produce with acks=0 to {topic.name}-{partition.index} failed with {code}")
+        return None
+    response = ProduceResponse(responses=responses)
+    if not waits:
+        return response
+    if len(waits) == 1:
+        return Pipelined(waits[0].map(lambda _: response))
+    return Pipelined(all_of(list(waits)).map(lambda _: response))
+
+
+def _append(
+    context: RequestContext,
+    request: ProduceRequest,
+    name: str,
+    data: PartitionProduceData,
+    waits: list[Completion[None]],
+) -> PartitionProduceResponse:
+    broker = context.broker
+    batch = data.records
+    try:
+        if name in INTERNAL_TOPICS:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients may not write to {name}")
+        log = broker.topics.partition(name, data.index)
+        if batch is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "the partition comes without a record batch")
+        if context.api_version < 7 and len(batch) > 22 and batch[22] & 7 == _ZSTD:
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
+        if request.transactional_id is not None:
+            _verify(context, request.transactional_id, log, batch)
+        appended = log.append(batch, now_ms=broker.clock.now_ms())
+    except KafkaError as error:
+        return _refused(context, data.index, error)
+    broker.metrics.appends += 1
+    broker.metrics.append_bytes += len(batch)
+    if request.acks == -1:
+        durable = log.when_durable(appended.last_offset + 1)
+        if not durable.done:
+            waits.append(durable)
+    return _appended(data.index, appended)
+
+
+def _appended(index: int, appended: AppendResult) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=appended.log_start_offset,
+    )
+
+
+def _refused(context: RequestContext, index: int, error: KafkaError) -> PartitionProduceResponse:
+    code = error.code
+    if code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED):
+        context.broker.metrics.producers_fenced += 1
+    return PartitionProduceResponse(
+        index=index, error_code=code, base_offset=-1, error_message=error.message or None
+    )
+
+
+def _verify(context: RequestContext, transactional_id: str, log: PartitionLog, batch: memoryview) -> None:
+    """The first batch of a transaction on a partition: is the partition in the transaction?"""
+    if len(batch) < 61 or not batch[22] & _TRANSACTIONAL_BIT:
+        return
+    producer_id = int.from_bytes(batch[_PRODUCER_ID_AT : _PRODUCER_ID_AT + 8], "big", signed=True)
+    producer_epoch = int.from_bytes(batch[_PRODUCER_ID_AT + 8 : _PRODUCER_ID_AT + 10], "big", signed=True)
+    if log.has_open_transaction(producer_id, producer_epoch):
+        return
+    error = context.broker.transactions.verify_partitions(
+        transactional_id, producer_id, producer_epoch, ((log.topic, log.partition),)
+    )
+    if error:
+        raise KafkaError(_verification_error(error, context.api_version), "the transaction does not hold the partition")
+
+
+def _verification_error(error: ErrorCode, api_version: int) -> ErrorCode:
+    """What a refused verification looks like to the producer (Kafka's AddPartitionsToTxnManager and ReplicaManager)."""
+    match error:
+        case ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case ErrorCode.TRANSACTION_ABORTABLE if api_version < 11:
+            return ErrorCode.INVALID_TXN_STATE
+        case (
+            ErrorCode.CONCURRENT_TRANSACTIONS
+            | ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            | ErrorCode.COORDINATOR_NOT_AVAILABLE
+            | ErrorCode.NOT_COORDINATOR
+        ):
+            # Retriable for every client, and none of them knows the coordinator's codes here.
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        case _:
+            return error
+
+
+def _check_transactional(request: ProduceRequest) -> ErrorCode | None:
+    producer_ids: set[bytes] = set()
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            batch = partition.records
+            if batch is not None and len(batch) >= 61 and batch[22] & _TRANSACTIONAL_BIT:
+                if request.transactional_id is None:
+                    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                producer_ids.add(bytes(batch[_PRODUCER_ID_AT : _PRODUCER_ID_AT + 8]))
+    return ErrorCode.INVALID_PRODUCER_ID_MAPPING if len(producer_ids) > 1 else None
+
+
+def _refuse_all(request: ProduceRequest, error: ErrorCode) -> list[TopicProduceResponse]:
+    return [
+        TopicProduceResponse(
+            name=topic.name,
+            partition_responses=[
+                PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
+                for data in topic.partition_data
+            ],
+        )
+        for topic in request.topic_data
+    ]

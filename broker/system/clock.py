@@ -1,0 +1,24 @@
+"""The machine's clocks and randomness as ports."""
+
+import random
+import time
+from uuid import UUID, uuid4
+
+
+class SystemClock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+
+class SystemEntropy:
+    def uuid(self) -> UUID:
+        # Kafka reserves the UUIDs whose text starts with "-" in base64 (they look like options on a command line).
+        while (candidate := uuid4()).bytes[0] >> 2 == 62:
+            pass
+        return candidate
+
+    def random(self) -> float:
+        return random.random()

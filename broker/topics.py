@@ -1,0 +1,166 @@
+"""Which topics and partitions exist, and the open log of each partition.
+
+Owns: creation and deletion (through the metadata log), the rules for names, the way from (topic, index) to a
+`PartitionLog`. Does not own: records, files (`broker.log`), the topics' durable description (`broker.metadata_log`).
+Invariants
+- A partition has a log only if the metadata log says that it exists.
+- A topic's files go only once its removal is durable; until then its name cannot be used again.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from broker.completion import Completion
+from broker.log.log_config import LogConfig
+from broker.log.log_manager import LogManager
+from broker.log.partition_log import PartitionLog
+from broker.metadata_log import INTERNAL_TOPICS, MetadataLog, Topic, topic_records
+from broker.ports import Entropy
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.remove_topic_record import RemoveTopicRecord
+
+MAX_NAME_LENGTH = 249
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+
+def check_topic_name(name: str) -> None:
+    """Raises KafkaError(INVALID_TOPIC_EXCEPTION) as Kafka's Topic.validate does."""
+    problem = None
+    if not name:
+        problem = "the name is empty"
+    elif name in (".", ".."):
+        problem = "'.' and '..' are not names"
+    elif len(name) > MAX_NAME_LENGTH:
+        problem = f"the name has {len(name)} characters, at most {MAX_NAME_LENGTH} are allowed"
+    elif not _LEGAL_NAME.match(name):
+        problem = "only letters, digits, '.', '_' and '-' are allowed"
+    if problem:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name {name[:300]!r} is invalid: {problem}")
+
+
+class Topics:
+    def __init__(
+        self,
+        metadata: MetadataLog,
+        logs: LogManager,
+        entropy: Entropy,
+        node_id: int,
+        log_config: Callable[[Topic], LogConfig],
+        internal_topics: Mapping[str, tuple[int, Mapping[str, str]]],
+    ) -> None:
+        self._metadata = metadata
+        self._logs = logs
+        self._entropy = entropy
+        self._node_id = node_id
+        self._log_config = log_config
+        self._internal_topics = internal_topics
+        self._deleting: set[str] = set()
+
+    def load(self) -> None:
+        """Open every partition that has files, which recovers it; called once, before the first request."""
+        for topic in self.all():
+            config = self._log_config(topic)
+            for index in range(topic.partition_count):
+                if self._logs.has_files(topic.name, index):
+                    self._logs.open(topic.name, index, topic.topic_id, config)
+
+    def get(self, name: str) -> Topic | None:
+        return self._metadata.state.topics.get(name)
+
+    def by_id(self, topic_id: object) -> Topic | None:
+        return self._metadata.state.topics_by_id.get(topic_id)  # type: ignore[call-overload, no-any-return]
+
+    def all(self) -> Iterable[Topic]:
+        return self._metadata.state.topics.values()
+
+    def partition(self, name: str, index: int) -> PartitionLog:
+        """The log of a partition; raises UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR when it is offline."""
+        log = self.find_partition(name, index)
+        if log is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name[:300]}-{index}")
+        if log.offline_error is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_error)
+        return log
+
+    def find_partition(self, name: str, index: int) -> PartitionLog | None:
+        log = self._logs.get(name, index)
+        if log is not None:
+            return log
+        topic = self.get(name)
+        if topic is None or not 0 <= index < topic.partition_count:
+            return None
+        return self._logs.open(name, index, topic.topic_id, self._log_config(topic))
+
+    def create(
+        self, name: str, partition_count: int, config: Mapping[str, str] | None = None
+    ) -> Completion[Topic]:
+        """Create a topic; usable at once, answered once durable. Raises KafkaError when it may not be made."""
+        self.check_creatable(name, partition_count)
+        topic = Topic(name, self._entropy.uuid(), partition_count, dict(config or {}))
+        return self._metadata.write(topic_records(topic, self._node_id)).map(lambda _: topic)
+
+    def check_creatable(self, name: str, partition_count: int) -> None:
+        check_topic_name(name)
+        if name in self._metadata.state.topics or name in self._deleting:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        folded = name.replace(".", "_")
+        for other in self._metadata.state.topics if folded != name or "_" in name else ():
+            if other.replace(".", "_") == folded:
+                # Metric names fold '.' into '_' in Kafka, so it refuses the pair; a topic made here must also fit there.
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with '{other}'.")
+        if partition_count <= 0:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+
+    def delete(self, name: str) -> Completion[None]:
+        """Delete a topic; its files go once that is durable. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        topic = self.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
+        self._deleting.add(name)
+
+        def remove_files(_: None) -> None:
+            self._deleting.discard(name)
+            for index in range(topic.partition_count):
+                self._logs.delete(name, index)
+
+        return self._metadata.write([RemoveTopicRecord(topic_id=topic.topic_id)]).map(remove_files)
+
+    def ensure_internal(self, name: str) -> Completion[Topic]:
+        """`__consumer_offsets` or `__transaction_state`, made at its first need with one replica."""
+        topic = self.get(name)
+        if topic is not None:
+            return Completion.of(topic)
+        partition_count, config = self._internal_topics[name]
+        return self.create(name, partition_count, config)
+
+
+class InternalTopicSource:
+    """The partitions of one internal topic, as the coordinator runtime asks for them."""
+
+    def __init__(self, topics: Topics, name: str) -> None:
+        if name not in INTERNAL_TOPICS:
+            raise ValueError(f"{name} is not an internal topic")
+        self._topics = topics
+        self._name = name
+
+    def partition_count(self) -> int:
+        topic = self._topics.get(self._name)
+        if topic is None:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self._name} does not exist yet: send FindCoordinator first"
+            )
+        return topic.partition_count
+
+    def partition(self, index: int) -> PartitionLog:
+        self.partition_count()
+        try:
+            return self._topics.partition(self._name, index)
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+
+    def partitions_with_data(self) -> Iterable[int]:
+        topic = self._topics.get(self._name)
+        for index in range(topic.partition_count if topic else 0):
+            log = self._topics.find_partition(self._name, index)
+            if log is not None and log.log_end_offset > 0:
+                yield index
