@@ -1,0 +1,71 @@
+"""The daemon as a process of its own, for tests: start, kill -9, start again on the same port and directory."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+READY = "oncelog ready "
+
+
+class Daemon:
+    """A running `python -m broker serve`; `bootstrap` stays the same across restarts."""
+
+    def __init__(self, data_dir: Path, *overrides: str) -> None:
+        self.data_dir = data_dir
+        self._overrides = overrides
+        self._listen = "127.0.0.1:0"
+        self._process: subprocess.Popen[str] | None = None
+        self.stderr_path = data_dir.with_name(data_dir.name + ".stderr")
+        self.start()
+
+    @property
+    def bootstrap(self) -> str:
+        return self._listen
+
+    @property
+    def process(self) -> "subprocess.Popen[str]":
+        if self._process is None:
+            raise RuntimeError("the daemon is not running")
+        return self._process
+
+    def start(self) -> None:
+        command = [sys.executable, "-P", "-m", "broker", "serve", "--listen", self._listen]
+        command += ["--data-dir", str(self.data_dir)]
+        for override in self._overrides:
+            command += ["--override", override]
+        root = Path(__file__).parent.parent.parent
+        with self.stderr_path.open("a") as stderr:
+            self._process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                env={**os.environ, "PYTHONPATH": str(root)},
+            )
+        stdout = self.process.stdout
+        line = stdout.readline() if stdout else ""
+        if not line.startswith(READY):
+            raise RuntimeError(f"the daemon did not start: {line!r}\n{self.stderr_path.read_text()[-4000:]}")
+        self._listen = line[len(READY) :].strip()
+
+    def kill(self) -> None:
+        """kill -9: nothing is flushed, nothing is said."""
+        self.process.kill()
+        self._reap()
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to stop; returns its exit code."""
+        if self._process is None:
+            return 0
+        self.process.send_signal(how)
+        return self._reap()
+
+    def _reap(self) -> int:
+        process = self.process
+        code = process.wait(30)
+        if process.stdout:
+            process.stdout.close()
+        self._process = None
+        return code
