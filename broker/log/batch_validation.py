@@ -1,0 +1,179 @@
+"""Decides whether one client's record batch may be appended, and with which error it is refused.
+
+Owns: the checks of framing, checksum, counts, timestamps and keys. Does not own: sequences, epochs (`producer_state`).
+Invariant: what passes can be read back by any consumer, as far as it can be told without decoding every record; with
+`oncelog.record.validation=full` each record is decoded. Error codes are those of Kafka's LogValidator, except where
+Kafka answers UNKNOWN_SERVER_ERROR: there the code that fits is given. KIP-98 (magic 2), KIP-110 (zstd).
+"""
+
+from typing import Final
+
+from broker.log.log_config import LogConfig
+from broker.log.values import AppendOrigin
+from protocol.errors import ErrorCode, KafkaError, ProtocolError
+from protocol.records.batch import BatchHeader, check_crc, read_header
+from protocol.records.record import decode_records
+
+HEADER_BYTES: Final = 61
+_LENGTH_PREFIX_BYTES: Final = 12  # base offset and batch length come before what the length counts
+_MAGIC_AT: Final = 16
+_SHORTEST_RECORDS_BYTES: Final = 14  # the overhead of magic 0, below which Kafka calls the framing corrupt
+_COMPRESSION_MASK: Final = 0x07
+_LOG_APPEND_TIME_BIT: Final = 0x08
+_TRANSACTIONAL_BIT: Final = 0x10
+_CONTROL_BIT: Final = 0x20
+_LAST_KNOWN_COMPRESSION: Final = 4
+_WALKED_RECORDS: Final = 64
+_NO_TIMESTAMP: Final = -1
+# Snappy has no magic number that all clients write.
+_COMPRESSION_MAGIC: Final = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
+
+
+def validate_batch(batch: memoryview, config: LogConfig, now_ms: int, origin: AppendOrigin) -> BatchHeader:
+    """The header of the one batch in `batch`; raises KafkaError."""
+    _check_framing(batch)
+    header = read_header(batch)
+    size = len(batch)
+    # Kafka's limit binds its own coordinators too, but the metadata log has no topic config to be raised.
+    if size > config.max_message_bytes and origin is not AppendOrigin.METADATA:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {size} bytes, max.message.bytes is {config.max_message_bytes}",
+        )
+    if not check_crc(batch):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch does not match its bytes")
+    if header.attributes & _CONTROL_BIT:
+        raise _invalid("control batches are written by append_end_txn_marker alone")
+    if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
+        raise _invalid(f"{header.record_count} records but a last offset delta of {header.last_offset_delta}")
+    if origin is AppendOrigin.CLIENT:
+        _check_client_header(header)
+        _check_timestamps(header, config, now_ms)
+        _check_records(batch, header, config)
+    return header
+
+
+def _check_framing(batch: memoryview) -> None:
+    available = len(batch)
+    if available <= _MAGIC_AT:
+        raise _invalid("no whole batch")
+    length = int.from_bytes(batch[8:12], "big", signed=True)
+    magic = batch[_MAGIC_AT]
+    if length < _SHORTEST_RECORDS_BYTES or magic > 2:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {length} and magic {magic}")
+    size = _LENGTH_PREFIX_BYTES + length
+    if size > available:
+        raise _invalid(f"the batch claims {size} bytes, {available} are there")
+    if magic != 2:
+        raise _invalid(f"magic {magic}, only 2 is accepted")
+    if size < available:
+        raise _invalid("more than one batch for the partition")
+    if size < HEADER_BYTES:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes, its header alone has {HEADER_BYTES}")
+
+
+def _check_client_header(header: BatchHeader) -> None:
+    attributes = header.attributes
+    if header.base_offset != 0:
+        raise _invalid(f"base offset {header.base_offset}, a producer sends 0")
+    if attributes & _COMPRESSION_MASK > _LAST_KNOWN_COMPRESSION:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {attributes & _COMPRESSION_MASK} is not defined"
+        )
+    if header.producer_id >= 0:
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            raise _invalid(f"producer {header.producer_id} without an epoch and a sequence")
+    elif attributes & _TRANSACTIONAL_BIT:
+        raise _invalid("a transactional batch without a producer id")
+
+
+def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    if config.is_log_append_time:
+        return
+    if header.attributes & _LOG_APPEND_TIME_BIT:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "a producer may not set the timestamp type LogAppendTime")
+    if header.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {header.max_timestamp} is more than {config.message_timestamp_after_max_ms} ms after {now_ms}",
+        )
+    base_timestamp = header.base_timestamp
+    if base_timestamp != _NO_TIMESTAMP and base_timestamp < now_ms - config.message_timestamp_before_max_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {base_timestamp} is more than {config.message_timestamp_before_max_ms} ms before {now_ms}",
+        )
+
+
+def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig) -> None:
+    compression = header.attributes & _COMPRESSION_MASK
+    if config.checks_every_record or config.is_compacted:
+        _decode_all(batch, header, config.is_compacted)
+    elif compression:
+        magic = _COMPRESSION_MAGIC.get(compression)
+        if magic is not None and batch[HEADER_BYTES : HEADER_BYTES + len(magic)] != magic:
+            raise _invalid("the records are not compressed as the batch claims")
+    else:
+        _walk_records(batch, header.record_count)
+
+
+def _decode_all(batch: memoryview, header: BatchHeader, needs_keys: bool) -> None:
+    try:
+        records = decode_records(batch)
+    except ProtocolError as error:
+        raise _invalid(str(error)) from error
+    if len(records) != header.record_count:
+        raise _invalid(f"{header.record_count} records are announced, {len(records)} are there")
+    if needs_keys and any(record.key is None for record in records):
+        raise _invalid("a compacted topic takes no record without a key")
+
+
+def _walk_records(batch: memoryview, record_count: int) -> None:
+    """Check the first record wholly and step over up to 64 by their lengths: a lying count ends in the wrong place."""
+    position = HEADER_BYTES
+    end = len(batch)
+    for _ in range(min(record_count, _WALKED_RECORDS)):
+        length, position = _varint(batch, position, end)
+        if not 0 < length <= end - position:
+            raise _invalid(f"a record of length {length} with {end - position} bytes left")
+        if position < HEADER_BYTES + 6:
+            _check_record(batch, position, position + length)
+        position += length
+    if record_count <= _WALKED_RECORDS and position != end:
+        raise _invalid(f"{end - position} bytes follow the {record_count} announced records")
+
+
+def _check_record(batch: memoryview, position: int, end: int) -> None:
+    _, position = _varint(batch, position + 1, end, 10)  # timestamp delta, after the attributes
+    _, position = _varint(batch, position, end)  # offset delta
+    for _ in range(2):  # key and value; every negative length is a null, as in Kafka
+        length, position = _varint(batch, position, end)
+        position += max(0, length)
+    header_count, position = _varint(batch, position, end)
+    if not 0 <= header_count <= (end - position) // 2:
+        raise _invalid(f"{header_count} headers with {end - position} bytes left")
+    for _ in range(header_count):
+        key_length, position = _varint(batch, position, end)
+        if key_length < 0:
+            raise _invalid("a record header without a key")
+        length, position = _varint(batch, position + key_length, end)
+        position += max(0, length)
+    if position != end:
+        raise _invalid("a record's fields do not fill its length")
+
+
+def _varint(batch: memoryview, position: int, end: int, limit: int = 5) -> tuple[int, int]:
+    value = shift = 0
+    last = min(end, position + limit)
+    while position < last:
+        byte = batch[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position
+        shift += 7
+    raise _invalid("a varint does not end")
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)

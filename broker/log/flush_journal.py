@@ -1,0 +1,102 @@
+"""What recovery may rely on: how far each log was synced, and where it starts.
+
+Owns: the file `flushed-offsets`, a journal with one entry per log and flush round, rewritten when it has grown.
+Invariant: an entry is written after the sync that it tells of. The journal itself is not synced: after a kill it is
+exact, after a power cut it may lag, and then recovery scans more and takes damage for a torn tail a little longer.
+
+Logs are named by topic id: a topic that is made again under an old name inherits nothing.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import Struct
+from uuid import UUID
+
+from crc32c import crc32c
+
+from broker.log.flusher import FlushTarget
+from broker.ports import Disk, File
+
+NAME = "flushed-offsets"
+_ENTRY = Struct(">16siqq")
+_ENTRY_BYTES = _ENTRY.size + 4
+_REWRITE_BYTES = 4 * 1024 * 1024
+
+LogKey = tuple[UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LogPoints:
+    synced_offset: int
+    log_start_offset: int
+
+
+class FlushedOffsets:
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._lock = threading.Lock()  # the flusher's thread records while the loop deletes and rewrites
+        self._points: dict[LogKey, LogPoints] = {}
+        data = disk.read_bytes(NAME) if disk.exists(NAME) else b""
+        for at in range(0, len(data) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
+            content = data[at : at + _ENTRY.size]
+            if crc32c(content) == int.from_bytes(data[at + _ENTRY.size : at + _ENTRY_BYTES], "big"):
+                topic_id, partition, synced_offset, log_start_offset = _ENTRY.unpack(content)
+                self._points[UUID(bytes=topic_id), partition] = LogPoints(synced_offset, log_start_offset)
+        self._file: File = disk.open(NAME)
+        if len(data) != len(self._points) * _ENTRY_BYTES:
+            self.rewrite()
+
+    def get(self, topic_id: UUID, partition: int) -> LogPoints | None:
+        return self._points.get((topic_id, partition))
+
+    def record(self, targets: Sequence[FlushTarget]) -> None:
+        """Entries for the logs of a round whose syncs have succeeded; on the loop or in the flusher's thread.
+
+        A full disk must not stop what is durable from being acknowledged: an entry that is missing merely lags.
+        """
+        entries = []
+        for target in targets:
+            log = target.log
+            if target.synced_offset > 0 and not log.is_deleted:
+                points = LogPoints(target.synced_offset, log.log_start_offset)
+                entries.append((log.topic_id, log.partition, points))
+        if not entries:
+            return
+        with self._lock:
+            for topic_id, partition, points in entries:
+                self._points[topic_id, partition] = points
+            try:
+                self._file.append([_encode(*entry) for entry in entries])
+                if self._file.size_bytes > _REWRITE_BYTES:
+                    self._rewrite()
+            except OSError:
+                return
+
+    def set_points(self, topic_id: UUID, partition: int, points: LogPoints) -> None:
+        """To be made durable by `rewrite`."""
+        with self._lock:
+            self._points[topic_id, partition] = points
+
+    def forget(self, topic_id: UUID, partition: int) -> None:
+        with self._lock:
+            self._points.pop((topic_id, partition), None)
+
+    def rewrite(self) -> None:
+        """Write every log's latest entry, durably; raises OSError."""
+        with self._lock:
+            self._rewrite()
+
+    def _rewrite(self) -> None:
+        self._file.close()
+        entries = [_encode(topic_id, partition, points) for (topic_id, partition), points in self._points.items()]
+        self._disk.write_atomically(NAME, b"".join(entries))
+        self._file = self._disk.open(NAME)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _encode(topic_id: UUID, partition: int, points: LogPoints) -> bytes:
+    data = _ENTRY.pack(topic_id.bytes, partition, points.synced_offset, points.log_start_offset)
+    return data + crc32c(data).to_bytes(4, "big")

@@ -1,0 +1,188 @@
+"""Group commit: makes many appends durable with one round of syncs.
+
+Owns: the rounds. Does not own: files (each log hands over what is dirty), offsets (each log moves its own).
+Invariants
+- At most one round is in flight; what is appended during a round belongs to the next.
+- A high watermark moves only after every file of its log that was dirty at the start of the round is synced; all logs
+  of a round move in one turn, and only then is anybody told.
+- After a failed sync or write nothing more is acknowledged and nothing is synced again: the kernel may have dropped the
+  pages, so a second sync that succeeds would prove nothing.
+
+The policies: `fsync`, and `os` and `memory`, where an append is as durable as it gets once it is written; what a roll
+completes is still synced under `os`, so that recovery need not read old segments again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from broker.ports import Clock, Disk, File, Scheduler
+
+if TYPE_CHECKING:
+    from broker.log.partition_log import PartitionLog
+
+POLICIES = ("fsync", "os", "memory")
+# A sync on the loop saves two thread hand-overs, but every other connection waits for it meanwhile.
+_SLOW_SYNC_MS = 2
+
+
+class FlushTarget:
+    """What one log wants synced in a round, and how far it counts as durable (`next_offset`) and is synced then."""
+
+    __slots__ = ("directories", "disk", "error", "files", "log", "next_offset", "synced_offset")
+
+    def __init__(
+        self,
+        log: "PartitionLog",
+        disk: Disk,
+        files: Sequence[File],
+        directories: Sequence[str],
+        next_offset: int,
+        synced_offset: int,
+    ) -> None:
+        self.log = log
+        self.disk = disk
+        self.files = files
+        self.directories = directories
+        self.next_offset = next_offset
+        self.synced_offset = synced_offset
+        self.error: OSError | None = None
+
+    def sync(self) -> None:
+        """On the loop or in the flusher's thread; a failure is kept for the loop to judge."""
+        try:
+            for file in self.files:
+                file.sync()
+            for directory in self.directories:
+                self.disk.sync_dir(directory)
+        except OSError as error:
+            self.error = error
+
+
+class FlushJournal(Protocol):
+    """Remembers across a crash how far each log was durable."""
+
+    def record(self, targets: Sequence[FlushTarget]) -> None: ...
+
+
+class Flusher:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        policy: str,
+        on_failure: Callable[[OSError], None],
+        clock: Clock | None = None,
+    ) -> None:
+        if policy not in POLICIES:
+            raise ValueError(f"oncelog.flush.policy is {policy!r}, it must be one of {', '.join(POLICIES)}")
+        self._scheduler = scheduler
+        self._clock = clock
+        self._on_failure = on_failure
+        self.policy = policy
+        self.journal: FlushJournal | None = None
+        self.failed = False
+        self.round_count = 0
+        self.append_count = 0
+        self._appends_waiting = 0
+        self._dirty: list[PartitionLog] = []
+        self._is_scheduled = False
+        self._is_in_flight = False
+        self._last_sync_ms = 0
+
+    def arm(self, log: "PartitionLog") -> None:
+        """`log` has grown: include it in the next round."""
+        self.append_count += 1
+        self._appends_waiting += 1
+        if not log.is_dirty:
+            log.is_dirty = True
+            self._dirty.append(log)
+        if not self._is_scheduled and not self._is_in_flight:
+            self._is_scheduled = True
+            # Whatever else this turn of the loop appends joins the round.
+            self._scheduler.call_soon(self._run_round)
+
+    def fail(self, error: OSError) -> None:
+        """The disk cannot be trusted any more: stop acknowledging and tell the broker, once."""
+        if not self.failed:
+            self.failed = True
+            self._on_failure(error)
+
+    def flush_now(self) -> None:
+        """Sync everything on the loop, whatever the policy: for a clean stop. Not while a round is in flight."""
+        while self._dirty and not self.failed:
+            logs, self._dirty = self._dirty, []
+            self._sync_and_complete([log.begin_flush(everything=True) for log in logs if not log.is_deleted])
+
+    @property
+    def is_in_flight(self) -> bool:
+        return self._is_in_flight
+
+    def _run_round(self) -> None:
+        self._is_scheduled = False
+        if self._is_in_flight or self.failed or not self._dirty:
+            return
+        logs, self._dirty = self._dirty, []
+        is_single = self._appends_waiting == 1
+        self._appends_waiting = 0
+        self.round_count += 1
+        targets = [log.begin_flush() for log in logs if not log.is_deleted]
+        if self.policy != "fsync":
+            _advance(targets)
+            self._sync_behind([target for target in targets if target.files or target.directories])
+        elif is_single and self._last_sync_ms < _SLOW_SYNC_MS:
+            self._sync_and_complete(targets)
+        else:
+            self._is_in_flight = True
+            self._scheduler.run_in_thread(
+                lambda: self._sync(targets), lambda error: self._on_thread_done(targets, error)
+            )
+
+    def _sync_and_complete(self, targets: Sequence[FlushTarget]) -> None:
+        self._sync(targets)
+        self._complete(targets)
+
+    def _sync_behind(self, targets: Sequence[FlushTarget]) -> None:
+        """Under `os`: nobody waits for it, but a failure counts."""
+        if targets:
+            self._scheduler.run_in_thread(
+                lambda: self._sync(targets), lambda error: self._on_synced_behind(targets, error)
+            )
+
+    def _on_synced_behind(self, targets: Sequence[FlushTarget], error: Exception | None) -> None:
+        self._judge(targets, error)
+
+    def _sync(self, targets: Sequence[FlushTarget]) -> None:
+        started_ms = self._clock.monotonic_ms() if self._clock is not None else 0
+        for target in targets:
+            target.sync()
+        if self._clock is not None:
+            self._last_sync_ms = self._clock.monotonic_ms() - started_ms
+        if self.journal is not None:
+            self.journal.record([target for target in targets if target.error is None])
+
+    def _on_thread_done(self, targets: Sequence[FlushTarget], error: Exception | None) -> None:
+        self._is_in_flight = False
+        self._complete(targets, error)
+        if self._dirty and not self._is_scheduled:
+            self._is_scheduled = True
+            self._scheduler.call_soon(self._run_round)
+
+    def _complete(self, targets: Sequence[FlushTarget], error: Exception | None = None) -> None:
+        self._judge(targets, error)
+        if not self.failed:
+            _advance(targets)
+
+    def _judge(self, targets: Sequence[FlushTarget], error: Exception | None) -> None:
+        """Fail if any sync did; a deleted log's files may have gone under it, and nobody waits for them."""
+        if error is not None:
+            self.fail(OSError(str(error)))
+        for target in targets:
+            if target.error is not None and not target.log.is_deleted:
+                self.fail(target.error)
+            target.log.end_flush()
+
+
+def _advance(targets: Sequence[FlushTarget]) -> None:
+    for target in targets:
+        target.log.advance_high_watermark(target.next_offset)
+    for target in targets:
+        target.log.tell_high_watermark()

@@ -1,0 +1,78 @@
+"""The settings of one partition's log, parsed.
+
+Owns: the values and Kafka's defaults for them. Does not own: where they come from (topic config over broker config).
+Field names are the topic config names with `_` for `.`; `producer_id_expiration_ms` is the broker's own setting.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    cleanup_policy: str = "delete"
+    compression_type: str = "producer"
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = INT64_MAX
+    flush_ms: int = INT64_MAX
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = INT64_MAX
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = INT64_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    producer_id_expiration_ms: int = 86_400_000
+    record_validation: str = "short"
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_deleting(self) -> bool:
+        """Old segments go by time and size."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def checks_every_record(self) -> bool:
+        """`oncelog.record.validation=full`."""
+        return self.record_validation == "full"
+
+
+def log_config_of(settings: Mapping[str, str]) -> LogConfig:
+    """Kafka's topic config names with their texts, already validated; names unknown here are skipped."""
+    values: dict[str, str | int | float | bool] = {}
+    for field in fields(LogConfig):
+        text = settings.get("oncelog.record.validation" if field.name == "record_validation" else _dotted(field.name))
+        if text is None:
+            continue
+        if field.type is int:
+            values[field.name] = int(text)
+        elif field.type is float:
+            values[field.name] = float(text)
+        elif field.type is bool:
+            values[field.name] = text.strip().lower() == "true"
+        else:
+            values[field.name] = text.strip()
+    return LogConfig(**values)  # type: ignore[arg-type]
+
+
+def _dotted(name: str) -> str:
+    return name.replace("_", ".")

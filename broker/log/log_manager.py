@@ -1,0 +1,181 @@
+"""All partition logs of one data directory.
+
+Owns: opening (with recovery), deletion, the clean stop, the background turn for retention and producer expiry.
+Does not own: which partitions should exist (`broker.topics`), the records.
+Invariants
+- A partition has at most one open log; no file is made before its first append.
+- Files are deleted only once the journal says that nobody will miss them.
+"""
+
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+from broker.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT, LOG_START, RECOVERY_POINT, write_checkpoint
+from broker.log.flush_journal import FlushedOffsets, LogPoints
+from broker.log.flusher import Flusher
+from broker.log.log_config import LogConfig
+from broker.log.partition_log import PartitionLog
+from broker.log.recovery import RecoveryReport, recover_log
+from broker.log.retention import prepare_log_start
+from broker.ports import Clock, Disk, PartitionListener
+
+_DELETED_SUFFIX = "-delete"
+_PRODUCER_EXPIRY_INTERVAL_MS = 600_000
+
+
+def directory_of(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"
+
+
+class LogManager:
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        flusher: Flusher,
+        listener: PartitionListener,
+        *,
+        on_report: Callable[[RecoveryReport], None] | None = None,
+        retention_check_interval_ms: int = 300_000,
+    ) -> None:
+        """`on_report` hears of each recovery that has something to tell."""
+        self._disk = disk
+        self._clock = clock
+        self._flusher = flusher
+        self._listener = listener
+        self._on_report = on_report
+        self._logs: dict[tuple[str, int], PartitionLog] = {}
+        self._retention_check_interval_ms = retention_check_interval_ms
+        self._retention_due_ms: int | None = None
+        self._expiry_due_ms: int | None = None
+        self.was_clean = disk.exists(CLEAN_SHUTDOWN)
+        disk.delete(CLEAN_SHUTDOWN)
+        self._journal = FlushedOffsets(disk)
+        flusher.journal = self._journal
+        for name in disk.list_dir(""):
+            if name.endswith(_DELETED_SUFFIX):
+                disk.delete(name)
+        disk.sync_dir("")
+
+    @property
+    def logs(self) -> Iterator[PartitionLog]:
+        return iter(self._logs.values())
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        return self._logs.get((topic, partition))
+
+    def has_files(self, topic: str, partition: int) -> bool:
+        """Whether anything was ever appended, as far as the disk can tell."""
+        return self._disk.exists(directory_of(topic, partition))
+
+    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """The log of a partition, recovered from its files if there are any; an open one is returned as it is."""
+        log = self._logs.get((topic, partition))
+        if log is not None:
+            return log
+        points = self._journal.get(topic_id, partition)
+        directory = directory_of(topic, partition)
+        recovered = recover_log(self._disk, directory, config, points, self._clock.now_ms())
+        if recovered.lines and self._on_report is not None:
+            self._on_report(
+                RecoveryReport(
+                    topic,
+                    partition,
+                    topic_id,
+                    tuple(recovered.lines),
+                    recovered.scanned_bytes,
+                    recovered.cut_bytes,
+                    recovered.offline_error,
+                )
+            )
+        log = PartitionLog(
+            topic,
+            partition,
+            topic_id,
+            config,
+            recovered.segments,
+            recovered.producer_state,
+            self._flusher,
+            self._listener,
+            log_start_offset=recovered.log_start_offset,
+            log_end_offset=recovered.log_end_offset,
+            offline_error=recovered.offline_error,
+        )
+        self._logs[topic, partition] = log
+        return log
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Remove a partition and its files; waiters hear UNKNOWN_TOPIC_OR_PARTITION."""
+        log = self._logs.pop((topic, partition), None)
+        directory = directory_of(topic, partition)
+        if self._disk.exists(directory):
+            # Renamed first: a crash in the middle must not leave half a partition under its own name.
+            unique = log.topic_id.hex if log is not None else "unopened"
+            doomed = f"{topic[:200]}-{partition}.{unique}{_DELETED_SUFFIX}"
+            self._disk.rename(directory, doomed)
+            self._disk.sync_dir("")
+            self._disk.delete(doomed)
+        if log is not None:
+            self._journal.forget(log.topic_id, partition)
+            log.on_deleted()
+
+    def delete_records(self, log: PartitionLog, before_offset: int) -> None:
+        """Move the start of a log (DeleteRecords); durable on return. Raises KafkaError or OSError."""
+        log.advance_log_start(before_offset)
+        self._forget_removed([log])
+
+    def step(self, now_ms: int) -> None:
+        """One background turn: retention and producer expiry, each when its time has come."""
+        if self._retention_due_ms is None or now_ms >= self._retention_due_ms:
+            self._retention_due_ms = now_ms + self._retention_check_interval_ms
+            self.apply_retention(now_ms)
+        if self._expiry_due_ms is None or now_ms >= self._expiry_due_ms:
+            self._expiry_due_ms = now_ms + _PRODUCER_EXPIRY_INTERVAL_MS
+            for log in self._logs.values():
+                log.expire_producers(now_ms)
+
+    def apply_retention(self, now_ms: int) -> None:
+        """Delete what is too old or too much, everywhere."""
+        moved = []
+        for log in self._logs.values():
+            if log.offline_error is None:
+                new_start = prepare_log_start(log.segments, log.config, log.high_watermark, now_ms)
+                if new_start is not None:
+                    log.advance_log_start(new_start)
+                    moved.append(log)
+        if moved:
+            self._forget_removed(moved)
+        for log in self._logs.values():
+            log.delete_removed()
+
+    def _forget_removed(self, moved: list[PartitionLog]) -> None:
+        for log in moved:
+            known = self._journal.get(log.topic_id, log.partition)
+            synced_offset = known.synced_offset if known else 0
+            self._journal.set_points(log.topic_id, log.partition, LogPoints(synced_offset, log.log_start_offset))
+        self._journal.rewrite()
+        for log in moved:
+            log.delete_removed()
+
+    def close(self) -> None:
+        """Clean stop: flush, write indexes, snapshots and checkpoints, then the marker. After a failure: only close."""
+        if not self._flusher.failed:
+            self._stop_cleanly()
+        for log in self._logs.values():
+            log.close()
+        self._journal.close()
+
+    def _stop_cleanly(self) -> None:
+        usable = [log for log in self._logs.values() if log.offline_error is None and log.log_end_offset > 0]
+        for log in usable:
+            log.complete_segments()
+            self._flusher.arm(log)
+        self._flusher.flush_now()
+        if self._flusher.failed:
+            return
+        self._journal.rewrite()
+        ends = [(log.topic, log.partition, log.log_end_offset) for log in usable]
+        starts = [(log.topic, log.partition, log.log_start_offset) for log in usable if log.log_start_offset > 0]
+        write_checkpoint(self._disk, RECOVERY_POINT, ends)
+        write_checkpoint(self._disk, LOG_START, starts)
+        self._disk.write_atomically(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)

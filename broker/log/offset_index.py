@@ -1,0 +1,82 @@
+"""The sparse offset index of one segment: which byte position a batch near an offset has.
+
+Owns: its entries, in memory as two arrays, and their form on disk (Kafka's: int32 relative offset, int32 position).
+Does not own: its file's moment of writing (the segment). Invariant: offsets and positions strictly rise.
+"""
+
+import sys
+from array import array
+from bisect import bisect_right
+from itertools import pairwise
+
+ENTRY_BYTES = 8
+
+
+class OffsetIndex:
+    __slots__ = ("_base_offset", "_positions", "_relative_offsets")
+
+    def __init__(self, base_offset: int) -> None:
+        self._base_offset = base_offset
+        self._relative_offsets = array("i")
+        self._positions = array("i")
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def append(self, offset: int, position: int) -> None:
+        self._relative_offsets.append(offset - self._base_offset)
+        self._positions.append(position)
+
+    def lookup(self, offset: int) -> int:
+        """Position of the last indexed batch that begins at or before `offset`; 0 if there is none."""
+        slot = bisect_right(self._relative_offsets, offset - self._base_offset) - 1
+        return self._positions[slot] if slot >= 0 else 0
+
+    def first_offset_after(self, position: int) -> int | None:
+        """Offset of the first indexed batch at or past `position`."""
+        slot = bisect_right(self._positions, position - 1)
+        return self._base_offset + self._relative_offsets[slot] if slot < len(self._positions) else None
+
+    def last_entry(self) -> tuple[int, int] | None:
+        """(offset, position) of the last entry."""
+        if not self._positions:
+            return None
+        return self._base_offset + self._relative_offsets[-1], self._positions[-1]
+
+    def entries(self) -> list[tuple[int, int]]:
+        return [
+            (self._base_offset + relative, position)
+            for relative, position in zip(self._relative_offsets, self._positions, strict=True)
+        ]
+
+    def to_bytes(self) -> bytes:
+        interleaved = array("i", bytes(ENTRY_BYTES * len(self._positions)))
+        interleaved[0::2] = self._relative_offsets
+        interleaved[1::2] = self._positions
+        _to_big_endian(interleaved)
+        return interleaved.tobytes()
+
+    @staticmethod
+    def from_bytes(base_offset: int, data: bytes) -> "OffsetIndex":
+        """Raises ValueError if `data` cannot be an index."""
+        if len(data) % ENTRY_BYTES:
+            raise ValueError(f"its size of {len(data)} bytes is no multiple of {ENTRY_BYTES}")
+        interleaved = array("i", data)
+        _to_big_endian(interleaved)
+        index = OffsetIndex(base_offset)
+        index._relative_offsets = interleaved[0::2]
+        index._positions = interleaved[1::2]
+        if not (_strictly_rises(index._relative_offsets) and _strictly_rises(index._positions)):
+            raise ValueError("its entries do not rise")
+        return index
+
+
+def _to_big_endian(values: "array[int]") -> None:
+    if sys.byteorder == "little":
+        values.byteswap()
+
+
+def _strictly_rises(values: "array[int]") -> bool:
+    if not values:
+        return True
+    return values[0] >= 0 and all(first < second for first, second in pairwise(values))

@@ -1,0 +1,311 @@
+"""Decides for one partition: is this batch new, a duplicate, out of order or fenced; and where does stable data end.
+
+Owns: per producer id the epoch and the last five batches; the ongoing transactions by first offset; the completed
+transactions whose marker is not yet below the high watermark. Does not own: bytes, files, offsets of the log.
+Invariants
+- `prepare_*` changes nothing; `replay_*` applies what has been appended, live and in recovery alike, so that the state
+  rebuilt from a snapshot and the log equals the live one.
+- Both transaction sets give their lowest first offset at once; nothing at or above it is stable.
+
+Shaped by Kafka's ProducerStateManager and ProducerAppendInfo; KIP-98, KIP-360, KIP-890, KIP-1228.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from broker.log.values import AppendOrigin
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import BatchHeader
+
+KEPT_BATCHES = 5
+MAX_SEQUENCE = 2**31 - 1
+MAX_PRODUCER_EPOCH = 2**15 - 1
+NO_OFFSET = -1
+_SEQUENCES = 2**31
+_TRANSACTIONAL_BIT = 0x10
+_UNVERIFIED_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedBatch:
+    """What is remembered of one batch to recognise its retry."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class ProducerState:
+    """One producer id on one partition."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_transaction_first_offset",
+        "last_seen_ms",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int, producer_epoch: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.current_transaction_first_offset = NO_OFFSET
+        self.batches: list[AppendedBatch] = []
+        # Kafka expires by record timestamps, and so forgets at once who writes old data; the time of the append is
+        # not in the log, so a restart counts as the last sign of life.
+        self.last_seen_ms = 0
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    def find_duplicate(self, producer_epoch: int, first_sequence: int, last_sequence: int) -> AppendedBatch | None:
+        if producer_epoch == self.producer_epoch:
+            for batch in self.batches:
+                if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                    return batch
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedTransaction:
+    producer_id: int
+    first_offset: int
+    last_offset: int  # the marker
+    aborted: bool
+    last_stable_offset: int  # once the marker is durable
+
+
+class ProducerStateManager:
+    __slots__ = ("_ongoing", "_producers", "_unflushed", "_unverified")
+
+    def __init__(self) -> None:
+        self._producers: dict[int, ProducerState] = {}
+        # First offsets rise with every append, so insertion order is offset order.
+        self._ongoing: OrderedDict[int, int] = OrderedDict()
+        self._unflushed: list[tuple[int, int]] = []
+        self._unverified: dict[int, tuple[int, int]] = {}
+
+    # -- looking
+
+    def producers(self) -> Iterable[ProducerState]:
+        return self._producers.values()
+
+    def producer(self, producer_id: int) -> ProducerState | None:
+        return self._producers.get(producer_id)
+
+    def first_unstable_offset(self) -> int | None:
+        """The lowest first offset of a transaction that is open, or ended by a marker that is not yet durable."""
+        first = next(iter(self._ongoing)) if self._ongoing else None
+        if self._unflushed and (first is None or self._unflushed[0][0] < first):
+            return self._unflushed[0][0]
+        return first
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        state = self._producers.get(producer_id)
+        return (
+            state is not None
+            and state.current_transaction_first_offset != NO_OFFSET
+            and state.producer_epoch == producer_epoch
+        )
+
+    def ongoing_transactions(self) -> list[tuple[int, int]]:
+        """(first offset, producer id) of each open transaction, the earliest first."""
+        return list(self._ongoing.items())
+
+    # -- deciding
+
+    def note_unverified(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """A transactional batch arrived for a transaction that is not open here and may yet be refused.
+
+        If it is, a later batch of the same producer must not slip in before its retry: the log would lose their order.
+        """
+        known = self._unverified.get(producer_id)
+        if known is None or known[0] < producer_epoch or (known[0] == producer_epoch and base_sequence < known[1]):
+            if len(self._unverified) >= _UNVERIFIED_LIMIT:
+                del self._unverified[next(iter(self._unverified))]
+            self._unverified[producer_id] = (producer_epoch, base_sequence)
+
+    def prepare_append(
+        self, header: BatchHeader, origin: AppendOrigin, transaction_version: int
+    ) -> AppendedBatch | None:
+        """None if the batch may be appended, the earlier batch if this is its retry; raises KafkaError."""
+        producer_id = header.producer_id
+        producer_epoch = header.producer_epoch
+        state = self._producers.get(producer_id)
+        is_client = origin is AppendOrigin.CLIENT
+        first_sequence = header.base_sequence
+        if state is not None:
+            if is_client:
+                last_sequence = (first_sequence + header.last_offset_delta) % _SEQUENCES
+                duplicate = state.find_duplicate(producer_epoch, first_sequence, last_sequence)
+                if duplicate is not None:
+                    return duplicate
+            if producer_epoch < state.producer_epoch:
+                raise KafkaError(
+                    ErrorCode.INVALID_PRODUCER_EPOCH,
+                    f"producer {producer_id} has epoch {state.producer_epoch}, the batch has {producer_epoch}",
+                )
+        if is_client:
+            self._check_sequence(state, producer_id, producer_epoch, first_sequence, transaction_version)
+        if (
+            state is not None
+            and state.current_transaction_first_offset != NO_OFFSET
+            and not header.attributes & _TRANSACTIONAL_BIT
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {producer_id} has an open transaction here and sent a batch outside of it",
+            )
+        return None
+
+    def _check_sequence(
+        self,
+        state: ProducerState | None,
+        producer_id: int,
+        producer_epoch: int,
+        first_sequence: int,
+        transaction_version: int,
+    ) -> None:
+        unverified = self._unverified.get(producer_id)
+        if unverified is not None and unverified[0] == producer_epoch and first_sequence > unverified[1]:
+            expected = unverified[1]
+        elif state is None:
+            # Retention may have removed all that this producer wrote: any sequence can be the right one. With
+            # transaction version 2 each transaction has its own epoch and so begins with 0.
+            if transaction_version < 2:
+                return
+            expected = 0
+        elif producer_epoch != state.producer_epoch or not state.batches:
+            expected = 0
+        else:
+            expected = (state.batches[-1].last_sequence + 1) % _SEQUENCES
+        if first_sequence != expected:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} epoch {producer_epoch}: sequence {first_sequence}, expected {expected}",
+            )
+
+    def prepare_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> None:
+        """Raises KafkaError if this end-of-transaction marker may not be written."""
+        state = self._producers.get(producer_id)
+        if state is None:
+            return
+        stored = state.producer_epoch
+        stale = producer_epoch < stored
+        if transaction_version >= 2 and producer_epoch == stored:
+            # The marker of version 2 has the epoch after its transaction's. An equal epoch is a marker of an earlier
+            # transaction that came late (KIP-1228), unless it is one sent again, or the epoch can rise no more.
+            is_open = state.current_transaction_first_offset != NO_OFFSET
+            stale = is_open and producer_epoch != MAX_PRODUCER_EPOCH
+        if stale:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has epoch {stored}, the marker has {producer_epoch}",
+            )
+        if coordinator_epoch < state.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {state.coordinator_epoch} has written here, the marker has {coordinator_epoch}",
+            )
+
+    # -- applying what is in the log
+
+    def replay_batch(self, header: BatchHeader, base_offset: int, timestamp: int, now_ms: int) -> None:
+        """A data batch of a producer is in the log at `base_offset`."""
+        producer_id = header.producer_id
+        state = self._state_at_epoch(producer_id, header.producer_epoch)
+        first_sequence = header.base_sequence
+        last_offset = base_offset + header.last_offset_delta
+        last_sequence = (first_sequence + header.last_offset_delta) % _SEQUENCES if first_sequence >= 0 else -1
+        batches = state.batches
+        if len(batches) == KEPT_BATCHES:
+            del batches[0]
+        batches.append(AppendedBatch(first_sequence, last_sequence, base_offset, last_offset, timestamp))
+        state.last_timestamp = timestamp
+        state.last_seen_ms = now_ms
+        if header.attributes & _TRANSACTIONAL_BIT and state.current_transaction_first_offset == NO_OFFSET:
+            state.current_transaction_first_offset = base_offset
+            self._ongoing[base_offset] = producer_id
+            if self._unverified:
+                self._unverified.pop(producer_id, None)
+
+    def replay_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        aborted: bool,
+        offset: int,
+        timestamp: int,
+        now_ms: int,
+    ) -> CompletedTransaction | None:
+        """A marker is in the log at `offset`; the transaction it ended, if one was open here."""
+        state = self._state_at_epoch(producer_id, producer_epoch)
+        state.coordinator_epoch = coordinator_epoch
+        state.last_timestamp = timestamp
+        state.last_seen_ms = now_ms
+        first_offset = state.current_transaction_first_offset
+        if first_offset == NO_OFFSET:
+            return None
+        state.current_transaction_first_offset = NO_OFFSET
+        del self._ongoing[first_offset]
+        heappush(self._unflushed, (first_offset, offset))
+        last_stable_offset = next(iter(self._ongoing)) if self._ongoing else offset + 1
+        return CompletedTransaction(producer_id, first_offset, offset, aborted, last_stable_offset)
+
+    def _state_at_epoch(self, producer_id: int, producer_epoch: int) -> ProducerState:
+        state = self._producers.get(producer_id)
+        if state is None:
+            state = self._producers[producer_id] = ProducerState(producer_id, producer_epoch)
+        elif producer_epoch != state.producer_epoch:
+            state.producer_epoch = producer_epoch
+            state.batches.clear()
+        return state
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Markers below it are durable: their transactions hold nothing back any more."""
+        unflushed = self._unflushed
+        # A durable one may hide behind a lower first offset; it cannot be the lowest as long as it does.
+        while unflushed and unflushed[0][1] < high_watermark:
+            heappop(unflushed)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers not heard of for `expiration_ms`, never one with an open transaction; how many."""
+        expired = [
+            producer_id
+            for producer_id, state in self._producers.items()
+            if state.current_transaction_first_offset == NO_OFFSET and now_ms - state.last_seen_ms >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+            self._unverified.pop(producer_id, None)
+        return len(expired)
+
+    def restore(self, state: ProducerState) -> None:
+        """Take over one producer from a snapshot; the caller gives them in any order, then calls `restored`."""
+        self._producers[state.producer_id] = state
+
+    def restored(self) -> None:
+        """All producers of a snapshot are in."""
+        open_transactions = sorted(
+            (state.current_transaction_first_offset, state.producer_id)
+            for state in self._producers.values()
+            if state.current_transaction_first_offset != NO_OFFSET
+        )
+        self._ongoing = OrderedDict(open_transactions)

@@ -1,0 +1,94 @@
+"""Finds batches in the segments of one partition: by offset, by timestamp, and the aborted transactions between.
+
+Owns: nothing; pure functions over `Segments`. They never look past the bound that the partition's log gives, which is
+always the boundary of a batch.
+"""
+
+from collections.abc import Iterator
+
+from broker.log.segment import Segment
+from broker.log.segments import Segments
+from broker.log.transaction_index import AbortedEntry
+from broker.log.values import AbortedTransaction
+from protocol.records.batch import BatchHeader, iter_batches
+from protocol.records.record import decode_records
+
+_EMPTY = memoryview(b"")
+_CHUNK_BYTES = 1024 * 1024
+
+
+def read_records(
+    segments: Segments, fetch_offset: int, upper_bound: int, max_bytes: int, *, at_least_one: bool
+) -> tuple[memoryview, int]:
+    """Bytes from the batch that holds `fetch_offset`, of one segment, and an offset at or past their end."""
+    if fetch_offset >= upper_bound:
+        return _EMPTY, fetch_offset
+    segment = segments[segments.slot_of(fetch_offset)]
+    start = segment.position_of(fetch_offset)
+    if upper_bound >= segment.next_offset:
+        end, end_offset = segment.size_bytes, segment.next_offset
+    else:
+        end, end_offset = segment.position_of(upper_bound), upper_bound
+    records = segment.read(start, end, max_bytes, whole_first=at_least_one)
+    if start + len(records) == end:
+        segment.note_position(end_offset, end)
+        return records, end_offset
+    return records, min(upper_bound, segment.offset_at_or_after(start + len(records)))
+
+
+def collect_aborted(segments: Segments, fetch_offset: int, upper_bound: int) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions that have data in [fetch_offset, upper_bound), in the order of their markers."""
+    found: list[AbortedEntry] = []
+    for slot in range(segments.slot_of(fetch_offset), len(segments)):
+        if segments[slot].transaction_index.collect(fetch_offset, upper_bound, found):
+            break
+    return tuple([AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found])
+
+
+def iterate_batches(segments: Segments, from_offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Every batch that reaches into [from_offset, end_offset), in order."""
+    offset = from_offset
+    while offset < end_offset and len(segments):
+        records, _ = read_records(segments, offset, end_offset, _CHUNK_BYTES, at_least_one=True)
+        before = offset
+        for header, batch in iter_batches(records):
+            offset = header.base_offset + header.last_offset_delta + 1
+            yield header, batch
+        if offset == before:
+            return
+
+
+def find_timestamp(segments: Segments, timestamp_ms: int, start_offset: int, end_offset: int) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record in [start_offset, end_offset) with at least this timestamp."""
+    for segment in segments:
+        if segment.max_timestamp < timestamp_ms or segment.next_offset <= start_offset:
+            continue
+        found = _find_in_segment(segment, timestamp_ms, start_offset, end_offset)
+        if found is not None:
+            return found
+    return None
+
+
+def _find_in_segment(segment: Segment, timestamp_ms: int, start_offset: int, end_offset: int) -> tuple[int, int] | None:
+    position = segment.position_of(max(start_offset, segment.time_index.lookup(timestamp_ms)))
+    for span in segment.spans(position):
+        if span.base_offset >= end_offset:
+            return None
+        if span.max_timestamp < timestamp_ms:
+            continue
+        batch = segment.file.read_view(span.position, span.position + span.size_bytes)
+        for record in decode_records(batch):
+            if record.timestamp >= timestamp_ms and record.offset >= start_offset:
+                return (record.offset, record.timestamp) if record.offset < end_offset else None
+    return None
+
+
+def find_max_timestamp(segments: Segments, start_offset: int, end_offset: int) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record that has the greatest timestamp of all."""
+    best: Segment | None = None
+    for segment in segments:
+        if segment.max_timestamp >= 0 and (best is None or segment.max_timestamp > best.max_timestamp):
+            best = segment
+    if best is None:
+        return None
+    return find_timestamp(segments, best.max_timestamp, start_offset, end_offset)

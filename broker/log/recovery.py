@@ -1,0 +1,342 @@
+"""Brings one partition back from its files after any kind of stop.
+
+Owns: the judgement of what is on disk. Does not own: serving. Invariants
+- What was synced is there afterwards, or the partition is offline with the file and position of the damage: a log never
+  silently becomes shorter or gets a gap.
+- Above the synced end, the first batch that is not whole is a write cut short by the stop, and is cut off.
+- Indexes are used only if the manifest vouches for them; the producer state comes from the newest good snapshot and the
+  batches after it. Both are rebuilt otherwise, and the report says why.
+- What was scanned is synced before the caller serves it. Recovering twice gives what recovering once gives.
+"""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from broker.log.flush_journal import LogPoints
+from broker.log.log_config import LogConfig
+from broker.log.offset_index import OffsetIndex
+from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from broker.log.producer_snapshot import load_snapshot
+from broker.log.producer_state import ProducerStateManager
+from broker.log.reader import iterate_batches
+from broker.log.segment import Segment, file_name
+from broker.log.segment_manifest import INDEX_SUFFIXES, ManifestEntry, entry_of, load_manifest, rewrite_manifest
+from broker.log.segments import Segments
+from broker.log.time_index import TimeIndex
+from broker.log.transaction_index import AbortedEntry, TransactionIndex
+from broker.ports import Disk
+from protocol.errors import ProtocolError
+from protocol.records.batch import BatchHeader, check_crc, read_header
+from protocol.records.control import ControlRecordType, decode_end_txn_marker
+
+_HEADER_BYTES = 61
+_CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """What recovery found that a person may want to know; no lines means nothing to tell."""
+
+    topic: str
+    partition: int
+    topic_id: UUID
+    lines: tuple[str, ...]
+    scanned_bytes: int
+    cut_bytes: int
+    offline_error: str | None
+
+
+@dataclass(slots=True)
+class RecoveredLog:
+    segments: Segments
+    producer_state: ProducerStateManager
+    log_start_offset: int
+    log_end_offset: int
+    lines: list[str] = field(default_factory=list)
+    scanned_bytes: int = 0
+    cut_bytes: int = 0
+    offline_error: str | None = None
+
+
+class DamagedLogError(Exception):
+    """Durable data is missing or changed; the message names the file and the place."""
+
+
+def recover_log(disk: Disk, directory: str, config: LogConfig, points: LogPoints | None, now_ms: int) -> RecoveredLog:
+    recovered = RecoveredLog(Segments(disk, directory, []), ProducerStateManager(), 0, 0)
+    recovery = _Recovery(disk, directory, config, points, now_ms, recovered)
+    try:
+        recovery.run()
+    except DamagedLogError as error:
+        recovered.offline_error = f"{directory} is offline: {error}"
+        recovered.lines.append(recovered.offline_error)
+    return recovered
+
+
+class _Recovery:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        points: LogPoints | None,
+        now_ms: int,
+        recovered: RecoveredLog,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._synced_offset = points.synced_offset if points else 0
+        self._expected_start = points.log_start_offset if points else None
+        self._now_ms = now_ms
+        self._recovered = recovered
+        self._snapshots: list[int] = []
+        self._state = ProducerStateManager()
+        self._state_offset = -1  # the producer state is that before this offset; -1: not loaded
+        self._segments: list[Segment] = []
+
+    def run(self) -> None:
+        names = self._disk.list_dir(self._directory)
+        self._snapshots = _offsets_named(names, SNAPSHOT_SUFFIX)
+        base_offsets = _offsets_named(names, ".log")
+        if not base_offsets:
+            if self._synced_offset > 0:
+                raise DamagedLogError(f"no segment file is left, offsets up to {self._synced_offset} were durable")
+            return
+        self._check_first(base_offsets[0])
+        manifest = load_manifest(self._disk, self._directory)
+        vouched: list[ManifestEntry] = []
+        rebuilt: list[Segment] = []
+        for slot, base_offset in enumerate(base_offsets):
+            next_base = base_offsets[slot + 1] if slot + 1 < len(base_offsets) else None
+            segment = Segment(self._disk, self._directory, base_offset, self._now_ms)
+            self._segments.append(segment)
+            entry = manifest.get(base_offset)
+            if entry is not None and self._adopt(segment, entry, next_base):
+                vouched.append(entry)
+            else:
+                self._scan(segment, next_base)
+                rebuilt.append(segment)
+            if next_base is not None and segment.next_offset != next_base:
+                raise DamagedLogError(
+                    f"{segment.path('.log')} ends before offset {segment.next_offset}, the next begins at {next_base}"
+                )
+        self._finish(manifest, vouched, rebuilt)
+
+    def _check_first(self, base_offset: int) -> None:
+        if self._expected_start is not None and base_offset > self._expected_start:
+            raise DamagedLogError(
+                f"its first segment begins at offset {base_offset}, the log started at {self._expected_start}"
+            )
+
+    def _adopt(self, segment: Segment, entry: ManifestEntry, next_base: int | None) -> bool:
+        """Take a completed and synced segment as it is, if all of its files are as they were."""
+        if entry.next_offset > self._synced_offset or entry.size_bytes != segment.file.size_bytes:
+            return False
+        if next_base is not None and entry.next_offset != next_base:
+            return False
+        contents = [self._read_index(segment, slot, entry) for slot in range(len(INDEX_SUFFIXES))]
+        if None in contents:
+            return False
+        offsets, times, transactions = (content or b"" for content in contents)
+        try:
+            segment.index = OffsetIndex.from_bytes(segment.base_offset, offsets)
+            segment.time_index = TimeIndex.from_bytes(segment.base_offset, times)
+            segment.transaction_index = TransactionIndex.from_bytes(transactions)
+        except ValueError as error:
+            self._tell(f"the indexes of {segment.path('.log')} are rebuilt: {error}")
+            return False
+        segment.size_bytes = entry.size_bytes
+        segment.next_offset = entry.next_offset
+        segment.first_timestamp = entry.first_timestamp
+        segment.max_timestamp = entry.max_timestamp
+        segment.max_timestamp_offset = entry.max_timestamp_offset
+        return True
+
+    def _read_index(self, segment: Segment, slot: int, entry: ManifestEntry) -> bytes | None:
+        path = segment.path(INDEX_SUFFIXES[slot])
+        if not self._disk.exists(path):
+            self._tell(f"{path} is missing, the segment's indexes are rebuilt")
+            return None
+        data = self._disk.read_bytes(path)
+        if entry.vouches_for(slot, data):
+            return data
+        self._tell(f"{path} is not what was written, the segment's indexes are rebuilt")
+        return None
+
+    # -- reading batches
+
+    def _scan(self, segment: Segment, next_base: int | None) -> None:
+        """Read every batch: rebuild the indexes, follow the producers, find where valid data ends."""
+        self._load_state(segment.base_offset)
+        file_bytes = segment.file.size_bytes
+        segment.index = OffsetIndex(segment.base_offset)
+        segment.time_index = TimeIndex(segment.base_offset)
+        segment.transaction_index = TransactionIndex()
+        problem = self._scan_batches(segment, file_bytes)
+        self._recovered.scanned_bytes += segment.size_bytes
+        if problem is None:
+            return
+        place = f"{segment.path('.log')} at position {segment.size_bytes}, offset {segment.next_offset}"
+        if next_base is not None or segment.next_offset < self._synced_offset:
+            raise DamagedLogError(f"{place}: {problem}")
+        cut_bytes = file_bytes - segment.size_bytes
+        segment.file.truncate(segment.size_bytes)
+        self._recovered.cut_bytes = cut_bytes
+        self._tell(f"{place}: {problem}; {cut_bytes} bytes that were never durable are cut off")
+
+    def _scan_batches(self, segment: Segment, file_bytes: int) -> str | None:
+        """Take the batches in order; what is wrong with the first bad one, None if there is none."""
+        chunk, chunk_start = memoryview(b""), 0
+        while segment.size_bytes < file_bytes:
+            position = segment.size_bytes
+            at = position - chunk_start
+            size_bytes = _size_at(chunk, at)
+            if size_bytes is None or at + size_bytes > len(chunk):
+                chunk, chunk_start, at = segment.file.read_view(position, position + _CHUNK_BYTES), position, 0
+                size_bytes = _size_at(chunk, 0)
+                if size_bytes is not None and len(chunk) < size_bytes <= file_bytes - position:
+                    chunk = segment.file.read_view(position, position + size_bytes)
+            problem = _batch_problem(chunk, at, size_bytes, segment.next_offset)
+            if problem is not None or size_bytes is None:
+                return problem
+            self._take(segment, chunk[at : at + size_bytes])
+        return None
+
+    def _take(self, segment: Segment, batch: memoryview) -> None:
+        header = read_header(batch)
+        next_offset = header.base_offset + header.last_offset_delta + 1
+        aborted = self._replay(header, batch)
+        segment.on_batch(
+            len(batch), header.base_offset, next_offset, header.max_timestamp, self._config.index_interval_bytes
+        )
+        if aborted is not None:
+            segment.transaction_index.append(aborted)
+
+    def _replay(self, header: BatchHeader, batch: memoryview) -> AbortedEntry | None:
+        self._state_offset = header.base_offset + header.last_offset_delta + 1
+        if header.producer_id < 0:
+            return None
+        if not header.is_control:
+            self._state.replay_batch(header, header.base_offset, header.max_timestamp, self._now_ms)
+            return None
+        try:
+            marker, coordinator_epoch = decode_end_txn_marker(batch)
+        except ProtocolError as error:
+            raise DamagedLogError(f"the control batch at offset {header.base_offset} is no marker: {error}") from error
+        completed = self._state.replay_marker(
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            aborted=marker is ControlRecordType.ABORT,
+            offset=header.base_offset,
+            timestamp=header.max_timestamp,
+            now_ms=self._now_ms,
+        )
+        if completed is None or not completed.aborted:
+            return None
+        return AbortedEntry(
+            completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
+        )
+
+    # -- producer state
+
+    def _load_state(self, offset: int) -> None:
+        """Make the producer state that of `offset`: from the newest good snapshot, then from the batches after it."""
+        for candidate in [known for known in reversed(self._snapshots) if known <= offset]:
+            if candidate <= self._state_offset:
+                break  # what was replayed so far is newer
+            state = self._try_snapshot(candidate)
+            if state is not None:
+                self._state, self._state_offset = state, candidate
+                break
+        if self._state_offset < 0:
+            self._state_offset = self._segments[0].base_offset
+        for header, batch in iterate_batches(
+            Segments(self._disk, self._directory, self._segments), self._state_offset, offset
+        ):
+            if not check_crc(batch):
+                raise DamagedLogError(f"the batch at offset {header.base_offset} has a wrong checksum")
+            self._recovered.scanned_bytes += len(batch)
+            self._replay(header, batch)
+        self._state_offset = offset
+
+    def _try_snapshot(self, offset: int) -> ProducerStateManager | None:
+        path = f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+        try:
+            return load_snapshot(self._disk.read_bytes(path), self._now_ms)
+        except ValueError as error:
+            self._tell(f"{path} is not used: {error}")
+            self._drop_snapshot(offset)
+            return None
+
+    def _drop_snapshot(self, offset: int) -> None:
+        self._snapshots.remove(offset)
+        self._disk.delete(f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+
+    # -- ending
+
+    def _finish(self, manifest: dict[int, ManifestEntry], vouched: list[ManifestEntry], rebuilt: list[Segment]) -> None:
+        log_end_offset = self._segments[-1].next_offset
+        if log_end_offset < self._synced_offset:
+            raise DamagedLogError(
+                f"it ends at offset {log_end_offset}, offsets up to {self._synced_offset} were durable"
+            )
+        log_start_offset = max(self._segments[0].base_offset, self._expected_start or 0)
+        if log_start_offset > log_end_offset:
+            raise DamagedLogError(f"it ends at offset {log_end_offset}, before its start at {log_start_offset}")
+        for offset in [known for known in self._snapshots if known > log_end_offset]:
+            self._tell(f"the producer snapshot of offset {offset} is dropped: the log ends at {log_end_offset}")
+            self._drop_snapshot(offset)
+        self._load_state(log_end_offset)
+        entries = vouched + self._make_durable(rebuilt)
+        if {entry.base_offset: entry for entry in entries} != manifest:
+            rewrite_manifest(self._disk, self._directory, entries)
+        recovered = self._recovered
+        recovered.segments = Segments(self._disk, self._directory, self._segments)
+        recovered.producer_state = self._state
+        recovered.producer_state.on_high_watermark(log_end_offset)
+        recovered.log_start_offset = log_start_offset
+        recovered.log_end_offset = log_end_offset
+
+    def _make_durable(self, rebuilt: list[Segment]) -> list[ManifestEntry]:
+        """Sync what was scanned: the kernel may hold it only in memory. The entries of completed segments."""
+        entries: list[ManifestEntry] = []
+        for segment in rebuilt:
+            if segment is not self._segments[-1]:
+                written = segment.write_indexes(self._disk)
+                entries.append(entry_of(segment, [data for _, data in written]))
+                for file, _ in written:
+                    file.sync()
+            segment.file.sync()
+        if rebuilt:
+            self._disk.sync_dir(self._directory)
+        return entries
+
+    def _tell(self, line: str) -> None:
+        self._recovered.lines.append(line)
+
+
+def _offsets_named(names: list[str], suffix: str) -> list[int]:
+    stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+    return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdecimal())
+
+
+def _size_at(chunk: memoryview, at: int) -> int | None:
+    if at < 0 or at + 12 > len(chunk):
+        return None
+    return 12 + int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True)
+
+
+def _batch_problem(chunk: memoryview, at: int, size_bytes: int | None, expected_offset: int) -> str | None:
+    left = len(chunk) - at
+    if size_bytes is None or left < _HEADER_BYTES or size_bytes > left:
+        return f"the {left} bytes that are left hold no whole batch"
+    if size_bytes < _HEADER_BYTES or chunk[at + 16] != 2:
+        return "no batch begins here"
+    header = read_header(chunk, at)
+    if header.base_offset != expected_offset:
+        return f"a batch of offset {header.base_offset} where {expected_offset} belongs"
+    if header.last_offset_delta < 0 or not check_crc(chunk[at : at + size_bytes]):
+        return "the checksum of the batch does not match its bytes"
+    return None

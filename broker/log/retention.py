@@ -1,0 +1,26 @@
+"""Decides how far the start of a log may move by age and size.
+
+Owns: the decision alone; `PartitionLog.advance_log_start` carries it out. Invariants: only whole segments below the
+high watermark go, never the active one; a record without a timestamp keeps its segment by age.
+"""
+
+from broker.log.log_config import LogConfig
+from broker.log.segments import Segments
+
+
+def prepare_log_start(segments: Segments, config: LogConfig, high_watermark: int, now_ms: int) -> int | None:
+    """The offset at which the log may begin, None if nothing is to go."""
+    if not config.is_deleting or len(segments) < 2:
+        return None
+    excess_bytes = segments.size_bytes - config.retention_bytes if config.retention_bytes >= 0 else 0
+    new_start: int | None = None
+    for slot in range(len(segments) - 1):
+        segment = segments[slot]
+        if segment.next_offset > high_watermark:
+            break
+        is_old = config.retention_ms >= 0 and 0 <= segment.max_timestamp < now_ms - config.retention_ms
+        if not is_old and excess_bytes < segment.size_bytes:
+            break
+        excess_bytes -= segment.size_bytes
+        new_start = segment.next_offset
+    return new_start

@@ -1,0 +1,176 @@
+"""One segment of a partition: its `.log` file and the three indexes of it.
+
+Owns: bytes and positions of the batches between two offsets. Does not own: what may be appended, who may read how far.
+Invariants
+- `.log` holds whole batches with rising offsets, as Kafka lays them out; `next_offset` follows the last one.
+- Indexes grow in memory and are written when the segment is complete (`write_indexes`): a file that is there but
+  differs from what the manifest says is never trusted.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from struct import Struct
+
+from broker.log.offset_index import OffsetIndex
+from broker.log.time_index import TimeIndex
+from broker.log.transaction_index import TransactionIndex
+from broker.ports import Buffer, Disk, File
+
+# base offset, batch length, (leader epoch, magic, crc, attributes), last offset delta, base timestamp, max timestamp
+_BATCH_HEAD = Struct(">qi11xiqq")
+HEAD_BYTES = _BATCH_HEAD.size
+_LENGTH_PREFIX_BYTES = 12
+_HINT_LIMIT = 64
+_SCAN_BYTES = 64 * 1024
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """Kafka's names: 20 digits and the suffix."""
+    return f"{offset:020d}{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSpan:
+    """Where one batch lies, read from its head alone."""
+
+    base_offset: int
+    last_offset: int
+    position: int
+    size_bytes: int
+    max_timestamp: int
+
+
+class Segment:
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_positions",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "file",
+        "first_timestamp",
+        "index",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
+        "size_bytes",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, created_ms: int) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.file: File = disk.open(self.path(".log"))
+        self.size_bytes = 0
+        self.created_ms = created_ms
+        self.index = OffsetIndex(base_offset)
+        self.time_index = TimeIndex(base_offset)
+        self.transaction_index = TransactionIndex()
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.max_timestamp_offset = base_offset  # base offset of the batch that has it
+        self._bytes_since_index_entry = 0
+        # Positions of batch boundaries that readers were last seen at: a tail reader finds its place without a search.
+        self._positions: dict[int, int] = {}
+
+    def path(self, suffix: str) -> str:
+        return f"{self.directory}/{file_name(self.base_offset, suffix)}"
+
+    def append(
+        self,
+        parts: Sequence[Buffer],
+        size_bytes: int,
+        base_offset: int,
+        next_offset: int,
+        max_timestamp: int,
+        index_interval_bytes: int,
+    ) -> None:
+        """Write one batch; raises OSError, and then nothing has changed."""
+        self.file.append(parts)
+        self.on_batch(size_bytes, base_offset, next_offset, max_timestamp, index_interval_bytes)
+
+    def on_batch(
+        self, size_bytes: int, base_offset: int, next_offset: int, max_timestamp: int, index_interval_bytes: int
+    ) -> None:
+        """A batch is in the file at `size_bytes`: extend the indexes. Recovery rebuilds by this same step."""
+        position = self.size_bytes
+        if self._bytes_since_index_entry > index_interval_bytes:
+            self.index.append(base_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += size_bytes
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = base_offset
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        self.size_bytes = position + size_bytes
+        self.next_offset = next_offset
+
+    def note_position(self, offset: int, position: int) -> None:
+        """A batch boundary that a reader is likely to ask for."""
+        if len(self._positions) >= _HINT_LIMIT:
+            self._positions.clear()
+        self._positions[offset] = position
+
+    def position_of(self, offset: int) -> int:
+        """Position of the first batch whose last offset is at or past `offset`."""
+        if offset >= self.next_offset:
+            return self.size_bytes
+        if offset <= self.base_offset:
+            return 0
+        position = self._positions.get(offset)
+        if position is None:
+            for span in self.spans(self.index.lookup(offset)):
+                if span.last_offset >= offset:
+                    self.note_position(offset, span.position)
+                    return span.position
+            return self.size_bytes
+        return position
+
+    def spans(self, position: int = 0) -> Iterator[BatchSpan]:
+        """The batches from a boundary on, by their heads; stops where no whole batch follows."""
+        end = self.size_bytes
+        chunk, chunk_start = memoryview(b""), position
+        while position + HEAD_BYTES <= end:
+            at = position - chunk_start
+            if at + HEAD_BYTES > len(chunk):
+                chunk, chunk_start, at = self.file.read_view(position, min(end, position + _SCAN_BYTES)), position, 0
+            base_offset, length, last_delta, _, max_timestamp = _BATCH_HEAD.unpack_from(chunk, at)
+            size_bytes = _LENGTH_PREFIX_BYTES + length
+            if size_bytes < HEAD_BYTES or position + size_bytes > end:
+                return
+            yield BatchSpan(base_offset, base_offset + last_delta, position, size_bytes, max_timestamp)
+            position += size_bytes
+
+    def read(self, start: int, end: int, max_bytes: int, *, whole_first: bool) -> memoryview:
+        """Bytes from the boundary `start` on: at most `max_bytes`, but the first batch whole if `whole_first`, else
+        nothing if it does not fit; never past the boundary `end`."""
+        view = self.file.read_view(start, min(end, start + max(max_bytes, _LENGTH_PREFIX_BYTES)))
+        first_bytes = _LENGTH_PREFIX_BYTES + int.from_bytes(view[8:12], "big")
+        if first_bytes > max_bytes:
+            return self.file.read_view(start, start + first_bytes) if whole_first else view[:0]
+        return view
+
+    def offset_at_or_after(self, position: int) -> int:
+        """A batch boundary at or past `position`, by the index alone; `next_offset` if none is known."""
+        offset = self.index.first_offset_after(position)
+        return self.next_offset if offset is None else offset
+
+    def write_indexes(self, disk: Disk) -> list[tuple[File, bytes]]:
+        """Write the index files of a segment that has its last batch; the files, to be synced, and their contents."""
+        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        written: list[tuple[File, bytes]] = []
+        for suffix, data in (
+            (".index", self.index.to_bytes()),
+            (".timeindex", self.time_index.to_bytes()),
+            (".txnindex", self.transaction_index.to_bytes()),
+        ):
+            file = disk.open(self.path(suffix))
+            file.truncate(0)
+            if data:
+                file.append([data])
+            written.append((file, data))
+        return written

@@ -1,0 +1,88 @@
+"""What the completed segments of one partition must look like: sizes and checksums of their files.
+
+Owns: the file `segment-manifest` in the partition's directory, appended at each roll and at a clean stop, and synced
+before recovery may rely on it. Invariant: an index file is used only if it is, byte for byte, what its entry here says;
+anything else is rebuilt from the `.log`. Kafka trusts its index files, and shows aborted records when one is lost.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+
+from crc32c import crc32c
+
+from broker.log.segment import Segment
+from broker.ports import Disk, File
+
+NAME = "segment-manifest"
+INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
+_ENTRY = Struct(">qqqqqqIIIIII")
+_ENTRY_BYTES = _ENTRY.size + 4
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    first_timestamp: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    index_files: tuple[tuple[int, int], ...]  # (size, CRC-32C), in the order of INDEX_SUFFIXES
+
+    def vouches_for(self, slot: int, data: bytes) -> bool:
+        return (len(data), crc32c(data)) == self.index_files[slot]
+
+
+def entry_of(segment: Segment, index_contents: list[bytes]) -> ManifestEntry:
+    return ManifestEntry(
+        segment.base_offset,
+        segment.next_offset,
+        segment.size_bytes,
+        segment.first_timestamp,
+        segment.max_timestamp,
+        segment.max_timestamp_offset,
+        tuple((len(data), crc32c(data)) for data in index_contents),
+    )
+
+
+def append_entry(disk: Disk, directory: str, entry: ManifestEntry) -> File:
+    """Add an entry at the end; the file, to be synced."""
+    file = disk.open(f"{directory}/{NAME}")
+    file.truncate(file.size_bytes - file.size_bytes % _ENTRY_BYTES)
+    file.append([_encode(entry)])
+    return file
+
+
+def _encode(entry: ManifestEntry) -> bytes:
+    numbers = [number for pair in entry.index_files for number in pair]
+    data = _ENTRY.pack(
+        entry.base_offset,
+        entry.next_offset,
+        entry.size_bytes,
+        entry.first_timestamp,
+        entry.max_timestamp,
+        entry.max_timestamp_offset,
+        *numbers,
+    )
+    return data + crc32c(data).to_bytes(4, "big")
+
+
+def load_manifest(disk: Disk, directory: str) -> dict[int, ManifestEntry]:
+    """The latest entry of each segment, by base offset; damaged entries are as good as none."""
+    path = f"{directory}/{NAME}"
+    if not disk.exists(path):
+        return {}
+    data = disk.read_bytes(path)
+    entries: dict[int, ManifestEntry] = {}
+    for at in range(0, len(data) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
+        content = data[at : at + _ENTRY.size]
+        if crc32c(content) == int.from_bytes(data[at + _ENTRY.size : at + _ENTRY_BYTES], "big"):
+            numbers = _ENTRY.unpack(content)
+            pairs = tuple(zip(numbers[6::2], numbers[7::2], strict=True))
+            entries[numbers[0]] = ManifestEntry(*numbers[:6], pairs)
+    return entries
+
+
+def rewrite_manifest(disk: Disk, directory: str, entries: list[ManifestEntry]) -> None:
+    """Leave only these entries, durably."""
+    disk.write_atomically(f"{directory}/{NAME}", b"".join(map(_encode, entries)))

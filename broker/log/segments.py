@@ -1,0 +1,129 @@
+"""The segments of one partition, in offset order, and which of their files await a sync.
+
+Owns: finding the segment of an offset, the roll to a new one, the removal of the oldest, the list of dirty files.
+Does not own: offsets of the log, when to roll or remove. Invariants
+- Segments follow each other without a gap: each begins where the one before it ends.
+- Nothing is on disk before the first append; a roll that the disk refuses can simply be tried again.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from broker.log.segment import Segment, file_name
+from broker.log.segment_manifest import INDEX_SUFFIXES, append_entry, entry_of
+from broker.ports import Disk, File
+
+SEGMENT_SUFFIXES = (*INDEX_SUFFIXES, SNAPSHOT_SUFFIX, ".log")
+
+
+class Segments:
+    __slots__ = (
+        "_base_offsets",
+        "_dirty_directories",
+        "_dirty_files",
+        "_is_active_dirty",
+        "_list",
+        "directory",
+        "disk",
+    )
+
+    def __init__(self, disk: Disk, directory: str, segments: list[Segment]) -> None:
+        self.disk = disk
+        self.directory = directory
+        self._list = segments
+        self._base_offsets = [segment.base_offset for segment in segments]
+        self._dirty_files: list[File] = []
+        self._dirty_directories: list[str] = []
+        self._is_active_dirty = False
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._list)
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def __getitem__(self, slot: int) -> Segment:
+        return self._list[slot]
+
+    @property
+    def active(self) -> Segment | None:
+        return self._list[-1] if self._list else None
+
+    def slot_of(self, offset: int) -> int:
+        """Slot of the segment that holds `offset`; the first one for a lower offset. Not for an empty list."""
+        if offset >= self._base_offsets[-1]:
+            return len(self._list) - 1
+        return max(0, bisect_right(self._base_offsets, offset) - 1)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._list)
+
+    # -- growing
+
+    def roll(self, base_offset: int, now_ms: int, snapshot: bytes) -> Segment:
+        """Begin a new segment; the one before it is completed with its indexes. Raises OSError, changing nothing."""
+        dirty: list[File] = []
+        if self._list:
+            dirty += self._complete_active(base_offset, snapshot)
+            dirty.append(self._list[-1].file)
+        elif not self.disk.exists(self.directory):
+            self.disk.make_dir(self.directory)
+            self._dirty_directories.append("")
+        segment = Segment(self.disk, self.directory, base_offset, now_ms)
+        segment.file.truncate(0)  # a roll that failed half-way may have left something
+        self._dirty_files += dirty
+        if self.directory not in self._dirty_directories:
+            self._dirty_directories.append(self.directory)
+        self._list.append(segment)
+        self._base_offsets.append(base_offset)
+        self._is_active_dirty = False
+        return segment
+
+    def _complete_active(self, next_offset: int, snapshot: bytes) -> list[File]:
+        active = self._list[-1]
+        written = active.write_indexes(self.disk)
+        snapshot_file = self.disk.open(f"{self.directory}/{file_name(next_offset, SNAPSHOT_SUFFIX)}")
+        snapshot_file.truncate(0)
+        snapshot_file.append([snapshot])
+        entry = entry_of(active, [data for _, data in written])
+        return [*(file for file, _ in written), snapshot_file, append_entry(self.disk, self.directory, entry)]
+
+    def complete(self, next_offset: int, snapshot: bytes) -> None:
+        """Write what a roll would, so that a start after a clean stop need not scan; synced by the next round."""
+        if self._list:
+            self._dirty_files += self._complete_active(next_offset, snapshot)
+            self._dirty_directories.append(self.directory)
+
+    def mark_active_dirty(self) -> None:
+        self._is_active_dirty = True
+
+    def take_dirty(self, *, with_active: bool) -> tuple[list[File], list[str]]:
+        """The files and directories to sync now; from here on they count as clean."""
+        files, self._dirty_files = self._dirty_files, []
+        directories, self._dirty_directories = self._dirty_directories, []
+        if with_active and self._is_active_dirty:
+            files.append(self._list[-1].file)
+            self._is_active_dirty = False
+        return files, directories
+
+    # -- shrinking
+
+    def take_first(self) -> Segment:
+        """Forget the oldest segment; its files stay until `delete_files`."""
+        segment = self._list.pop(0)
+        del self._base_offsets[0]
+        gone = {segment.path(suffix) for suffix in SEGMENT_SUFFIXES}
+        self._dirty_files = [file for file in self._dirty_files if file.path not in gone]
+        return segment
+
+    def delete_files(self, segment: Segment) -> None:
+        """The `.log` goes last: after a crash in between the segment is whole, or rebuilt."""
+        segment.file.close()
+        for suffix in SEGMENT_SUFFIXES:
+            self.disk.delete(segment.path(suffix))
+
+    def close(self) -> None:
+        for segment in self._list:
+            segment.file.close()

@@ -1,0 +1,49 @@
+"""The small values that cross the border of a partition's log.
+
+Owns: their shapes alone.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class FetchIsolation(Enum):
+    """How far a reader may see (Kafka's FetchIsolation)."""
+
+    LOG_END = 0
+    HIGH_WATERMARK = 1
+    TXN_COMMITTED = 2
+
+
+class AppendOrigin(Enum):
+    """Who appends. A client may not write control batches; its sequences are checked and its retries recognised."""
+
+    CLIENT = 0
+    COORDINATOR = 1
+    METADATA = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int  # -1: the timestamps are the producer's
+    log_start_offset: int
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTransaction:
+    """What a fetch response tells of an aborted transaction; the reader meets its end as a marker."""
+
+    producer_id: int
+    first_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResult:
+    records: memoryview
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted_transactions: tuple[AbortedTransaction, ...] | None  # None unless read_committed

@@ -1,0 +1,213 @@
+"""The machine's file system as the Disk port, below one data directory.
+
+Owns: descriptors (a bounded number stays open, least recently used first closed) and the lock on the directory.
+Does not own: what the files mean. Invariants
+- A failed write leaves the file as long as before; a failed sync leaves as OSError and is never repeated here.
+- The flusher's thread calls `sync` and `sync_dir` alone; a descriptor is not closed while a sync uses it.
+"""
+
+import fcntl
+import os
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+from broker.ports import Buffer
+
+DEFAULT_OPEN_FILES = 512
+_LOCK_NAME = ".lock"
+
+
+class DataDirectoryLocked(Exception):
+    """Another process serves this data directory."""
+
+
+class _Descriptors:
+    """The open descriptors of all files of one disk, by last use."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._open: OrderedDict[RealFile, None] = OrderedDict()
+        self.lock = threading.Lock()
+
+    def touch(self, file: "RealFile") -> None:
+        self._open.move_to_end(file)
+
+    def add(self, file: "RealFile") -> None:
+        with self.lock:
+            self._open[file] = None
+            if len(self._open) <= self._limit:
+                return
+            for candidate in self._open:
+                if candidate.sync_count == 0 and candidate is not file:
+                    break
+            else:
+                return
+            del self._open[candidate]
+            candidate.close_descriptor()
+
+    def discard(self, file: "RealFile") -> None:
+        with self.lock:
+            if file.sync_count == 0:
+                self._open.pop(file, None)
+                file.close_descriptor()
+
+
+class RealFile:
+    """A File that opens its descriptor when it is used."""
+
+    __slots__ = ("_descriptor", "_descriptors", "_full_path", "path", "size_bytes", "sync_count")
+
+    def __init__(self, full_path: str, path: str, size_bytes: int, descriptors: _Descriptors) -> None:
+        self._full_path = full_path
+        self.path = path
+        self.size_bytes = size_bytes
+        self._descriptor = -1
+        self._descriptors = descriptors
+        self.sync_count = 0
+
+    def append(self, parts: Sequence[Buffer]) -> int:
+        start = self.size_bytes
+        descriptor = self._use()
+        wanted = sum(map(len, parts))
+        try:
+            written = os.pwritev(descriptor, parts, start)
+            if written != wanted:
+                _write_rest(descriptor, b"".join(parts)[written:], start + written)
+        except OSError:
+            os.ftruncate(descriptor, start)
+            raise
+        self.size_bytes = start + wanted
+        return start
+
+    def read_view(self, start: int, end: int) -> memoryview:
+        return memoryview(os.pread(self._use(), max(0, min(end, self.size_bytes) - start), start))
+
+    def truncate(self, size_bytes: int) -> None:
+        os.ftruncate(self._use(), size_bytes)
+        self.size_bytes = size_bytes
+
+    def sync(self) -> None:
+        with self._descriptors.lock:
+            self.sync_count += 1
+            descriptor = self._descriptor
+        try:
+            if descriptor >= 0:
+                os.fdatasync(descriptor)
+            else:
+                # Dirty pages belong to the inode: a fresh descriptor flushes them, and hears of an error not yet told.
+                descriptor = os.open(self._full_path, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    os.fdatasync(descriptor)
+                finally:
+                    os.close(descriptor)
+        finally:
+            with self._descriptors.lock:
+                self.sync_count -= 1
+
+    def close(self) -> None:
+        self._descriptors.discard(self)
+
+    def close_descriptor(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _use(self) -> int:
+        if self._descriptor >= 0:
+            self._descriptors.touch(self)
+        else:
+            self._descriptor = os.open(self._full_path, os.O_RDWR | os.O_CLOEXEC)
+            self._descriptors.add(self)
+        return self._descriptor
+
+
+def _write_rest(descriptor: int, data: bytes, position: int) -> None:
+    while data:
+        written = os.pwrite(descriptor, data, position)
+        data = data[written:]
+        position += written
+
+
+class RealDisk:
+    def __init__(self, root: Path, open_files: int = DEFAULT_OPEN_FILES) -> None:
+        """Makes the directory (only its owner may enter) if it is missing."""
+        self._root = str(root)
+        os.makedirs(self._root, mode=0o700, exist_ok=True)
+        self._descriptors = _Descriptors(open_files)
+        self._lock_descriptor = -1
+
+    def lock(self) -> None:
+        """Hold the directory until `unlock` or the end of the process; raises DataDirectoryLocked."""
+        descriptor = os.open(self._full(_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise DataDirectoryLocked(f"another broker is running on the data directory {self._root}") from None
+        self._lock_descriptor = descriptor
+
+    def unlock(self) -> None:
+        if self._lock_descriptor >= 0:
+            os.close(self._lock_descriptor)
+            self._lock_descriptor = -1
+
+    def open(self, path: str) -> RealFile:
+        full_path = self._full(path)
+        descriptor = os.open(full_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            size_bytes = os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+        return RealFile(full_path, path, size_bytes, self._descriptors)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._full(path))
+
+    def list_dir(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._full(path)))
+        except FileNotFoundError:
+            return []
+
+    def make_dir(self, path: str) -> None:
+        os.makedirs(self._full(path), mode=0o700, exist_ok=True)
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(self._full(path), "rb") as file:
+            return file.read()
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        temporary = self._full(path) + ".tmp"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            _write_rest(descriptor, bytes(data), 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, self._full(path))
+        self.sync_dir(os.path.dirname(path))
+
+    def rename(self, old_path: str, new_path: str) -> None:
+        os.rename(self._full(old_path), self._full(new_path))
+
+    def delete(self, path: str) -> None:
+        full_path = self._full(path)
+        try:
+            os.unlink(full_path)
+        except FileNotFoundError:
+            pass
+        except (IsADirectoryError, PermissionError):
+            shutil.rmtree(full_path)
+
+    def sync_dir(self, path: str) -> None:
+        descriptor = os.open(self._full(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
