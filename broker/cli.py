@@ -1,0 +1,74 @@
+"""`oncelog serve`, which is also `python -m broker serve`: the command line of the daemon.
+
+Owns: options, exit codes, one clear line for whatever keeps the daemon from starting. Does not own: settings
+(`broker.config`), the daemon (`broker.app`, imported last so that `--help` and a wrong setting answer at once).
+Exit codes: 0 stopped when asked, 1 cannot run, 2 wrong settings, 3 the disk failed.
+"""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import click
+
+from broker.config import ConfigError, load_config
+
+EXIT_CANNOT_RUN = 1
+EXIT_WRONG_SETTINGS = 2
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """The oncelog broker."""
+
+
+@main.command()
+@click.option("--listen", metavar="HOST:PORT", help="Where to listen; sets listeners. Port 0 picks a free one.")
+@click.option("--data-dir", metavar="DIR", help="Where the data is kept; sets log.dirs. [default: ./oncelog-data]")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Settings in server.properties syntax, with Kafka's names.",
+)
+@click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="One setting; may come many times.")
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS),
+    envvar="ONCELOG_LOG_LEVEL",
+    default="info",
+    show_default=True,
+    help="What is logged, to standard error.",
+)
+def serve(
+    listen: str | None, data_dir: str | None, config_file: Path | None, overrides: tuple[str, ...], log_level: str
+) -> None:
+    """Run the broker until SIGTERM or SIGINT.
+
+    Prints "oncelog ready HOST:PORT" to standard output when it accepts clients. Settings come from the command line,
+    then from KAFKA_... environment variables (the rules of the apache/kafka image), then from the file.
+    """
+    cli = {key: value for key, value in (("listeners", listen), ("log.dirs", data_dir)) if value is not None}
+    try:
+        config, warnings = load_config(
+            file=config_file, overrides=overrides, environ=os.environ, cli=cli, host_name=socket.gethostname
+        )
+    except ConfigError as error:
+        _fail(str(error), EXIT_WRONG_SETTINGS)
+    # Only now: what serving needs takes most of the start, and a wrong setting should not wait for it.
+    from broker import app
+    from broker.observability.logging import start_logging
+
+    try:
+        code = app.serve(config, warnings, start_logging(log_level))
+    except app.StartError as error:
+        _fail(str(error), EXIT_CANNOT_RUN)
+    sys.exit(code)
+
+
+def _fail(message: str, code: int) -> None:
+    click.echo(f"oncelog: {message}", err=True)
+    sys.exit(code)

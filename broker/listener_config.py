@@ -1,0 +1,134 @@
+"""The texts of `listeners` and its companions, read into addresses.
+
+Owns: their syntax, which listeners are opened, what is advertised. Does not own: sockets (`broker.net.listener`).
+Invariants
+- Listeners of the controller are left out: one node has no controller of its own to talk to.
+- No listener is opened with less security than was asked for: what is not PLAINTEXT is refused.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+_ENTRY = re.compile(
+    r"(?:(?P<name>[A-Za-z0-9_.-]+)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]*)\]|(?P<host>[^\[\]:/@\s]*)):(?P<port>\d{1,5})\Z"
+)
+_ANY_HOST = ("", "0.0.0.0", "::")
+
+
+class ListenerError(Exception):
+    """A listener that cannot be; the message names the key and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerConfig:
+    """One listener: the address to bind and the one that clients are told. Port 0 asks for a free one."""
+
+    name: str
+    host: str
+    port: int
+    advertised_host: str
+    advertised_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Address:
+    name: str
+    host: str
+    port: int
+
+
+def parse_listeners(
+    listeners: Sequence[str],
+    advertised: Sequence[str],
+    protocol_map: str,
+    controller_names: Sequence[str],
+    host_name: Callable[[], str],
+) -> tuple[ListenerConfig, ...]:
+    """The listeners to open. Raises ListenerError."""
+    bound = [address for address in _addresses("listeners", listeners) if address.name not in controller_names]
+    if not bound:
+        raise ListenerError("listeners names no listener for clients: write listeners=PLAINTEXT://127.0.0.1:9092")
+    _check_security([address.name for address in bound], _protocols(protocol_map))
+    told = {
+        address.name: address
+        for address in _addresses("advertised.listeners", advertised)
+        if address.name not in controller_names
+    }
+    for name in told.keys() - {address.name for address in bound}:
+        raise ListenerError(f"advertised.listeners has {name}, which listeners has not: the names must be the same")
+    for address in told.values():
+        if address.host in _ANY_HOST:
+            raise ListenerError(
+                f"advertised.listeners cannot hold {address.host or 'an empty host'}: write the name or address "
+                "that clients can reach"
+            )
+    return tuple(_with_advertised(address, told.get(address.name), host_name) for address in bound)
+
+
+def listeners_from_advertised(advertised: str) -> str:
+    """Every advertised listener on all interfaces, as the apache/kafka image does when only those are given."""
+    return re.sub(r"://(\[[^\]]*\]|[^:,]*):", "://0.0.0.0:", advertised)
+
+
+def with_listener_name(text: str) -> str:
+    """HOST:PORT as people type it, with the name that Kafka wants in front."""
+    return ",".join(
+        item if "://" in item else f"PLAINTEXT://{item}" for item in (part.strip() for part in text.split(","))
+    )
+
+
+def parse_host_port(text: str) -> tuple[str, int]:
+    """HOST:PORT of somebody else. Raises ListenerError."""
+    match = _ENTRY.match(text)
+    host = (match["v6"] or match["host"]) if match and not match["name"] else None
+    if not match or not host or not 0 < int(match["port"]) < 65536:
+        raise ListenerError(f"{text!r} is not of the form HOST:PORT, such as 127.0.0.1:8125")
+    return host, int(match["port"])
+
+
+def _addresses(key: str, items: Sequence[str]) -> list[_Address]:
+    addresses: list[_Address] = []
+    for item in items:
+        match = _ENTRY.match(item)
+        if not match or not match["name"] or int(match["port"]) > 65535:
+            raise ListenerError(
+                f"{key}: {item!r} is not of the form NAME://HOST:PORT, such as PLAINTEXT://127.0.0.1:9092"
+            )
+        address = _Address(match["name"].upper(), match["v6"] or match["host"] or "", int(match["port"]))
+        if any(other.name == address.name for other in addresses):
+            raise ListenerError(f"{key} has two listeners named {address.name}: each needs its own name")
+        same_socket = [other for other in addresses if (other.host, other.port) == (address.host, address.port)]
+        if key == "listeners" and address.port and same_socket:
+            raise ListenerError(f"{key}: {same_socket[0].name} and {address.name} have the same address")
+        addresses.append(address)
+    return addresses
+
+
+def _protocols(protocol_map: str) -> dict[str, str]:
+    protocols = {}
+    for item in protocol_map.split(",") if protocol_map else ():
+        name, separator, protocol = item.strip().partition(":")
+        if not separator:
+            raise ListenerError(f"listener.security.protocol.map: {item!r} is not of the form NAME:PROTOCOL")
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    return protocols
+
+
+def _check_security(names: Sequence[str], protocols: dict[str, str]) -> None:
+    for name in names:
+        protocol = protocols.get(name)
+        if protocol is None:
+            raise ListenerError(
+                f"listener {name} has no security protocol: add {name}:PLAINTEXT to listener.security.protocol.map"
+            )
+        if protocol != "PLAINTEXT":
+            raise ListenerError(f"listener {name} asks for {protocol}; this version speaks PLAINTEXT only")
+
+
+def _with_advertised(address: _Address, told: _Address | None, host_name: Callable[[], str]) -> ListenerConfig:
+    if told is not None:
+        return ListenerConfig(address.name, address.host, address.port, told.host, told.port)
+    # Kafka asks the resolver for the canonical name, which may take seconds; a container is known by its plain one.
+    host = host_name() if address.host in _ANY_HOST else address.host
+    return ListenerConfig(address.name, address.host, address.port, host, address.port)

@@ -1,0 +1,38 @@
+"""The log: structlog's set-up, for people on a terminal and as JSON lines for everything else.
+
+Owns: format, level, destination (standard error; standard output holds the ready line alone). Does not own: events.
+Invariant: a call below the level costs a quarter of a microsecond and formats nothing.
+"""
+
+import sys
+from typing import Any, TextIO
+
+import structlog
+
+LEVELS = ("debug", "info", "warning", "error")
+_LEVEL_NUMBERS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def start_logging(level: str, stream: TextIO | None = None) -> Any:
+    """The logger of this process. structlog's own types say Any. Raises ValueError for another level."""
+    if level not in LEVELS:
+        raise ValueError(f"the log level is one of {', '.join(LEVELS)}, not {level!r}")
+    stream = sys.stderr if stream is None else stream
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *_renderers(stream),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVEL_NUMBERS[level]),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+        cache_logger_on_first_use=True,
+    )
+    return structlog.get_logger()
+
+
+def _renderers(stream: TextIO) -> list[Any]:
+    if stream.isatty():
+        return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]

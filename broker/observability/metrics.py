@@ -1,0 +1,51 @@
+"""What the broker counts about itself.
+
+Owns: the numbers. Does not own: who counts (the part that does the work adds one) nor who reports (`statsd`).
+Invariants
+- Counters only grow. One addition to a slot costs 0.05 µs, so the hot paths count without asking whether anybody looks.
+- Gauges are refreshed by whoever reports, just before it does.
+"""
+
+COUNTERS = (
+    "requests",
+    "request_bytes",
+    "response_bytes",
+    "appends",
+    "append_bytes",
+    "flush_rounds",
+    "transactions_started",
+    "transactions_committed",
+    "transactions_aborted",
+    "producers_fenced",
+    "connections",
+    "bad_frames",
+)
+GAUGES = ("open_transactions", "open_connections")
+
+
+class Metrics:
+    __slots__ = (*COUNTERS, *GAUGES)
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.request_bytes = 0
+        self.response_bytes = 0
+        self.appends = 0
+        self.append_bytes = 0
+        self.flush_rounds = 0
+        self.transactions_started = 0
+        self.transactions_committed = 0
+        self.transactions_aborted = 0
+        self.producers_fenced = 0
+        self.connections = 0
+        """Accepted since the start."""
+        self.bad_frames = 0
+        """Connections closed because of what they sent."""
+        self.open_transactions = 0
+        self.open_connections = 0
+
+    def counters(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in COUNTERS}
+
+    def gauges(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in GAUGES}

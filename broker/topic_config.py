@@ -1,0 +1,219 @@
+"""Topic settings: names, types, bounds, and the broker setting that each takes its default from.
+
+Owns: the table, validation for CreateTopics, the value and source of each setting for DescribeConfigs, the settings of
+the two internal topics. Does not own: what the log does with them (`broker.log.log_config`). Invariants
+- A topic never holds a setting that `validate_topic_config` would refuse.
+- A setting not made on the topic follows the broker's, by Kafka's synonyms in Kafka's order.
+KIPs: 13, 226 (synonyms), 1030 (bounds of 4.0).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from broker.config import BrokerConfig, Origin
+from broker.config_keys import BROKER_KEYS, INT64_MAX, ConfigKey, ConfigType
+from broker.log.log_config import LogConfig, log_config_of
+from protocol.errors import ErrorCode, KafkaError
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+_INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
+_MINUTE_MS = 60_000
+_HOUR_MS = 3_600_000
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, as DescribeConfigs says it (KIP-226)."""
+
+    DYNAMIC_TOPIC_CONFIG = 1
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """A broker setting that stands behind a topic's; `factor` turns its unit into the topic's."""
+
+    name: str
+    factor: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigKey:
+    key: ConfigKey
+    synonyms: tuple[Synonym, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.key.name
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigValue:
+    """One setting of one topic. `synonyms` are all values that could apply, the one that does first."""
+
+    key: ConfigKey
+    value: str
+    source: ConfigSource
+    synonyms: tuple[tuple[str, str, ConfigSource], ...]
+
+
+def _of(name: str, synonym: str, doc: str) -> TopicConfigKey:
+    """A topic setting with the type, bounds and default of the broker's."""
+    like = BROKER_KEYS[synonym]
+    key = ConfigKey(name, like.type, like.default, doc, like.minimum, like.maximum, like.choices)
+    return TopicConfigKey(key, (Synonym(synonym),))
+
+
+def _time(name: str, default_ms: int, minimum: int, doc: str, *synonyms: Synonym) -> TopicConfigKey:
+    """A time whose broker settings come in several units, tried in turn."""
+    return TopicConfigKey(ConfigKey(name, ConfigType.LONG, str(default_ms), doc, minimum), synonyms)
+
+
+def _without_effect(name: str, kind: ConfigType, default: str) -> TopicConfigKey:
+    """Of replication or tiered storage, which one node does not have."""
+    return TopicConfigKey(ConfigKey(name, kind, default, "Without effect on one node."))
+
+
+_WEEK_MS = 604_800_000
+_TABLE = (
+    _of("cleanup.policy", "log.cleanup.policy", "What becomes of old segments: delete, compact, or both."),
+    _of("compression.gzip.level", "compression.gzip.level", "Level when the broker compresses with gzip."),
+    _of("compression.lz4.level", "compression.lz4.level", "Level when the broker compresses with lz4."),
+    _of("compression.type", "compression.type", "The codec on disk; producer keeps what came."),
+    _of("compression.zstd.level", "compression.zstd.level", "Level when the broker compresses with zstd."),
+    _of("delete.retention.ms", "log.cleaner.delete.retention.ms", "How long a tombstone stays."),
+    _of("file.delete.delay.ms", "log.segment.delete.delay.ms", "How long the files of a deleted segment stay."),
+    _of("flush.messages", "log.flush.interval.messages", "Flush after this many records."),
+    _time(
+        "flush.ms",
+        INT64_MAX,
+        0,
+        "Flush after this time.",
+        Synonym("log.flush.interval.ms"),
+        Synonym("log.flush.scheduler.interval.ms"),
+    ),
+    _without_effect("follower.replication.throttled.replicas", ConfigType.LIST, ""),
+    _of("index.interval.bytes", "log.index.interval.bytes", "Bytes of log between two index entries."),
+    _without_effect("leader.replication.throttled.replicas", ConfigType.LIST, ""),
+    _of("local.retention.bytes", "log.local.retention.bytes", "Without effect on one node."),
+    _of("local.retention.ms", "log.local.retention.ms", "Without effect on one node."),
+    _of("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", "The longest time before compaction."),
+    _of("max.message.bytes", "message.max.bytes", "The largest record batch."),
+    _of("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms", "How far ahead a timestamp may be."),
+    _of("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms", "How old a timestamp may be."),
+    _of("message.timestamp.type", "log.message.timestamp.type", "Whose clock stamps the records."),
+    _of("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio", "How dirty a log must be for compaction."),
+    _of("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms", "The shortest time before compaction."),
+    _of("min.insync.replicas", "min.insync.replicas", "Replicas that acks=all asks for; one node has one."),
+    _of("preallocate", "log.preallocate", "Make segment files at their full size."),
+    _without_effect("remote.log.copy.disable", ConfigType.BOOLEAN, "false"),
+    _without_effect("remote.log.delete.on.disable", ConfigType.BOOLEAN, "false"),
+    _without_effect("remote.storage.enable", ConfigType.BOOLEAN, "false"),
+    _of("retention.bytes", "log.retention.bytes", "Bytes kept in a partition; -1: all."),
+    _time(
+        "retention.ms",
+        _WEEK_MS,
+        -1,
+        "Time that records are kept; -1: for ever.",
+        Synonym("log.retention.ms"),
+        Synonym("log.retention.minutes", _MINUTE_MS),
+        Synonym("log.retention.hours", _HOUR_MS),
+    ),
+    _of("segment.bytes", "log.segment.bytes", "The size of one segment file."),
+    _of("segment.index.bytes", "log.index.size.max.bytes", "The size of one index file."),
+    _time(
+        "segment.jitter.ms",
+        0,
+        0,
+        "How much sooner than segment.ms a segment may close.",
+        Synonym("log.roll.jitter.ms"),
+        Synonym("log.roll.jitter.hours", _HOUR_MS),
+    ),
+    _time(
+        "segment.ms",
+        _WEEK_MS,
+        1,
+        "Time after which a segment is closed.",
+        Synonym("log.roll.ms"),
+        Synonym("log.roll.hours", _HOUR_MS),
+    ),
+    _of("unclean.leader.election.enable", "unclean.leader.election.enable", "Without effect on one node."),
+)
+
+TOPIC_CONFIGS = {item.name: item for item in _TABLE}
+# Kafka's own door for tests that need small segments: not described, not refused.
+_INTERNAL_KEY = ConfigKey(_INTERNAL_SEGMENT_BYTES, ConfigType.INT, None, "segment.bytes below its bound, for tests.", 1)
+
+
+def validate_topic_config(config: Mapping[str, str]) -> None:
+    """Raises KafkaError(INVALID_CONFIG) with the text that Kafka would answer."""
+    for name, value in config.items():
+        if name != _INTERNAL_SEGMENT_BYTES and name not in TOPIC_CONFIGS:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+        key = TOPIC_CONFIGS[name].key if name in TOPIC_CONFIGS else _INTERNAL_KEY
+        try:
+            key.check(value)
+            if name == "compression.gzip.level" and int(value) == 0:
+                raise ValueError("Value must be between 1 and 9 or equal to -1")
+        except ValueError as error:
+            message = f"Invalid value {value} for configuration {name}: {error}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message) from None
+    shortest, longest = config.get("min.compaction.lag.ms"), config.get("max.compaction.lag.ms")
+    if shortest is not None and int(shortest) > int(longest or INT64_MAX):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"conflict topic config setting min.compaction.lag.ms ({shortest}) > max.compaction.lag.ms ({longest})",
+        )
+    if config.get("remote.storage.enable", "").strip().lower() == "true":
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )
+
+
+def resolve_topic_config(name: str, config: Mapping[str, str], broker_config: BrokerConfig) -> TopicConfigValue:
+    """The value of one setting for a topic with `config`, and where it comes from. Raises KeyError for other names."""
+    topic_key = TOPIC_CONFIGS[name]
+    candidates: list[tuple[str, str, ConfigSource]] = []
+    own = config.get(name)
+    if own is not None:
+        candidates.append((name, topic_key.key.check(own), ConfigSource.DYNAMIC_TOPIC_CONFIG))
+    static = [synonym for synonym in topic_key.synonyms if broker_config.origin(synonym.name) is not Origin.DEFAULT]
+    for synonym in static:
+        text = broker_config.get_str(synonym.name)
+        candidates.append((synonym.name, _in_topic_unit(text, synonym, name), ConfigSource.STATIC_BROKER_CONFIG))
+    default_name = topic_key.synonyms[-1].name if topic_key.synonyms else name
+    candidates.append((default_name, topic_key.key.default or "", ConfigSource.DEFAULT_CONFIG))
+    _, value, source = candidates[0]
+    return TopicConfigValue(topic_key.key, value, source, tuple(candidates))
+
+
+def log_config_for(config: Mapping[str, str], broker_config: BrokerConfig) -> LogConfig:
+    """The settings that a partition's log works with."""
+    values = {name: resolve_topic_config(name, config, broker_config).value for name in TOPIC_CONFIGS}
+    if _INTERNAL_SEGMENT_BYTES in config:
+        values["segment.bytes"] = config[_INTERNAL_SEGMENT_BYTES]
+    for name in ("producer.id.expiration.ms", "oncelog.record.validation"):
+        values[name] = broker_config.get_str(name)
+    return log_config_of(values)
+
+
+def internal_topic_config(name: str, broker_config: BrokerConfig) -> tuple[int, Mapping[str, str]]:
+    """Partition count and settings of an internal topic when it is created. Raises KeyError for other names."""
+    prefix = {CONSUMER_OFFSETS: "offsets.topic", TRANSACTION_STATE: "transaction.state.log"}[name]
+    config = {"cleanup.policy": "compact", "compression.type": "producer"}
+    segment_bytes = broker_config.get_int(f"{prefix}.segment.bytes")
+    # Kafka takes any size of one byte and more here, whatever a topic may ask for.
+    config["segment.bytes" if segment_bytes >= 1048576 else _INTERNAL_SEGMENT_BYTES] = str(segment_bytes)
+    if name == TRANSACTION_STATE:
+        config.update({"compression.type": "uncompressed", "unclean.leader.election.enable": "false"})
+    return broker_config.get_int(f"{prefix}.num.partitions"), config
+
+
+def _in_topic_unit(text: str, synonym: Synonym, name: str) -> str:
+    if name == "retention.ms" and int(text) < 0:
+        return "-1"
+    return text if synonym.factor == 1 else str(int(text) * synonym.factor)

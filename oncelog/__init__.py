@@ -1,0 +1,1 @@
+"""The public face of oncelog: what people import, and the console script."""
