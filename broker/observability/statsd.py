@@ -20,7 +20,7 @@ _PREFIX = "oncelog"
 
 
 class StatsdReporter:
-    """Reports every `interval_ms` from `start` to `close`; `refresh` brings the gauges up to date before each report."""
+    """Reports every `interval_ms` from `start` to `close`; `refresh` updates the gauges before each report."""
 
     def __init__(
         self, metrics: Metrics, address: tuple[str, int], interval_ms: int, refresh: Callable[[], None] = lambda: None

@@ -1,0 +1,234 @@
+"""Settings: their sources, their order, and what happens to names that have no effect here."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.config import BrokerConfig, ConfigError, Origin, environment_key, load_config
+from broker.config_keys import BROKER_KEYS, ConfigType
+from broker.config_names import REMOVED, UNNEEDED
+
+
+def _load(*overrides: str, **variables: str) -> BrokerConfig:
+    return load_config(overrides=overrides, environ=variables)[0]
+
+
+def _refused(*overrides: str, **variables: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        _load(*overrides, **variables)
+    return str(caught.value)
+
+
+def test_the_defaults_need_nothing_and_listen_on_loopback_alone() -> None:
+    config, warnings = load_config()
+    assert warnings == []
+    assert [(listener.host, listener.port) for listener in config.listeners] == [("127.0.0.1", 9092)]
+    assert config.data_dir == Path("oncelog-data")
+    assert config.get_int("node.id") == 1
+    assert config.get_str("oncelog.flush.policy") == "fsync"
+
+
+def test_every_default_passes_its_own_check() -> None:
+    for key in BROKER_KEYS.values():
+        if key.default is not None:
+            assert key.check(key.default) == key.default, key.name
+
+
+def test_no_name_stands_in_two_tables() -> None:
+    assert not BROKER_KEYS.keys() & UNNEEDED
+    assert not BROKER_KEYS.keys() & REMOVED.keys()
+    assert not UNNEEDED & REMOVED.keys()
+
+
+def test_the_command_line_wins_over_environment_over_file_over_default(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\nlog.retention.hours=2\nmessage.max.bytes=2\n")
+    config, _ = load_config(
+        file=file,
+        environ={"KAFKA_NUM_PARTITIONS": "3", "KAFKA_LOG_RETENTION_HOURS": "3"},
+        overrides=["num.partitions=4", "log.dirs=/four"],
+        cli={"log.dirs": "/five"},
+    )
+    assert config.get_int("num.partitions") == 4
+    assert config.get_int("log.retention.hours") == 3
+    assert config.get_int("message.max.bytes") == 2
+    assert config.get_int("group.max.session.timeout.ms") == 1_800_000
+    assert config.data_dir == Path("/five")
+    origins = [config.origin(key) for key in ("num.partitions", "log.retention.hours", "message.max.bytes", "node.id")]
+    assert origins == [Origin.COMMAND_LINE, Origin.ENVIRONMENT, Origin.FILE, Origin.DEFAULT]
+
+
+@pytest.mark.parametrize(
+    ("variable", "key"),
+    [
+        ("KAFKA_NUM_PARTITIONS", "num.partitions"),
+        ("KAFKA_ABC__DEF", "abc_def"),
+        ("KAFKA_ABC___DEF", "abc-def"),
+        ("KAFKA_LISTENER_NAME_A___B_SSL_KEY", "listener.name.a-b.ssl.key"),
+    ],
+)
+def test_a_variable_means_the_key_that_it_means_to_the_kafka_image(variable: str, key: str) -> None:
+    assert environment_key(variable) == key
+
+
+def test_variables_of_start_scripts_and_of_kubernetes_are_no_settings() -> None:
+    config, warnings = load_config(
+        environ={
+            "KAFKA_HEAP_OPTS": "-Xmx1g",
+            "KAFKA_OPTS": "x",
+            "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
+            "KAFKA_JMX_PORT": "9999",
+            "KAFKA_VERSION": "4.3.0",
+            "KAFKA_BOOTSTRAP_SERVERS": "elsewhere:9092",
+            "KAFKA_PORT": "tcp://10.0.0.1:9092",
+            "KAFKA_PORT_9092_TCP": "tcp://10.0.0.1:9092",
+            "KAFKA_PORT_9092_TCP_PROTO": "tcp",
+            "KAFKA_SERVICE_HOST": "10.0.0.1",
+            "KAFKA_SERVICE_PORT_CLIENT": "9092",
+            "PATH": "/bin",
+        }
+    )
+    assert warnings == []
+    assert config.origin("node.id") is Origin.DEFAULT
+
+
+def test_the_cluster_id_comes_from_its_own_variable() -> None:
+    assert _load(CLUSTER_ID="4L6g3nShT-eMCtK--X86sw").get_str("cluster.id") == "4L6g3nShT-eMCtK--X86sw"
+
+
+def test_a_compose_service_written_for_kafka_starts_with_one_warning() -> None:
+    config, warnings = load_config(
+        host_name=lambda: "kafka",
+        environ={
+            "KAFKA_NODE_ID": "7",
+            "KAFKA_PROCESS_ROLES": "broker,controller",
+            "KAFKA_LISTENERS": "PLAINTEXT://:19092,CONTROLLER://:9093,PLAINTEXT_HOST://0.0.0.0:9092",
+            "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:19092,PLAINTEXT_HOST://localhost:9092",
+            "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT"
+            ),
+            "KAFKA_CONTROLLER_QUORUM_VOTERS": "7@kafka:9093",
+            "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+            "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+            "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+            "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+            "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+            "KAFKA_NUM_PARTITIONS": "3",
+            "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
+            "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+        },
+    )
+    assert len(warnings) == 1
+    for name in ("process.roles", "controller.quorum.voters", "inter.broker.listener.name"):
+        assert name in warnings[0]
+    assert "replication.factor" not in warnings[0]
+    told = [(item.name, item.host, item.port, item.advertised_host, item.advertised_port) for item in config.listeners]
+    assert told == [
+        ("PLAINTEXT", "", 19092, "kafka", 19092),
+        ("PLAINTEXT_HOST", "0.0.0.0", 9092, "localhost", 9092),
+    ]
+
+
+def test_a_file_from_the_years_of_zookeeper_starts_with_a_warning_that_says_so() -> None:
+    _, warnings = load_config(overrides=["zookeeper.connect=zk:2181", "broker.id=0", "log.message.format.version=2.8"])
+    assert len(warnings) == 1
+    assert "zookeeper.connect" in warnings[0]
+
+
+def test_a_replication_factor_above_one_is_named_in_the_warning() -> None:
+    _, warnings = load_config(overrides=["offsets.topic.replication.factor=3"])
+    assert warnings == ["accepted without effect, one node does not need: offsets.topic.replication.factor"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "nearest"),
+    [
+        ("num.partitons", "num.partitions"),
+        ("transaction.max.timeout", "transaction.max.timeout.ms"),
+        ("oncelog.flush", "oncelog.flush.policy"),
+        ("advertised.listener", "advertised.listeners"),
+    ],
+)
+def test_a_name_that_nobody_knows_is_refused_with_the_nearest_and_its_place(wrong: str, nearest: str) -> None:
+    message = _refused(f"{wrong}=1")
+    assert message == f"unknown setting {wrong} (from --override): the nearest name is {nearest}"
+
+
+def test_a_topic_setting_among_the_brokers_is_answered_with_the_brokers_name() -> None:
+    assert "the broker's is log.retention.ms" in _refused(KAFKA_RETENTION_MS="1")
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("num.partitions=abc", "Not a number of type INT"),
+        ("num.partitions=0", "at least 1"),
+        ("num.partitions=1_000", "Not a number of type INT"),
+        ("num.partitions=", "Not a number of type INT"),
+        ("num.partitions=3000000000", "Not a number of type INT"),
+        ("auto.create.topics.enable=yes", "true or false"),
+        ("log.cleaner.min.cleanable.ratio=nan", "Not a number of type DOUBLE"),
+        ("log.cleaner.min.cleanable.ratio=1.5", "no more than 1"),
+        ("log.cleanup.policy=delete,burn", "one of: compact, delete"),
+        ("oncelog.flush.policy=never", "one of: fsync, os, memory"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_with_key_place_and_rule(override: str, problem: str) -> None:
+    message = _refused(override)
+    assert problem in message
+    assert override.partition("=")[0] in message
+    assert "--override" in message
+
+
+def test_an_empty_variable_unsets_a_setting_that_has_no_default() -> None:
+    assert _load(KAFKA_LOG_RETENTION_MS="").get("log.retention.ms") is None
+
+
+@pytest.mark.parametrize("text", ["num.partitions", "=3", ""])
+def test_an_override_without_key_or_value_is_refused(text: str) -> None:
+    assert "key=value" in _refused(text)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.properties"):
+        load_config(file=tmp_path / "none.properties")
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        load_config(file=tmp_path / "x")
+
+
+def test_the_older_name_of_the_node_id_works_and_may_not_contradict() -> None:
+    assert _load("broker.id=5").get_int("node.id") == 5
+    assert _load("broker.id=5", "node.id=5").get_int("node.id") == 5
+    assert "broker.id" in _refused("broker.id=5", "node.id=6")
+
+
+def test_only_one_data_directory_is_possible() -> None:
+    assert _load("log.dir=/a").data_dir == Path("/a")
+    assert _load("log.dir=/a", "log.dirs=/b").data_dir == Path("/b")
+    assert "2 directories" in _refused("log.dirs=/a,/b")
+
+
+def test_the_statsd_address_is_checked_at_the_start() -> None:
+    assert _load("oncelog.statsd.address=localhost:8125").statsd_address == ("localhost", 8125)
+    assert _load("oncelog.statsd.address=[::1]:8125").statsd_address == ("::1", 8125)
+    assert _load().statsd_address is None
+    assert "HOST:PORT" in _refused("oncelog.statsd.address=localhost")
+
+
+def test_asking_for_a_name_without_a_table_entry_is_a_mistake_of_the_program() -> None:
+    with pytest.raises(KeyError):
+        _load().get_int("num.partitons")
+
+
+def test_values_come_in_the_type_of_their_key() -> None:
+    config = _load("num.partitions= +7 ", "auto.create.topics.enable=FALSE", "log.cleanup.policy=compact, delete")
+    assert config.get_int("num.partitions") == 7
+    assert config.get_bool("auto.create.topics.enable") is False
+    assert config.get_list("log.cleanup.policy") == ["compact", "delete"]
+    assert config.get_float("log.cleaner.min.cleanable.ratio") == 0.5
+    assert {key.type for key in config.keys()} <= set(ConfigType)

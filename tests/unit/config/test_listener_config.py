@@ -1,0 +1,74 @@
+"""Listeners: which are opened, on which address, and what clients are told."""
+
+import pytest
+
+from broker.config import ConfigError, load_config
+from broker.listener_config import ListenerConfig
+
+
+def _listeners(*overrides: str, listen: str | None = None) -> list[tuple[str, str, int, str, int]]:
+    cli = {} if listen is None else {"listeners": listen}
+    config, _ = load_config(overrides=overrides, cli=cli, host_name=lambda: "box")
+    return [_flat(listener) for listener in config.listeners]
+
+
+def _flat(listener: ListenerConfig) -> tuple[str, str, int, str, int]:
+    return listener.name, listener.host, listener.port, listener.advertised_host, listener.advertised_port
+
+
+@pytest.mark.parametrize(
+    ("listen", "expected"),
+    [
+        ("127.0.0.1:0", ("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0)),
+        (":9092", ("PLAINTEXT", "", 9092, "box", 9092)),
+        ("0.0.0.0:9092", ("PLAINTEXT", "0.0.0.0", 9092, "box", 9092)),
+        ("[::1]:9092", ("PLAINTEXT", "::1", 9092, "::1", 9092)),
+        ("[::]:9092", ("PLAINTEXT", "::", 9092, "box", 9092)),
+        ("PLAINTEXT://localhost:9092", ("PLAINTEXT", "localhost", 9092, "localhost", 9092)),
+    ],
+)
+def test_listen_takes_an_address_as_people_type_it(listen: str, expected: tuple[str, str, int, str, int]) -> None:
+    assert _listeners(listen=listen) == [expected]
+
+
+def test_advertised_listeners_alone_listen_everywhere_as_in_the_kafka_image() -> None:
+    listeners = _listeners("advertised.listeners=PLAINTEXT://kafka.example:9092")
+    assert listeners == [("PLAINTEXT", "0.0.0.0", 9092, "kafka.example", 9092)]
+
+
+def test_a_listener_may_be_told_under_another_port() -> None:
+    listeners = _listeners("listeners=PLAINTEXT://:9092", "advertised.listeners=PLAINTEXT://proxy:19092")
+    assert listeners == [("PLAINTEXT", "", 9092, "proxy", 19092)]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problem"),
+    [
+        (["listeners=localhost"], "NAME://HOST:PORT"),
+        (["listeners=localhost:9092"], "NAME://HOST:PORT"),
+        (["listeners=PLAINTEXT://localhost:99999"], "NAME://HOST:PORT"),
+        (["listeners=PLAINTEXT://a:1,PLAINTEXT://b:2"], "two listeners named PLAINTEXT"),
+        (["listeners=PLAINTEXT://:1,B://:1", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,B:PLAINTEXT"], "same"),
+        (["listeners=INTERNAL://:9092"], "INTERNAL:PLAINTEXT"),
+        (["listeners=SSL://:9092"], "asks for SSL"),
+        (["listeners=X://:1", "listener.security.protocol.map=X:SASL_SSL"], "asks for SASL_SSL"),
+        (["listeners=X://:1", "listener.security.protocol.map=X"], "NAME:PROTOCOL"),
+        (["listeners="], "names no listener"),
+        (["listeners=C://:9093", "controller.listener.names=C"], "names no listener"),
+        (["listeners=PLAINTEXT://:9092", "advertised.listeners=OTHER://a:1"], "must be the same"),
+        (["listeners=PLAINTEXT://:9092", "advertised.listeners=PLAINTEXT://0.0.0.0:9092"], "cannot hold 0.0.0.0"),
+        (["listeners=PLAINTEXT://:9092", "advertised.listeners=PLAINTEXT://:9092"], "cannot hold an empty host"),
+    ],
+)
+def test_a_listener_that_cannot_be_is_refused_with_what_to_write(overrides: list[str], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        _listeners(*overrides)
+
+
+def test_a_secure_controller_listener_is_not_opened_and_not_refused() -> None:
+    listeners = _listeners(
+        "listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
+        "controller.listener.names=CONTROLLER",
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:SSL",
+    )
+    assert [listener[0] for listener in listeners] == ["PLAINTEXT"]
