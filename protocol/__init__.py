@@ -1,0 +1,1 @@
+"""Kafka's wire and record formats: bytes to values and back. Pure: no clock, no socket, nothing of ours imported."""

@@ -1,0 +1,249 @@
+"""What every generated codec leans on: the base of messages and the readers and writers of variable-length types.
+
+Owns: equality and text of messages, bounds checks for strings, bytes and counts. Does not own: any message's layout.
+Invariants: a reader takes (view, position) and gives (value, next position); bytes that are not what they claim raise
+ProtocolError, IndexError, struct.error or UnicodeDecodeError, which `decode` of each module folds into ProtocolError.
+
+Messages are read-only by type: their attributes are Final, which costs nothing at run time.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+
+from protocol.errors import ProtocolError
+
+Data = bytes | memoryview
+
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+NULL_STRING = b"\xff\xff"
+NULL_LENGTH = b"\xff\xff\xff\xff"
+_SMALL = tuple(bytes((value,)) for value in range(128))
+
+
+class Message:
+    """Base of all messages and their parts."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_same(getattr(self, name), getattr(other, name)) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
+
+def _same(one: object, other: object) -> bool:
+    # An array is a list when decoded and whatever its maker took when built.
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return one == other
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_varint(view: memoryview, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most five bytes (KIP-482)."""
+    byte = view[position]
+    if byte < 0x80:
+        return byte, position + 1
+    value = byte & 0x7F
+    for shift in (7, 14, 21, 28):
+        position += 1
+        byte = view[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position + 1
+    raise ProtocolError(f"the varint that ends at byte {position} has more than five bytes")
+
+
+def _end(view: memoryview, position: int, length: int) -> int:
+    end = position + length
+    if end > len(view):
+        raise ProtocolError(f"{length} bytes are announced at byte {position}, {len(view) - position} are left")
+    return end
+
+
+def _not_null(length: int, position: int) -> int:
+    if length < 0:
+        raise ProtocolError(f"length {length} before byte {position}")
+    return length
+
+
+def read_string(view: memoryview, position: int) -> tuple[str, int]:
+    start = position + 2
+    end = _end(view, start, _not_null(_INT16.unpack_from(view, position)[0], start))
+    return str(view[start:end], "utf-8"), end
+
+
+def read_nullable_string(view: memoryview, position: int) -> tuple[str | None, int]:
+    if _INT16.unpack_from(view, position)[0] == -1:
+        return None, position + 2
+    return read_string(view, position)
+
+
+def read_compact_string(view: memoryview, position: int) -> tuple[str, int]:
+    length, start = read_varint(view, position)
+    end = _end(view, start, _not_null(length - 1, start))
+    return str(view[start:end], "utf-8"), end
+
+
+def read_nullable_compact_string(view: memoryview, position: int) -> tuple[str | None, int]:
+    if view[position] == 0:
+        return None, position + 1
+    return read_compact_string(view, position)
+
+
+def read_records(view: memoryview, position: int) -> tuple[memoryview, int]:
+    """Record data stays where it is: a slice, no copy."""
+    start = position + 4
+    end = _end(view, start, _not_null(_INT32.unpack_from(view, position)[0], start))
+    return view[start:end], end
+
+
+def read_nullable_records(view: memoryview, position: int) -> tuple[memoryview | None, int]:
+    if _INT32.unpack_from(view, position)[0] == -1:
+        return None, position + 4
+    return read_records(view, position)
+
+
+def read_compact_records(view: memoryview, position: int) -> tuple[memoryview, int]:
+    length, start = read_varint(view, position)
+    end = _end(view, start, _not_null(length - 1, start))
+    return view[start:end], end
+
+
+def read_nullable_compact_records(view: memoryview, position: int) -> tuple[memoryview | None, int]:
+    if view[position] == 0:
+        return None, position + 1
+    return read_compact_records(view, position)
+
+
+def read_bytes(view: memoryview, position: int) -> tuple[bytes, int]:
+    data, position = read_records(view, position)
+    return bytes(data), position
+
+
+def read_nullable_bytes(view: memoryview, position: int) -> tuple[bytes | None, int]:
+    data, position = read_nullable_records(view, position)
+    return None if data is None else bytes(data), position
+
+
+def read_compact_bytes(view: memoryview, position: int) -> tuple[bytes, int]:
+    data, position = read_compact_records(view, position)
+    return bytes(data), position
+
+
+def read_nullable_compact_bytes(view: memoryview, position: int) -> tuple[bytes | None, int]:
+    data, position = read_nullable_compact_records(view, position)
+    return None if data is None else bytes(data), position
+
+
+def read_count(view: memoryview, position: int) -> tuple[int, int]:
+    """An array's count: every element takes at least one byte, so more than is left is a lie; −1 is null."""
+    count: int = _INT32.unpack_from(view, position)[0]
+    position += 4
+    if count < -1 or count > len(view) - position:
+        raise ProtocolError(f"{count} elements are announced, {len(view) - position} bytes are left")
+    return count, position
+
+
+def read_compact_count(view: memoryview, position: int) -> tuple[int, int]:
+    count, position = read_varint(view, position)
+    if count - 1 > len(view) - position:
+        raise ProtocolError(f"{count - 1} elements are announced, {len(view) - position} bytes are left")
+    return count - 1, position
+
+
+def refuse_null(count: int) -> None:
+    if count < 0:
+        raise ProtocolError("an array is null that may not be")
+
+
+def read_tag(view: memoryview, position: int) -> tuple[int, int, int]:
+    """Tag, start and end of its data."""
+    tag, position = read_varint(view, position)
+    size, position = read_varint(view, position)
+    return tag, position, _end(view, position, size)
+
+
+def skip_tags(view: memoryview, position: int) -> int:
+    """Skip a whole section of tagged fields, none of which is known."""
+    if view[position] == 0:
+        return position + 1
+    count, position = read_varint(view, position)
+    for _ in range(count):
+        _, _, position = read_tag(view, position)
+    return position
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def varint(value: int) -> bytes:
+    if value < 0x80:
+        return _SMALL[value]
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def string(text: str) -> bytes:
+    data = text.encode()
+    return _INT16.pack(len(data)) + data
+
+
+def nullable_string(text: str | None) -> bytes:
+    return NULL_STRING if text is None else string(text)
+
+
+def compact_string(text: str) -> bytes:
+    data = text.encode()
+    return varint(len(data) + 1) + data
+
+
+def nullable_compact_string(text: str | None) -> bytes:
+    return b"\x00" if text is None else compact_string(text)
+
+
+def count(array: Sequence[object]) -> bytes:
+    return _INT32.pack(len(array))
+
+
+def nullable_count(array: Sequence[object] | None) -> bytes:
+    return NULL_LENGTH if array is None else _INT32.pack(len(array))
+
+
+def compact_count(array: Sequence[object]) -> bytes:
+    return varint(len(array) + 1)
+
+
+def nullable_compact_count(array: Sequence[object] | None) -> bytes:
+    return b"\x00" if array is None else varint(len(array) + 1)
+
+
+def write_data(out: list[Data], data: Data | None, compact: bool) -> None:
+    """Length and bytes as two parts, so that record data is never copied; None must be allowed by the caller."""
+    if data is None:
+        out.append(b"\x00" if compact else NULL_LENGTH)
+    else:
+        out.append(varint(len(data) + 1) if compact else _INT32.pack(len(data)))
+        if data:
+            out.append(data)
+
+
+def write_tags(out: list[Data], tags: Sequence[tuple[int, list[Data]]]) -> None:
+    """A section of tagged fields, given as (tag, parts) in ascending order."""
+    out.append(varint(len(tags)))
+    for tag, parts in tags:
+        out.append(varint(tag) + varint(sum(map(len, parts))))
+        out += parts

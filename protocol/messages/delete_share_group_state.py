@@ -1,0 +1,68 @@
+"""DeleteShareGroupState (86): request and response."""
+
+from protocol.schema import ArrayOf, Field, Schema, Structure
+from protocol.types import Int16, Int32, String, Uuid
+
+DELETE_SHARE_GROUP_STATE_REQUEST = Schema(
+    "DeleteShareGroupStateRequest",
+    api_key=86,
+    versions="0",
+    flexible="0+",
+    fields=(
+        Field("group_id", String),
+        Field(
+            "topics",
+            ArrayOf(
+                Structure(
+                    "DeleteStateData",
+                    Field("topic_id", Uuid),
+                    Field(
+                        "partitions",
+                        ArrayOf(
+                            Structure(
+                                "PartitionData",
+                                Field("partition", Int32),
+                            )
+                        ),
+                    ),
+                )
+            ),
+        ),
+    ),
+)
+
+# - NOT_COORDINATOR (version 0+)
+# - COORDINATOR_NOT_AVAILABLE (version 0+)
+# - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+# - GROUP_ID_NOT_FOUND (version 0+)
+# - UNKNOWN_TOPIC_OR_PARTITION (version 0+)
+# - FENCED_STATE_EPOCH (version 0+)
+# - INVALID_REQUEST (version 0+)
+DELETE_SHARE_GROUP_STATE_RESPONSE = Schema(
+    "DeleteShareGroupStateResponse",
+    api_key=86,
+    versions="0",
+    flexible="0+",
+    fields=(
+        Field(
+            "results",
+            ArrayOf(
+                Structure(
+                    "DeleteStateResult",
+                    Field("topic_id", Uuid),
+                    Field(
+                        "partitions",
+                        ArrayOf(
+                            Structure(
+                                "PartitionResult",
+                                Field("partition", Int32),
+                                Field("error_code", Int16),
+                                Field("error_message", String, nullable="0+", default=None),
+                            )
+                        ),
+                    ),
+                )
+            ),
+        ),
+    ),
+)

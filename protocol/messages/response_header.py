@@ -1,0 +1,13 @@
+"""ResponseHeader."""
+
+from protocol.schema import Field, Schema
+from protocol.types import Int32
+
+# Version 1 is the first flexible version.
+RESPONSE_HEADER = Schema(
+    "ResponseHeader",
+    api_key=None,
+    versions="0-1",
+    flexible="1+",
+    fields=(Field("correlation_id", Int32),),
+)

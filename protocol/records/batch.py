@@ -1,0 +1,216 @@
+"""Record batches, magic 2 (KIP-98): a header of 61 bytes, then the records.
+
+Owns: the header's layout, its checksum, walking over batches. Does not own: the records (`record`). The readable
+declaration is `protocol.records.formats.BATCH_HEADER`; this is its fused form, held to it by a property test.
+
+Base offset and partition leader epoch lie outside the checksum, so that a broker stamps them without touching it.
+"""
+
+from collections.abc import Iterator, Sequence
+from struct import Struct, error
+
+from crc32c import crc32c
+
+from protocol.errors import ProtocolError
+from protocol.records.record import Record, encode_records
+
+HEADER_SIZE = 61
+LENGTH_OVERHEAD = 12
+"""Base offset and batch length, which the batch length does not count."""
+CRC_COVERS_FROM = 21
+MAGIC = 2
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+
+COMPRESSION_MASK = 0x07
+TIMESTAMP_TYPE_MASK = 0x08
+TRANSACTIONAL_MASK = 0x10
+CONTROL_MASK = 0x20
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_PREFIX = Struct(">qiibI")
+_BODY = Struct(">hiqqqhii")
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+class BatchHeader:
+    """The header's fields, as in Kafka's DefaultRecordBatch."""
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "batch_length",
+        "crc",
+        "last_offset_delta",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        batch_length: int,
+        partition_leader_epoch: int,
+        magic: int,
+        crc: int,
+        attributes: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        record_count: int,
+    ) -> None:
+        self.base_offset = base_offset
+        self.batch_length = batch_length
+        self.partition_leader_epoch = partition_leader_epoch
+        self.magic = magic
+        self.crc = crc
+        self.attributes = attributes
+        self.last_offset_delta = last_offset_delta
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.record_count = record_count
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_MASK != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_MASK != 0
+
+    @property
+    def compression_type(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.attributes & TIMESTAMP_TYPE_MASK != 0
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequences wrap after 2^31 − 1; −1 when the batch has none."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & _SEQUENCE_MASK
+
+    @property
+    def size_in_bytes(self) -> int:
+        """The whole batch, header included."""
+        return self.batch_length + LENGTH_OVERHEAD
+
+    def __repr__(self) -> str:
+        return f"BatchHeader({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+
+
+def read_header(view: bytes | memoryview, position: int = 0) -> BatchHeader:
+    """The header at `position`; its content is not judged. Raises ProtocolError when fewer than 61 bytes are left."""
+    try:
+        return BatchHeader(*_HEADER.unpack_from(view, position))
+    except error:
+        raise ProtocolError(f"a batch header needs {HEADER_SIZE} bytes, {len(view) - position} are left") from None
+
+
+def check_crc(batch: memoryview) -> bool:
+    """Does the checksum of exactly this one batch hold?"""
+    return crc32c(batch[CRC_COVERS_FROM:]) == int.from_bytes(batch[17:21], "big")
+
+
+def iter_batches(view: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Whole batches one after the other; a partial one at the end, as a Fetch may return, is left out."""
+    position = 0
+    end = len(view)
+    while end - position >= HEADER_SIZE:
+        header = read_header(view, position)
+        size = header.size_in_bytes
+        if size < HEADER_SIZE:
+            raise ProtocolError(f"the batch at byte {position} announces {size} bytes")
+        if size > end - position:
+            return
+        yield header, view[position : position + size]
+        position += size
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    compression: str = "none",
+    transactional: bool = False,
+    control: bool = False,
+    partition_leader_epoch: int = -1,
+) -> bytes:
+    """A batch of at least one record, numbered from `base_offset`; timestamps are the records' own (CreateTime)."""
+    base_timestamp = records[0].timestamp
+    body = encode_records(records, base_timestamp)
+    attributes = (TRANSACTIONAL_MASK if transactional else 0) | (CONTROL_MASK if control else 0)
+    if compression != "none":
+        from protocol.records.compression import CODECS, compress
+
+        attributes |= CODECS[compression]
+        body = compress(CODECS[compression], body)
+    return assemble_batch(
+        body,
+        attributes=attributes,
+        record_count=len(records),
+        base_timestamp=base_timestamp,
+        max_timestamp=max(record.timestamp for record in records),
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        partition_leader_epoch=partition_leader_epoch,
+    )
+
+
+def assemble_batch(
+    body: bytes,
+    *,
+    attributes: int,
+    record_count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    base_offset: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    partition_leader_epoch: int = -1,
+) -> bytes:
+    """Header and checksum around an encoded (and compressed) body of `record_count` records."""
+    tail = _BODY.pack(
+        attributes,
+        record_count - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    length = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
+    checksum = crc32c(body, crc32c(tail))
+    return b"".join((_PREFIX.pack(base_offset, length, partition_leader_epoch, MAGIC, checksum), tail, body))

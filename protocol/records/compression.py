@@ -1,0 +1,125 @@
+"""Compression of record batches. Brokers keep what producers sent; clients and checking tools come here.
+
+Owns: the four codecs and their framing (snappy in the xerial block format that Java clients write). Libraries are
+imported at their first use. Invariant: decompression stops at `max_bytes`, so that a bomb costs no more than that.
+"""
+
+import zlib
+from io import BytesIO
+from struct import Struct, error
+
+from protocol.errors import ProtocolError
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+DEFAULT_MAX_BYTES = 256 * 1024 * 1024
+
+_GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+_GZIP_WINDOW = 31
+_GZIP_LEVEL = 6
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_BLOCK_LENGTH = Struct(">i")
+
+
+def compress(codec: int, body: bytes) -> bytes:
+    """Raises ValueError for an unknown codec."""
+    if codec == _GZIP:
+        compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+        return compressor.compress(body) + compressor.flush()
+    if codec == _SNAPPY:
+        from cramjam import snappy
+
+        out = [_XERIAL_HEADER]
+        for start in range(0, len(body), _XERIAL_BLOCK_BYTES):
+            block = bytes(snappy.compress_raw(body[start : start + _XERIAL_BLOCK_BYTES]))
+            out += (_BLOCK_LENGTH.pack(len(block)), block)
+        return b"".join(out)
+    if codec == _LZ4:
+        import lz4.frame
+
+        return bytes(lz4.frame.compress(body))
+    if codec == _ZSTD:
+        import zstandard
+
+        return zstandard.ZstdCompressor().compress(body)
+    raise ValueError(f"unknown compression codec {codec}")
+
+
+def decompress(codec: int, body: bytes | memoryview, max_bytes: int | None = None) -> bytes:
+    """Raises ProtocolError for an unknown codec, for data that is not what the codec writes, and above `max_bytes`."""
+    limit = DEFAULT_MAX_BYTES if max_bytes is None else max_bytes
+    try:
+        if codec == _GZIP:
+            return _gunzip(body, limit)
+        if codec == _SNAPPY:
+            return _unsnappy(bytes(body), limit)
+        if codec == _LZ4:
+            return _unlz4(body, limit)
+        if codec == _ZSTD:
+            return _unzstd(body, limit)
+    except ProtocolError:
+        raise
+    except (zlib.error, error, RuntimeError, ValueError, EOFError) as problem:
+        raise ProtocolError(f"the batch cannot be decompressed: {problem}") from problem
+    raise ProtocolError(f"unknown compression codec {codec}")
+
+
+def _bounded(data: bytes, limit: int) -> bytes:
+    if len(data) > limit:
+        raise ProtocolError(f"the batch decompresses to more than {limit} bytes")
+    return data
+
+
+def _gunzip(body: bytes | memoryview, limit: int) -> bytes:
+    decompressor = zlib.decompressobj(_GZIP_WINDOW)
+    data = _bounded(decompressor.decompress(body, limit + 1), limit)
+    if not decompressor.eof:
+        raise ProtocolError("the gzip data ends early")
+    return data
+
+
+def _unsnappy(body: bytes, limit: int) -> bytes:
+    from cramjam import DecompressionError, snappy
+
+    if not body.startswith(_XERIAL_MAGIC):
+        blocks = [body]
+    else:
+        blocks, position = [], len(_XERIAL_HEADER)
+        while position < len(body):
+            (length,) = _BLOCK_LENGTH.unpack_from(body, position)
+            position += _BLOCK_LENGTH.size
+            if not 0 <= length <= len(body) - position:
+                raise ProtocolError(f"a snappy block of {length} bytes at byte {position} of {len(body)}")
+            blocks.append(body[position : position + length])
+            position += length
+    out, size = [], 0
+    for block in blocks:
+        size += snappy.decompress_raw_len(block)
+        if size > limit:
+            raise ProtocolError(f"the batch decompresses to more than {limit} bytes")
+        try:
+            out.append(bytes(snappy.decompress_raw(block)))
+        except DecompressionError as problem:
+            raise ProtocolError(f"the snappy data is damaged: {problem}") from problem
+    return b"".join(out)
+
+
+def _unlz4(body: bytes | memoryview, limit: int) -> bytes:
+    import lz4.frame
+
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    data = _bounded(decompressor.decompress(body, limit + 1), limit)
+    if not decompressor.eof:
+        raise ProtocolError("the lz4 frame ends early")
+    return bytes(data)
+
+
+def _unzstd(body: bytes | memoryview, limit: int) -> bytes:
+    import zstandard
+
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(BytesIO(body)) as reader:
+            return _bounded(reader.read(limit + 1), limit)
+    except zstandard.ZstdError as problem:
+        raise ProtocolError(f"the zstd data is damaged: {problem}") from problem

@@ -1,0 +1,54 @@
+"""Control records: the COMMIT and ABORT markers that end a transaction in a partition (KIP-98).
+
+One record a batch, 78 bytes in all. Key: version 0 and the type; value: version 0 and the coordinator epoch. The batch
+is transactional and control, carries producer id and epoch, and has no sequence.
+"""
+
+from enum import IntEnum
+from struct import Struct, error
+
+from protocol.errors import ProtocolError
+from protocol.records.batch import encode_batch
+from protocol.records.record import Record, decode_records
+
+_KEY = Struct(">hh")
+_VALUE = Struct(">hi")
+
+
+class ControlRecordType(IntEnum):
+    ABORT = 0
+    COMMIT = 1
+
+
+def encode_end_txn_marker(
+    producer_id: int,
+    producer_epoch: int,
+    control_type: ControlRecordType,
+    coordinator_epoch: int,
+    timestamp: int,
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = 0,
+) -> bytes:
+    """A marker as a whole batch."""
+    record = Record(0, timestamp, _KEY.pack(0, control_type), _VALUE.pack(0, coordinator_epoch))
+    return encode_batch(
+        [record],
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+        partition_leader_epoch=leader_epoch,
+    )
+
+
+def decode_end_txn_marker(batch: memoryview) -> tuple[ControlRecordType, int]:
+    """The type and coordinator epoch of a marker; raises ProtocolError for any other control record."""
+    (record, *_) = decode_records(batch)
+    try:
+        _, control_type = _KEY.unpack_from(record.key or b"")
+        _, coordinator_epoch = _VALUE.unpack_from(record.value or b"")
+        return ControlRecordType(control_type), coordinator_epoch
+    except (error, ValueError) as problem:
+        raise ProtocolError(f"the control record at offset {record.offset} is no marker: {problem}") from problem

@@ -1,0 +1,17 @@
+"""ConfigRecord: a record of metadata."""
+
+from protocol.schema import Field, Schema
+from protocol.types import Int8, String
+
+CONFIG_RECORD = Schema(
+    "ConfigRecord",
+    api_key=4,
+    versions="0",
+    flexible="0+",
+    fields=(
+        Field("resource_type", Int8),
+        Field("resource_name", String),
+        Field("name", String),
+        Field("value", String, nullable="0+"),
+    ),
+)

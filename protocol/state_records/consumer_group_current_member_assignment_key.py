@@ -1,0 +1,15 @@
+"""ConsumerGroupCurrentMemberAssignmentKey: a record of group-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import String
+
+CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY = Schema(
+    "ConsumerGroupCurrentMemberAssignmentKey",
+    api_key=8,
+    versions="0",
+    flexible="",
+    fields=(
+        Field("group_id", String, "0"),
+        Field("member_id", String, "0"),
+    ),
+)

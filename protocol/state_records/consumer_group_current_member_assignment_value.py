@@ -1,0 +1,38 @@
+"""ConsumerGroupCurrentMemberAssignmentValue: a record of group-coordinator."""
+
+from protocol.schema import ArrayOf, Field, Schema, Structure
+from protocol.types import Int8, Int32, Uuid
+
+CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE = Schema(
+    "ConsumerGroupCurrentMemberAssignmentValue",
+    api_key=8,
+    versions="0",
+    flexible="0+",
+    fields=(
+        Field("member_epoch", Int32),
+        Field("previous_member_epoch", Int32),
+        Field("state", Int8),
+        Field(
+            "assigned_partitions",
+            ArrayOf(
+                Structure(
+                    "TopicPartitions",
+                    Field("topic_id", Uuid),
+                    Field("partitions", ArrayOf(Int32)),
+                    Field("assignment_epochs", ArrayOf(Int32), nullable="0+", tag=0, tagged="0+"),
+                )
+            ),
+        ),
+        Field(
+            "partitions_pending_revocation",
+            ArrayOf(
+                Structure(
+                    "TopicPartitions",
+                    Field("topic_id", Uuid),
+                    Field("partitions", ArrayOf(Int32)),
+                    Field("assignment_epochs", ArrayOf(Int32), nullable="0+", tag=0, tagged="0+"),
+                )
+            ),
+        ),
+    ),
+)

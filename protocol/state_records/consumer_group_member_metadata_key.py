@@ -1,0 +1,15 @@
+"""ConsumerGroupMemberMetadataKey: a record of group-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import String
+
+CONSUMER_GROUP_MEMBER_METADATA_KEY = Schema(
+    "ConsumerGroupMemberMetadataKey",
+    api_key=5,
+    versions="0",
+    flexible="",
+    fields=(
+        Field("group_id", String, "0"),
+        Field("member_id", String, "0"),
+    ),
+)

@@ -1,0 +1,12 @@
+"""ConsumerGroupMetadataKey: a record of group-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import String
+
+CONSUMER_GROUP_METADATA_KEY = Schema(
+    "ConsumerGroupMetadataKey",
+    api_key=3,
+    versions="0",
+    flexible="",
+    fields=(Field("group_id", String, "0"),),
+)

@@ -1,0 +1,15 @@
+"""ConsumerGroupMetadataValue: a record of group-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import Int32, Int64
+
+CONSUMER_GROUP_METADATA_VALUE = Schema(
+    "ConsumerGroupMetadataValue",
+    api_key=3,
+    versions="0",
+    flexible="0+",
+    fields=(
+        Field("epoch", Int32),
+        Field("metadata_hash", Int64, default=0, tag=0, tagged="0+"),
+    ),
+)

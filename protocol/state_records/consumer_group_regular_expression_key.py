@@ -1,0 +1,15 @@
+"""ConsumerGroupRegularExpressionKey: a record of group-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import String
+
+CONSUMER_GROUP_REGULAR_EXPRESSION_KEY = Schema(
+    "ConsumerGroupRegularExpressionKey",
+    api_key=16,
+    versions="0",
+    flexible="",
+    fields=(
+        Field("group_id", String, "0"),
+        Field("regular_expression", String, "0"),
+    ),
+)

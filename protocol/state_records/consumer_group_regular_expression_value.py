@@ -1,0 +1,16 @@
+"""ConsumerGroupRegularExpressionValue: a record of group-coordinator."""
+
+from protocol.schema import ArrayOf, Field, Schema
+from protocol.types import Int64, String
+
+CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE = Schema(
+    "ConsumerGroupRegularExpressionValue",
+    api_key=16,
+    versions="0",
+    flexible="0+",
+    fields=(
+        Field("topics", ArrayOf(String)),
+        Field("version", Int64),
+        Field("timestamp", Int64),
+    ),
+)

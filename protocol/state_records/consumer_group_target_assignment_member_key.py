@@ -1,0 +1,15 @@
+"""ConsumerGroupTargetAssignmentMemberKey: a record of group-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import String
+
+CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY = Schema(
+    "ConsumerGroupTargetAssignmentMemberKey",
+    api_key=7,
+    versions="0",
+    flexible="",
+    fields=(
+        Field("group_id", String, "0"),
+        Field("member_id", String, "0"),
+    ),
+)

@@ -1,0 +1,12 @@
+"""ConsumerGroupTargetAssignmentMetadataKey: a record of group-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import String
+
+CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY = Schema(
+    "ConsumerGroupTargetAssignmentMetadataKey",
+    api_key=6,
+    versions="0",
+    flexible="",
+    fields=(Field("group_id", String, "0"),),
+)

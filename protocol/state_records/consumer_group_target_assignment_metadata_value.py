@@ -1,0 +1,15 @@
+"""ConsumerGroupTargetAssignmentMetadataValue: a record of group-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import Int32, Int64
+
+CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE = Schema(
+    "ConsumerGroupTargetAssignmentMetadataValue",
+    api_key=6,
+    versions="0",
+    flexible="0+",
+    fields=(
+        Field("assignment_epoch", Int32),
+        Field("assignment_timestamp", Int64, default=0, tag=0, tagged="0+"),
+    ),
+)

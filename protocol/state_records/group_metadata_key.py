@@ -1,0 +1,12 @@
+"""GroupMetadataKey: a record of group-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import String
+
+GROUP_METADATA_KEY = Schema(
+    "GroupMetadataKey",
+    api_key=2,
+    versions="0",
+    flexible="",
+    fields=(Field("group", String, "0"),),
+)

@@ -1,0 +1,16 @@
+"""LegacyOffsetCommitKey: a record of group-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import Int32, String
+
+LEGACY_OFFSET_COMMIT_KEY = Schema(
+    "LegacyOffsetCommitKey",
+    api_key=0,
+    versions="0",
+    flexible="",
+    fields=(
+        Field("group", String, "0"),
+        Field("topic", String, "0"),
+        Field("partition", Int32, "0"),
+    ),
+)

@@ -1,0 +1,16 @@
+"""OffsetCommitKey: a record of group-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import Int32, String
+
+OFFSET_COMMIT_KEY = Schema(
+    "OffsetCommitKey",
+    api_key=1,
+    versions="0",
+    flexible="",
+    fields=(
+        Field("group", String, "0"),
+        Field("topic", String, "0"),
+        Field("partition", Int32, "0"),
+    ),
+)

@@ -1,0 +1,28 @@
+"""PartitionRecord: a record of metadata."""
+
+from protocol.schema import ArrayOf, Field, Schema
+from protocol.types import Int8, Int32, Uuid
+
+# Version 1 adds Directories for KIP-858
+# Version 2 implements Eligible Leader Replicas and LastKnownElr as described in KIP-966.
+PARTITION_RECORD = Schema(
+    "PartitionRecord",
+    api_key=3,
+    versions="0-2",
+    flexible="0+",
+    fields=(
+        Field("partition_id", Int32, default=-1),
+        Field("topic_id", Uuid),
+        Field("replicas", ArrayOf(Int32)),
+        Field("isr", ArrayOf(Int32)),
+        Field("removing_replicas", ArrayOf(Int32)),
+        Field("adding_replicas", ArrayOf(Int32)),
+        Field("leader", Int32, default=-1),
+        Field("leader_recovery_state", Int8, default=0, tag=0, tagged="0+"),
+        Field("leader_epoch", Int32, default=-1),
+        Field("partition_epoch", Int32, default=-1),
+        Field("directories", ArrayOf(Uuid), "1+"),
+        Field("eligible_leader_replicas", ArrayOf(Int32), "2+", nullable="2+", default=None, tag=1, tagged="2+"),
+        Field("last_known_elr", ArrayOf(Int32), "2+", nullable="2+", default=None, tag=2, tagged="2+"),
+    ),
+)

@@ -1,0 +1,16 @@
+"""ProducerIdsRecord: a record of metadata."""
+
+from protocol.schema import Field, Schema
+from protocol.types import Int32, Int64
+
+PRODUCER_IDS_RECORD = Schema(
+    "ProducerIdsRecord",
+    api_key=15,
+    versions="0",
+    flexible="0+",
+    fields=(
+        Field("broker_id", Int32),
+        Field("broker_epoch", Int64, default=-1),
+        Field("next_producer_id", Int64),
+    ),
+)

@@ -1,0 +1,12 @@
+"""RemoveTopicRecord: a record of metadata."""
+
+from protocol.schema import Field, Schema
+from protocol.types import Uuid
+
+REMOVE_TOPIC_RECORD = Schema(
+    "RemoveTopicRecord",
+    api_key=9,
+    versions="0",
+    flexible="0+",
+    fields=(Field("topic_id", Uuid),),
+)

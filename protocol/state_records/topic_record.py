@@ -1,0 +1,15 @@
+"""TopicRecord: a record of metadata."""
+
+from protocol.schema import Field, Schema
+from protocol.types import String, Uuid
+
+TOPIC_RECORD = Schema(
+    "TopicRecord",
+    api_key=2,
+    versions="0",
+    flexible="0+",
+    fields=(
+        Field("name", String),
+        Field("topic_id", Uuid),
+    ),
+)

@@ -1,0 +1,12 @@
+"""TransactionLogKey: a record of transaction-coordinator."""
+
+from protocol.schema import Field, Schema
+from protocol.types import String
+
+TRANSACTION_LOG_KEY = Schema(
+    "TransactionLogKey",
+    api_key=0,
+    versions="0",
+    flexible="",
+    fields=(Field("transactional_id", String, "0"),),
+)
