@@ -9,12 +9,12 @@ Invariants
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 from pathlib import Path
 
-from broker.config_keys import BROKER_KEYS, ConfigKey
+from broker.config_keys import BROKER_KEYS
 from broker.config_names import REMOVED, UNNEEDED, is_known_prefix
 from broker.listener_config import (
     ListenerConfig,
@@ -23,6 +23,7 @@ from broker.listener_config import (
     parse_host_port,
     parse_listeners,
     with_listener_name,
+    with_names_of,
 )
 from broker.properties import PropertiesError, parse_properties
 
@@ -48,11 +49,13 @@ class ConfigError(Exception):
     """The settings are not usable; the message names the key, where it stands, and what to write instead."""
 
 
-class Origin(Enum):
-    DEFAULT = "default"
-    FILE = "file"
-    ENVIRONMENT = "environment"
-    COMMAND_LINE = "command line"
+class Origin(IntEnum):
+    """Where a value was found; the greater wins."""
+
+    DEFAULT = 0
+    FILE = 1
+    ENVIRONMENT = 2
+    COMMAND_LINE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +104,6 @@ class BrokerConfig:
         setting = self._settings.get(key)
         return setting.origin if setting is not None else Origin.DEFAULT
 
-    def keys(self) -> Iterable[ConfigKey]:
-        return BROKER_KEYS.values()
-
     def _data_dir(self) -> Path:
         key = "log.dirs" if self.get("log.dirs") else "log.dir"
         directories = self.get_list(key)
@@ -149,11 +149,7 @@ def load_config(
         text = with_listener_name(value) if key == "listeners" else value
         given[key] = _Setting(text, Origin.COMMAND_LINE, "the command line")
     settings, warnings = _sort_out(given)
-    advertised = settings.get("advertised.listeners")
-    if "listeners" not in settings and advertised is not None and advertised.value:
-        settings["listeners"] = _Setting(
-            listeners_from_advertised(advertised.value), advertised.origin, advertised.where
-        )
+    _settle_listeners(settings)
     _settle_node_id(settings)
     return BrokerConfig(settings, host_name), warnings
 
@@ -246,6 +242,22 @@ def _unknown(name: str, setting: _Setting) -> str:
         nearest = get_close_matches(name, (*BROKER_KEYS, *UNNEEDED), 1, 0.0)
         hint = f"the nearest name is {nearest[0]}"
     return f"unknown setting {name} ({_place(setting)}): {hint}"
+
+
+def _settle_listeners(settings: dict[str, _Setting]) -> None:
+    """Of `listeners` and `advertised.listeners`, the one from the stronger source decides which listeners there are.
+
+    So a variable for one of them works over a file that has both, as the one in our image does.
+    """
+    listeners, advertised = settings.get("listeners"), settings.get("advertised.listeners")
+    if advertised is None or not advertised.value:
+        return
+    if listeners is None or listeners.origin < advertised.origin:
+        derived = listeners_from_advertised(advertised.value)
+        settings["listeners"] = _Setting(derived, advertised.origin, advertised.where)
+    elif advertised.origin < listeners.origin:
+        kept = with_names_of(advertised.value, listeners.value)
+        settings["advertised.listeners"] = _Setting(kept, advertised.origin, advertised.where)
 
 
 def _settle_node_id(settings: dict[str, _Setting]) -> None:

@@ -71,6 +71,12 @@ def listeners_from_advertised(advertised: str) -> str:
     return re.sub(r"://(\[[^\]]*\]|[^:,]*):", "://0.0.0.0:", advertised)
 
 
+def with_names_of(advertised: str, listeners: str) -> str:
+    """The advertised listeners without those that `listeners` does not name."""
+    names = {item.partition("://")[0].strip().upper() for item in listeners.split(",")}
+    return ",".join(item for item in advertised.split(",") if item.partition("://")[0].strip().upper() in names)
+
+
 def with_listener_name(text: str) -> str:
     """HOST:PORT as people type it, with the name that Kafka wants in front."""
     return ",".join(

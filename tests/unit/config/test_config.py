@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.config import BrokerConfig, ConfigError, Origin, environment_key, load_config
-from broker.config_keys import BROKER_KEYS, ConfigType
+from broker.config_keys import BROKER_KEYS
 from broker.config_names import REMOVED, UNNEEDED
 
 
@@ -231,4 +231,3 @@ def test_values_come_in_the_type_of_their_key() -> None:
     assert config.get_bool("auto.create.topics.enable") is False
     assert config.get_list("log.cleanup.policy") == ["compact", "delete"]
     assert config.get_float("log.cleaner.min.cleanable.ratio") == 0.5
-    assert {key.type for key in config.keys()} <= set(ConfigType)

@@ -1,5 +1,7 @@
 """Listeners: which are opened, on which address, and what clients are told."""
 
+from pathlib import Path
+
 import pytest
 
 from broker.config import ConfigError, load_config
@@ -63,6 +65,25 @@ def test_a_listener_may_be_told_under_another_port() -> None:
 def test_a_listener_that_cannot_be_is_refused_with_what_to_write(overrides: list[str], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         _listeners(*overrides)
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, [("PLAINTEXT", "", 9092, "localhost", 9092)]),
+        ({"KAFKA_ADVERTISED_LISTENERS": "A://x:1"}, [("A", "0.0.0.0", 1, "x", 1)]),
+        ({"KAFKA_LISTENERS": "A://y:2"}, [("A", "y", 2, "y", 2)]),
+        ({"KAFKA_LISTENERS": "PLAINTEXT://:2"}, [("PLAINTEXT", "", 2, "localhost", 9092)]),
+    ],
+)
+def test_a_variable_for_one_side_works_over_a_file_that_has_both(
+    tmp_path: Path, variables: dict[str, str], expected: list[tuple[str, str, int, str, int]]
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://localhost:9092\n")
+    names = {"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "A:PLAINTEXT,PLAINTEXT:PLAINTEXT"}
+    config, _ = load_config(file=file, environ={**variables, **names})
+    assert [_flat(listener) for listener in config.listeners] == expected
 
 
 def test_a_secure_controller_listener_is_not_opened_and_not_refused() -> None:

@@ -1,6 +1,7 @@
 """StatsD: what leaves over UDP, in the format that collectors parse."""
 
 import asyncio
+import itertools
 import re
 
 import asyncio_dgram
@@ -87,7 +88,7 @@ def test_packing_keeps_every_line_in_order_and_every_datagram_in_size(lines: lis
     datagrams = list(pack_datagrams(lines, max_bytes))
     assert [line for datagram in datagrams for line in datagram.decode().split("\n")] == lines
     assert all(len(datagram) <= max_bytes for datagram in datagrams)
-    for datagram, following in zip(datagrams, datagrams[1:], strict=False):
+    for datagram, following in itertools.pairwise(datagrams):
         assert len(datagram) + 1 + len(following.split(b"\n")[0]) > max_bytes
 
 

@@ -1,0 +1,31 @@
+"""Fixtures for all tests: a daemon of its own process, one for a whole module or a fresh one."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemon import Daemon
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One daemon for the tests of a module, with quick groups: each test takes topics and ids of its own."""
+    running = Daemon(tmp_path_factory.mktemp("daemon") / "data", "group.initial.rebalance.delay.ms=0")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def start_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
+    """Starts daemons that are this test's alone: `start_daemon("key=value", …)`; all are stopped in the end."""
+    started: list[Daemon] = []
+
+    def start(*overrides: str, name: str = "data") -> Daemon:
+        running = Daemon(tmp_path / name, *overrides)
+        started.append(running)
+        return running
+
+    yield start
+    for running in started:
+        running.stop()

@@ -1,0 +1,262 @@
+"""The house rules that a machine can check (docs/contributing.md has them all, with their reasons).
+
+Each rule is one test, and each failure names file and line. Exceptions stand in the tables below, with a reason.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("broker", "client", "oncelog", "pipeline", "protocol")
+GENERATED = "protocol/generated/"
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 60
+MAX_HANDLER_LINES = 40
+MAX_LINE_LENGTH = 120
+
+# Cores are given time, randomness, network and scheduling; they import none of it, and they do not log.
+CORES = ("broker/log/", "broker/coordinator/", "broker/handlers/", "protocol/")
+CORE_FILES = (
+    "broker/completion.py",
+    "broker/metadata_log.py",
+    "broker/partition_markers.py",
+    "broker/ports.py",
+    "broker/purgatory.py",
+    "broker/topics.py",
+)
+NOT_IN_CORES = {"asyncio", "datetime", "logging", "random", "secrets", "socket", "structlog", "time", "uvloop"}
+# Abbreviations that Kafka's people know and a first reader does not.
+SHORTHANDS = {"pid", "hw", "leo", "lso", "tp", "tps"}
+# Where any error at all may be caught, and why.
+CATCHES_EVERYTHING = {
+    "broker/completion.py": "a completion carries whatever its computation raised to whoever waits",
+    "broker/dispatch.py": "an unexpected error costs one connection, never the broker",
+    "broker/system/loop.py": "a thread hands its error to the loop",
+}
+
+
+@cache
+def _sources(*folders: str) -> tuple[Path, ...]:
+    return tuple(path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def _written(*folders: str) -> Iterator[tuple[str, Path]]:
+    """Files that people write."""
+    for path in _sources(*folders):
+        if not _name(path).startswith(GENERATED):
+            yield _name(path), path
+
+
+def _is_core(name: str) -> bool:
+    return name.startswith(CORES) or name in CORE_FILES
+
+
+def _none(found: list[str]) -> None:
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_a_file_is_one_noun_and_fits_in_600_lines() -> None:
+    counts = {name: path.read_text(encoding="utf-8").count("\n") for name, path in _written(*PACKAGES, "tests")}
+    _none([f"{name}: {count} lines" for name, count in counts.items() if count > MAX_FILE_LINES])
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    found = []
+    for name, path in _written(*PACKAGES):
+        limit = MAX_HANDLER_LINES if name.startswith("broker/handlers/") else MAX_FUNCTION_LINES
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                count = (node.end_lineno or node.lineno) - node.lineno + 1
+                if count > limit:
+                    found.append(f"{name}:{node.lineno} {node.name} has {count} lines, at most {limit}")
+    _none(found)
+
+
+def test_a_file_opens_with_what_it_owns() -> None:
+    found = []
+    for name, path in _written(*PACKAGES):
+        if path.read_text(encoding="utf-8").strip() and not ast.get_docstring(_tree(path)):
+            found.append(f"{name}: no docstring")
+    _none(found)
+
+
+def test_names_are_whole_words() -> None:
+    found = []
+    for name, path in _written(*PACKAGES):
+        for node in ast.walk(_tree(path)):
+            if _bound_name(node) in SHORTHANDS:
+                found.append(f"{name}:{getattr(node, 'lineno', '?')} {_bound_name(node)}")
+    _none(found)
+
+
+def _bound_name(node: ast.AST) -> str | None:
+    """The name that a node gives to something of ours."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.Attribute(attr=name, ctx=ast.Store()):
+            return name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+    return None
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module
+
+
+def test_cores_are_given_time_randomness_and_network_and_do_not_log() -> None:
+    found = []
+    for name, path in _written("broker", "protocol"):
+        if _is_core(name):
+            for line, module in _imports(path):
+                if module.partition(".")[0] in NOT_IN_CORES:
+                    found.append(f"{name}:{line} imports {module}")
+    _none(found)
+
+
+def test_nobody_imports_the_tests() -> None:
+    found = []
+    for name, path in _written(*PACKAGES):
+        found += [f"{name}:{line}" for line, module in _imports(path) if module.partition(".")[0] == "tests"]
+    _none(found)
+
+
+def test_nothing_is_imported_by_a_star() -> None:
+    found = []
+    for name, path in _written(*PACKAGES, "tests"):
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
+                found.append(f"{name}:{node.lineno}")
+    _none(found)
+
+
+def test_a_check_that_matters_is_raised_and_never_asserted() -> None:
+    found = []
+    for name, path in _written(*PACKAGES):
+        found += [f"{name}:{node.lineno}" for node in ast.walk(_tree(path)) if isinstance(node, ast.Assert)]
+    _none(found)
+
+
+def test_any_error_at_all_is_caught_only_where_the_table_says() -> None:
+    found = []
+    for name, path in _written(*PACKAGES):
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.ExceptHandler) and _catches_everything(node) and name not in CATCHES_EVERYTHING:
+                found.append(f"{name}:{node.lineno}")
+    _none(found)
+
+
+def _catches_everything(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(isinstance(kind, ast.Name) and kind.id in ("Exception", "BaseException") for kind in kinds)
+
+
+def test_no_module_has_state_that_changes() -> None:
+    found = []
+    for name, path in _written(*PACKAGES):
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.Global):
+                found.append(f"{name}:{node.lineno} global {', '.join(node.names)}")
+        for node in _tree(path).body:
+            value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+            if isinstance(value, ast.List | ast.Dict | ast.Set) and not ast.unparse(value).strip("[]{}"):
+                found.append(f"{name}:{node.lineno} an empty container to be filled later")
+    _none(found)
+
+
+def test_tests_do_not_sleep() -> None:
+    found = []
+    for name, path in _written("tests"):
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.Call) and _sleeps(node):
+                found.append(f"{name}:{node.lineno}")
+    _none(found)
+
+
+def _sleeps(call: ast.Call) -> bool:
+    """asyncio.sleep(0) lets the loop turn once: it waits for nothing."""
+    return ast.unparse(call.func) in ("time.sleep", "sleep", "asyncio.sleep") and ast.unparse(call.args[0]) != "0"
+
+
+# In pieces, so that this file does not find itself.
+_PRIVATE = re.compile(
+    "|".join(
+        [
+            "pypi" + r"\.org",
+            "python" + "hosted",
+            "registry" + r"\.npmjs",
+            "maven" + r"\.org",
+            "maven" + r"\.apache\.org/maven2",
+            "crates" + r"\.io",
+            "proxy" + r"\.golang",
+            "deb" + r"\.debian\.org",
+            "artifact" + "ory",
+            r"(?<![\w.])/" + r"work/",
+            r"(?<![\w.])/" + r"root/",
+            r"(?<![\w.])/" + r"tmp/(?!kafka-logs)",
+        ]
+    )
+)
+_TEXT_SUFFIXES = {".py", ".md", ".toml", ".yml", ".yaml", ".cfg", ".ini", ".sh", ".txt", ".json", ".properties", ""}
+
+
+def test_nothing_speaks_of_one_machine_or_one_registry() -> None:
+    found = []
+    for path in _repository_files():
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if _PRIVATE.search(line):
+                found.append(f"{_name(path)}:{number} {line.strip()[:80]}")
+    _none(found)
+
+
+def _repository_files() -> Iterator[Path]:
+    for path in sorted(ROOT.iterdir()):
+        if path.is_file() and path.suffix in _TEXT_SUFFIXES:
+            yield path
+    for folder in (*PACKAGES, "tests", "docs", "bench", ".ci"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and path.suffix in _TEXT_SUFFIXES and "__pycache__" not in path.parts:
+                yield path
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_package_is_typed_for_those_who_use_it(package: str) -> None:
+    assert (ROOT / package / "py.typed").exists()
+
+
+def test_every_setting_has_an_effect() -> None:
+    from broker.config_keys import BROKER_KEYS
+    from broker.topic_config import TOPIC_CONFIGS
+
+    read_by_topics = {synonym.name for item in TOPIC_CONFIGS.values() for synonym in item.synonyms}
+    text = "".join(
+        path.read_text(encoding="utf-8")
+        for name, path in _written("broker")
+        if name not in ("broker/config_keys.py", "broker/config_names.py")
+    )
+    composed = {
+        f"{prefix}.{suffix}"
+        for prefix in ("offsets.topic", "transaction.state.log")
+        for suffix in ("segment.bytes", "num.partitions")
+    }
+    unread = [key for key in BROKER_KEYS if key not in read_by_topics | composed and f'"{key}"' not in text]
+    _none([f"{key}: nothing reads it; move it to config_names.UNNEEDED" for key in unread])
