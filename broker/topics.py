@@ -91,9 +91,7 @@ class Topics:
             return None
         return self._logs.open(name, index, topic.topic_id, self._log_config(topic))
 
-    def create(
-        self, name: str, partition_count: int, config: Mapping[str, str] | None = None
-    ) -> Completion[Topic]:
+    def create(self, name: str, partition_count: int, config: Mapping[str, str] | None = None) -> Completion[Topic]:
         """Create a topic; usable at once, answered once durable. Raises KafkaError when it may not be made."""
         self.check_creatable(name, partition_count)
         topic = Topic(name, self._entropy.uuid(), partition_count, dict(config or {}))

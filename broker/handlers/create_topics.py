@@ -26,9 +26,7 @@ _NO_TOPIC_ID = UUID(int=0)
 def handle(context: RequestContext, request: CreateTopicsRequest) -> Completion[CreateTopicsResponse]:
     names = [wanted.name for wanted in request.topics]
     answers = [
-        _refused(
-            wanted.name, KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: {wanted.name}")
-        )
+        _refused(wanted.name, KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: {wanted.name}"))
         if names.count(wanted.name) > 1
         else _create(context, wanted, request.validate_only)
         for wanted in request.topics
@@ -36,9 +34,7 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Completion[
     return all_of(answers).map(lambda results: CreateTopicsResponse(topics=results))
 
 
-def _create(
-    context: RequestContext, wanted: CreatableTopic, validate_only: bool
-) -> Completion[CreatableTopicResult]:
+def _create(context: RequestContext, wanted: CreatableTopic, validate_only: bool) -> Completion[CreatableTopicResult]:
     broker = context.broker
     try:
         partition_count = _partition_count(context, wanted)

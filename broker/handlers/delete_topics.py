@@ -41,7 +41,9 @@ def _delete(context: RequestContext, name: str | None, topic_id: UUID) -> Comple
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "A topic is named by its name or by its id, not by both.")
             topic = broker.topics.get(name)
             if topic is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+                )
         deleted = broker.topics.delete(topic.name)
     except KafkaError as error:
         return Completion.of(

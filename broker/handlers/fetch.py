@@ -53,7 +53,17 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Co
 class _Read:
     """One Fetch, read as often as it is woken; `complete` tells whether the last reading may be answered."""
 
-    __slots__ = ("_broker", "_bytes_left", "_failed", "_isolation", "_min_bytes", "_request", "_topic_ids", "logs", "size")
+    __slots__ = (
+        "_broker",
+        "_bytes_left",
+        "_failed",
+        "_isolation",
+        "_min_bytes",
+        "_request",
+        "_topic_ids",
+        "logs",
+        "size",
+    )
 
     def __init__(self, context: RequestContext, request: FetchRequest) -> None:
         self._broker = context.broker

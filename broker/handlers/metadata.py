@@ -29,9 +29,9 @@ def handle(context: RequestContext, request: MetadataRequest) -> MetadataRespons
     topics = context.broker.topics
     if request.topics is None or (context.api_version == 0 and not request.topics):
         return _respond(context, [_describe(context, topic) for topic in topics.all()])
-    may_create = (
-        context.api_version < 4 or request.allow_auto_topic_creation
-    ) and context.broker.config.get_bool("auto.create.topics.enable")
+    may_create = (context.api_version < 4 or request.allow_auto_topic_creation) and context.broker.config.get_bool(
+        "auto.create.topics.enable"
+    )
     answers: list[Completion[MetadataResponseTopic]] = []
     for wanted in request.topics:
         if wanted.name is None or wanted.topic_id != _NO_ID:

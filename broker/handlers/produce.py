@@ -107,9 +107,7 @@ def _refused(context: RequestContext, index: int, error: KafkaError) -> Partitio
     code = error.code
     if code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED):
         context.broker.metrics.producers_fenced += 1
-    return PartitionProduceResponse(
-        index=index, error_code=code, base_offset=-1, error_message=error.message or None
-    )
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=-1, error_message=error.message or None)
 
 
 def _verify(context: RequestContext, transactional_id: str, log: PartitionLog, batch: memoryview) -> None:

@@ -32,18 +32,27 @@ class LogPoints:
     log_start_offset: int
 
 
+_NOTHING = LogPoints(0, 0)
+
+
 class FlushedOffsets:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._lock = threading.Lock()  # the flusher's thread records while the loop deletes and rewrites
         self._points: dict[LogKey, LogPoints] = {}
-        data = disk.read_bytes(NAME) if disk.exists(NAME) else b""
+        is_present = disk.exists(NAME)
+        data = disk.read_bytes(NAME) if is_present else b""
+        damaged_count = 0
         for at in range(0, len(data) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
             content = data[at : at + _ENTRY.size]
             if crc32c(content) == int.from_bytes(data[at + _ENTRY.size : at + _ENTRY_BYTES], "big"):
                 topic_id, partition, synced_offset, log_start_offset = _ENTRY.unpack(content)
                 self._points[UUID(bytes=topic_id), partition] = LogPoints(synced_offset, log_start_offset)
+            else:
+                damaged_count += 1
         self._file: File = disk.open(NAME)
+        # Whole: a log without an entry was never synced. Otherwise its entry may be among those that are lost.
+        self.is_whole = not damaged_count and (is_present or not any(map(disk.list_dir, disk.list_dir(""))))
         if len(data) != len(self._points) * _ENTRY_BYTES:
             self.rewrite()
 
@@ -79,8 +88,10 @@ class FlushedOffsets:
             self._points[topic_id, partition] = points
 
     def forget(self, topic_id: UUID, partition: int) -> None:
+        """The partition is deleted: whoever looks for its files again need not miss any."""
         with self._lock:
-            self._points.pop((topic_id, partition), None)
+            if self._points.pop((topic_id, partition), None) is not None:
+                self._file.append([_encode(topic_id, partition, _NOTHING)])
 
     def rewrite(self) -> None:
         """Write every log's latest entry, durably; raises OSError."""
@@ -89,6 +100,7 @@ class FlushedOffsets:
 
     def _rewrite(self) -> None:
         self._file.close()
+        self._points = {key: points for key, points in self._points.items() if points != _NOTHING}
         entries = [_encode(topic_id, partition, points) for (topic_id, partition), points in self._points.items()]
         self._disk.write_atomically(NAME, b"".join(entries))
         self._file = self._disk.open(NAME)

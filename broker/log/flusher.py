@@ -88,6 +88,11 @@ class Flusher:
         self._is_in_flight = False
         self._last_sync_ms = 0
 
+    @property
+    def is_busy(self) -> bool:
+        """A round is in flight or due: a clean stop waits for it."""
+        return self._is_in_flight or self._is_scheduled
+
     def arm(self, log: "PartitionLog") -> None:
         """`log` has grown: include it in the next round."""
         self.append_count += 1

@@ -75,7 +75,9 @@ class LogManager:
             return log
         points = self._journal.get(topic_id, partition)
         directory = directory_of(topic, partition)
-        recovered = recover_log(self._disk, directory, config, points, self._clock.now_ms())
+        recovered = recover_log(
+            self._disk, directory, config, points, self._clock.now_ms(), is_journal_whole=self._journal.is_whole
+        )
         if recovered.lines and self._on_report is not None:
             self._on_report(
                 RecoveryReport(

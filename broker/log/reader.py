@@ -10,11 +10,14 @@ from broker.log.segment import Segment
 from broker.log.segments import Segments
 from broker.log.transaction_index import AbortedEntry
 from broker.log.values import AbortedTransaction
-from protocol.records.batch import BatchHeader, iter_batches
-from protocol.records.record import decode_records
+from protocol.errors import ProtocolError
+from protocol.records.batch import BatchHeader, check_crc, iter_batches
+from protocol.records.record import Record, decode_records
 
 _EMPTY = memoryview(b"")
 _CHUNK_BYTES = 1024 * 1024
+# A batch may claim to unpack to gigabytes; the broker looks into batches of this size and no further.
+_DECODED_BYTES_LIMIT = 256 * 1024 * 1024
 
 
 def read_records(
@@ -46,16 +49,30 @@ def collect_aborted(segments: Segments, fetch_offset: int, upper_bound: int) -> 
 
 
 def iterate_batches(segments: Segments, from_offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch that reaches into [from_offset, end_offset), in order."""
+    """Every batch that reaches into [from_offset, end_offset), in order.
+
+    For replay, where a damaged or missing batch would give another state: raises CORRUPT_MESSAGE instead.
+    """
     offset = from_offset
     while offset < end_offset and len(segments):
+        segment = segments[segments.slot_of(offset)]
         records, _ = read_records(segments, offset, end_offset, _CHUNK_BYTES, at_least_one=True)
         before = offset
-        for header, batch in iter_batches(records):
+        for header, batch in _whole_batches(records):
+            is_next = header.base_offset == offset or (offset == from_offset and header.base_offset < offset)
+            if not is_next or header.last_offset_delta < 0 or not check_crc(batch):
+                raise segment.damaged(offset)
             offset = header.base_offset + header.last_offset_delta + 1
             yield header, batch
         if offset == before:
-            return
+            raise segment.damaged(offset)
+
+
+def _whole_batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    try:
+        yield from iter_batches(records)
+    except ProtocolError:
+        return
 
 
 def find_timestamp(segments: Segments, timestamp_ms: int, start_offset: int, end_offset: int) -> tuple[int, int] | None:
@@ -77,10 +94,17 @@ def _find_in_segment(segment: Segment, timestamp_ms: int, start_offset: int, end
         if span.max_timestamp < timestamp_ms:
             continue
         batch = segment.file.read_view(span.position, span.position + span.size_bytes)
-        for record in decode_records(batch):
+        for record in _decode(segment, batch, span.base_offset):
             if record.timestamp >= timestamp_ms and record.offset >= start_offset:
                 return (record.offset, record.timestamp) if record.offset < end_offset else None
     return None
+
+
+def _decode(segment: Segment, batch: memoryview, offset: int) -> list[Record]:
+    try:
+        return decode_records(batch, _DECODED_BYTES_LIMIT)
+    except ProtocolError as error:
+        raise segment.damaged(offset) from error
 
 
 def find_max_timestamp(segments: Segments, start_offset: int, end_offset: int) -> tuple[int, int] | None:

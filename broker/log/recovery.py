@@ -3,7 +3,8 @@
 Owns: the judgement of what is on disk. Does not own: serving. Invariants
 - What was synced is there afterwards, or the partition is offline with the file and position of the damage: a log never
   silently becomes shorter or gets a gap.
-- Above the synced end, the first batch that is not whole is a write cut short by the stop, and is cut off.
+- Above the synced end, the first batch that is not whole is a write cut short by the stop; it is cut off with all that
+  follows. Where the synced end is not known, only the last segment may be cut.
 - Indexes are used only if the manifest vouches for them; the producer state comes from the newest good snapshot and the
   batches after it. Both are rebuilt otherwise, and the report says why.
 - What was scanned is synced before the caller serves it. Recovering twice gives what recovering once gives.
@@ -21,11 +22,11 @@ from broker.log.producer_state import ProducerStateManager
 from broker.log.reader import iterate_batches
 from broker.log.segment import Segment, file_name
 from broker.log.segment_manifest import INDEX_SUFFIXES, ManifestEntry, entry_of, load_manifest, rewrite_manifest
-from broker.log.segments import Segments
+from broker.log.segments import SEGMENT_SUFFIXES, Segments
 from broker.log.time_index import TimeIndex
 from broker.log.transaction_index import AbortedEntry, TransactionIndex
 from broker.ports import Disk
-from protocol.errors import ProtocolError
+from protocol.errors import KafkaError, ProtocolError
 from protocol.records.batch import BatchHeader, check_crc, read_header
 from protocol.records.control import ControlRecordType, decode_end_txn_marker
 
@@ -62,9 +63,12 @@ class DamagedLogError(Exception):
     """Durable data is missing or changed; the message names the file and the place."""
 
 
-def recover_log(disk: Disk, directory: str, config: LogConfig, points: LogPoints | None, now_ms: int) -> RecoveredLog:
+def recover_log(
+    disk: Disk, directory: str, config: LogConfig, points: LogPoints | None, now_ms: int, *, is_journal_whole: bool
+) -> RecoveredLog:
+    """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, nobody knows."""
     recovered = RecoveredLog(Segments(disk, directory, []), ProducerStateManager(), 0, 0)
-    recovery = _Recovery(disk, directory, config, points, now_ms, recovered)
+    recovery = _Recovery(disk, directory, config, points, now_ms, recovered, is_journal_whole)
     try:
         recovery.run()
     except DamagedLogError as error:
@@ -82,11 +86,13 @@ class _Recovery:
         points: LogPoints | None,
         now_ms: int,
         recovered: RecoveredLog,
+        is_journal_whole: bool,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._config = config
         self._synced_offset = points.synced_offset if points else 0
+        self._may_cut_anywhere = points is not None or is_journal_whole
         self._expected_start = points.log_start_offset if points else None
         self._now_ms = now_ms
         self._recovered = recovered
@@ -118,9 +124,8 @@ class _Recovery:
                 self._scan(segment, next_base)
                 rebuilt.append(segment)
             if next_base is not None and segment.next_offset != next_base:
-                raise DamagedLogError(
-                    f"{segment.path('.log')} ends before offset {segment.next_offset}, the next begins at {next_base}"
-                )
+                self._drop_segments(base_offsets[slot + 1 :], segment.next_offset)
+                break
         self._finish(manifest, vouched, rebuilt)
 
     def _check_first(self, base_offset: int) -> None:
@@ -128,6 +133,20 @@ class _Recovery:
             raise DamagedLogError(
                 f"its first segment begins at offset {base_offset}, the log started at {self._expected_start}"
             )
+
+    def _drop_segments(self, base_offsets: list[int], end_offset: int) -> None:
+        """What follows a segment that ends too early: never durable, or the proof of damage."""
+        problem = f"the segment before {file_name(base_offsets[0], '.log')} ends at offset {end_offset}"
+        if end_offset < self._synced_offset or not self._may_cut_anywhere:
+            raise DamagedLogError(f"{self._directory}: {problem}")
+        for base_offset in reversed(base_offsets):
+            segment = Segment(self._disk, self._directory, base_offset, self._now_ms)
+            self._recovered.cut_bytes += segment.file.size_bytes
+            for suffix in SEGMENT_SUFFIXES:
+                self._disk.delete(segment.path(suffix))
+            if base_offset in self._snapshots:
+                self._snapshots.remove(base_offset)
+        self._tell(f"{problem}: {len(base_offsets)} segments after it were never durable and are dropped")
 
     def _adopt(self, segment: Segment, entry: ManifestEntry, next_base: int | None) -> bool:
         """Take a completed and synced segment as it is, if all of its files are as they were."""
@@ -178,11 +197,11 @@ class _Recovery:
         if problem is None:
             return
         place = f"{segment.path('.log')} at position {segment.size_bytes}, offset {segment.next_offset}"
-        if next_base is not None or segment.next_offset < self._synced_offset:
+        if segment.next_offset < self._synced_offset or (next_base is not None and not self._may_cut_anywhere):
             raise DamagedLogError(f"{place}: {problem}")
         cut_bytes = file_bytes - segment.size_bytes
         segment.file.truncate(segment.size_bytes)
-        self._recovered.cut_bytes = cut_bytes
+        self._recovered.cut_bytes += cut_bytes
         self._tell(f"{place}: {problem}; {cut_bytes} bytes that were never durable are cut off")
 
     def _scan_batches(self, segment: Segment, file_bytes: int) -> str | None:
@@ -252,13 +271,13 @@ class _Recovery:
                 break
         if self._state_offset < 0:
             self._state_offset = self._segments[0].base_offset
-        for header, batch in iterate_batches(
-            Segments(self._disk, self._directory, self._segments), self._state_offset, offset
-        ):
-            if not check_crc(batch):
-                raise DamagedLogError(f"the batch at offset {header.base_offset} has a wrong checksum")
-            self._recovered.scanned_bytes += len(batch)
-            self._replay(header, batch)
+        segments = Segments(self._disk, self._directory, self._segments)
+        try:
+            for header, batch in iterate_batches(segments, self._state_offset, offset):
+                self._recovered.scanned_bytes += len(batch)
+                self._replay(header, batch)
+        except KafkaError as error:
+            raise DamagedLogError(error.message) from error
         self._state_offset = offset
 
     def _try_snapshot(self, offset: int) -> ProducerStateManager | None:

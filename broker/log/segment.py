@@ -15,6 +15,7 @@ from broker.log.offset_index import OffsetIndex
 from broker.log.time_index import TimeIndex
 from broker.log.transaction_index import TransactionIndex
 from broker.ports import Buffer, Disk, File
+from protocol.errors import ErrorCode, KafkaError
 
 # base offset, batch length, (leader epoch, magic, crc, attributes), last offset delta, base timestamp, max timestamp
 _BATCH_HEAD = Struct(">qi11xiqq")
@@ -127,7 +128,7 @@ class Segment:
                 if span.last_offset >= offset:
                     self.note_position(offset, span.position)
                     return span.position
-            return self.size_bytes
+            raise self.damaged(offset)
         return position
 
     def spans(self, position: int = 0) -> Iterator[BatchSpan]:
@@ -150,9 +151,16 @@ class Segment:
         nothing if it does not fit; never past the boundary `end`."""
         view = self.file.read_view(start, min(end, start + max(max_bytes, _LENGTH_PREFIX_BYTES)))
         first_bytes = _LENGTH_PREFIX_BYTES + int.from_bytes(view[8:12], "big")
+        if not HEAD_BYTES <= first_bytes <= end - start:
+            raise self.damaged(None, start)
         if first_bytes > max_bytes:
             return self.file.read_view(start, start + first_bytes) if whole_first else view[:0]
         return view
+
+    def damaged(self, offset: int | None = None, position: int | None = None) -> KafkaError:
+        """What a reader gets that meets bytes which are no batch, in a segment that was whole once."""
+        where = f"offset {offset}" if position is None else f"position {position}"
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path('.log')} is damaged: no whole batch at {where}")
 
     def offset_at_or_after(self, position: int) -> int:
         """A batch boundary at or past `position`, by the index alone; `next_offset` if none is known."""

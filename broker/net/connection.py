@@ -12,7 +12,7 @@ Invariants
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from broker.dispatch import CloseConnection, Dispatcher, Exchange, Parts
 from protocol.errors import ProtocolError
@@ -55,6 +55,7 @@ class Connection(asyncio.Protocol):
         self._exchanges: deque[Exchange] = deque()
         self._output: Parts = []
         self._pumping = False
+        self._pump_is_due = False
         self._write_paused = False
         self._read_paused = False
         self._transport: asyncio.Transport | None = None
@@ -63,9 +64,7 @@ class Connection(asyncio.Protocol):
     # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.Transport):  # uvloop registers its TCP transport as one
-            raise TypeError(f"a stream transport is needed, not {transport!r}")
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         name = transport.get_extra_info("peername")
         address = f"{name[0]}:{name[1]}" if name else "?"
         self._peer = Peer(address, self._listener_name, self._advertised)
@@ -99,7 +98,7 @@ class Connection(asyncio.Protocol):
     # --- requests and answers -----------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Start what may start, write what may be written; re-entered by completions, hence the flag."""
+        """Start what may start, write what may be written."""
         if self._pumping or self._transport is None:
             return
         self._pumping = True
@@ -115,6 +114,16 @@ class Connection(asyncio.Protocol):
         self._send()
         self._maybe_pause_reading()
 
+    def _on_exchange(self) -> None:
+        # A flush round ends many exchanges in one turn: their answers leave together, in one write.
+        if not self._pump_is_due:
+            self._pump_is_due = True
+            self._broker.scheduler.call_soon(self._pump_due)
+
+    def _pump_due(self) -> None:
+        self._pump_is_due = False
+        self._pump()
+
     def _may_start(self) -> bool:
         exchanges = self._exchanges
         return not exchanges or (not exchanges[-1].holds and len(exchanges) < MAX_IN_FLIGHT)
@@ -126,7 +135,7 @@ class Connection(asyncio.Protocol):
             self.close(str(error))
             return
         if not exchange.done:
-            exchange.on_done = self._pump
+            exchange.on_done = self._on_exchange
         self._exchanges.append(exchange)
 
     def _write_ready(self) -> None:

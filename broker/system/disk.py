@@ -169,7 +169,7 @@ class RealDisk:
     def list_dir(self, path: str) -> list[str]:
         try:
             return sorted(os.listdir(self._full(path)))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def make_dir(self, path: str) -> None:
