@@ -24,7 +24,6 @@ _TRANSACTIONAL_BIT: Final = 0x10
 _CONTROL_BIT: Final = 0x20
 _LAST_KNOWN_COMPRESSION: Final = 4
 _WALKED_RECORDS: Final = 64
-_DECODED_BYTES_LIMIT: Final = 256 * 1024 * 1024  # a batch of 1 MB may claim to unpack to gigabytes
 _NO_TIMESTAMP: Final = -1
 # Snappy has no magic number that all clients write.
 _COMPRESSION_MAGIC: Final = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
@@ -120,7 +119,7 @@ def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig) ->
 
 def _decode_all(batch: memoryview, header: BatchHeader, needs_keys: bool) -> None:
     try:
-        records = decode_records(batch, _DECODED_BYTES_LIMIT)
+        records = decode_records(batch)
     except ProtocolError as error:
         raise _invalid(str(error)) from error
     if len(records) != header.record_count:

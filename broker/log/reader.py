@@ -16,8 +16,6 @@ from protocol.records.record import Record, decode_records
 
 _EMPTY = memoryview(b"")
 _CHUNK_BYTES = 1024 * 1024
-# A batch may claim to unpack to gigabytes; the broker looks into batches of this size and no further.
-_DECODED_BYTES_LIMIT = 256 * 1024 * 1024
 
 
 def read_records(
@@ -102,7 +100,7 @@ def _find_in_segment(segment: Segment, timestamp_ms: int, start_offset: int, end
 
 def _decode(segment: Segment, batch: memoryview, offset: int) -> list[Record]:
     try:
-        return decode_records(batch, _DECODED_BYTES_LIMIT)
+        return decode_records(batch)
     except ProtocolError as error:
         raise segment.damaged(offset) from error
 

@@ -77,9 +77,9 @@ def load_manifest(disk: Disk, directory: str) -> dict[int, ManifestEntry]:
     for at in range(0, len(data) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
         content = data[at : at + _ENTRY.size]
         if crc32c(content) == int.from_bytes(data[at + _ENTRY.size : at + _ENTRY_BYTES], "big"):
-            numbers = _ENTRY.unpack(content)
-            pairs = tuple(zip(numbers[6::2], numbers[7::2], strict=True))
-            entries[numbers[0]] = ManifestEntry(*numbers[:6], pairs)
+            base, end, size, first_timestamp, max_timestamp, max_offset, *numbers = _ENTRY.unpack(content)
+            pairs = tuple(zip(numbers[0::2], numbers[1::2], strict=True))
+            entries[base] = ManifestEntry(base, end, size, first_timestamp, max_timestamp, max_offset, pairs)
     return entries
 
 

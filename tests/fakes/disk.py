@@ -1,0 +1,257 @@
+"""A disk in memory that forgets, as real ones do, what was not synced.
+
+Owns: files, their synced contents, the directory changes that are not yet durable, and the faults to inject.
+Invariants: `crash` keeps at least what `sync`, `sync_dir` and `write_atomically` promised, and of the rest a random
+part, files torn at any byte and changes of different directories in any order; `kill` keeps everything.
+"""
+
+import errno
+from collections.abc import Callable, Sequence
+from random import Random
+
+Buffer = bytes | bytearray | memoryview
+
+
+class PowerCut(Exception):
+    """The machine stops in the middle of an operation; the only thing to do next is `crash`."""
+
+
+class Inode:
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced = b""
+
+
+class MemoryFile:
+    def __init__(self, disk: "MemoryDisk", path: str, inode: Inode) -> None:
+        self._disk = disk
+        self.path = path
+        self.inode = inode
+        self.size_bytes = len(inode.data)
+
+    def append(self, parts: Sequence[Buffer]) -> int:
+        data = b"".join(parts)
+        start = self.size_bytes
+        torn = self._disk.count_operation("append", self.path)
+        self._disk.check_room(len(data), self.path)
+        if torn:
+            self.inode.data += data[: len(data) // 2]
+            raise PowerCut(self.path)
+        self.inode.data += data
+        self.size_bytes = start + len(data)
+        return start
+
+    def read_view(self, start: int, end: int) -> memoryview:
+        return memoryview(bytes(self.inode.data[start:end]))
+
+    def truncate(self, size_bytes: int) -> None:
+        if self._disk.count_operation("truncate", self.path):
+            raise PowerCut(self.path)
+        del self.inode.data[size_bytes:]
+        self.size_bytes = size_bytes
+
+    def sync(self) -> None:
+        if self._disk.count_operation("sync", self.path):
+            raise PowerCut(self.path)
+        if self._disk.sync_error is not None:
+            raise self._disk.sync_error
+        self._disk.sync_count += 1
+        self.inode.synced = bytes(self.inode.data)
+
+    def close(self) -> None:
+        return
+
+
+class MemoryDisk:
+    def __init__(self) -> None:
+        self.files: dict[str, Inode] = {}
+        self.directories: set[str] = {""}
+        self._durable_files: dict[str, Inode] = {}
+        self._durable_directories: set[str] = {""}
+        # Directory changes not yet synced, by the directory they change, in order.
+        self._pending: dict[str, list[tuple[str, str, Inode | None]]] = {}
+        self.sync_count = 0
+        self.operations: list[tuple[str, str]] = []
+        self.operations_left: int | None = None
+        self.capacity_bytes: int | None = None
+        self.sync_error: OSError | None = None
+        self.append_error: Callable[[str], OSError | None] | None = None
+
+    # -- faults
+
+    def count_operation(self, kind: str, path: str) -> bool:
+        """True if the power goes during this operation."""
+        self.operations.append((kind, path))
+        if self.operations_left is None:
+            return False
+        self.operations_left -= 1
+        return self.operations_left < 0
+
+    def check_room(self, size_bytes: int, path: str) -> None:
+        error = self.append_error(path) if self.append_error is not None else None
+        if error is not None:
+            raise error
+        if self.capacity_bytes is not None and self.used_bytes + size_bytes > self.capacity_bytes:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    @property
+    def used_bytes(self) -> int:
+        return sum(len(inode.data) for inode in self.files.values())
+
+    def kill(self) -> "MemoryDisk":
+        """What the next process finds after kill -9: everything that was written."""
+        disk = MemoryDisk()
+        disk.directories = set(self.directories)
+        disk.files = {path: _copy(bytes(inode.data), inode.synced) for path, inode in self.files.items()}
+        disk._durable_files = {path: disk.files[path] for path in self._durable_files if path in disk.files}
+        disk._durable_directories = self._durable_directories & disk.directories
+        disk._pending = {
+            parent: [(kind, path, disk.files.get(path)) for kind, path, _ in changes]
+            for parent, changes in self._pending.items()
+        }
+        return disk
+
+    def crash(self, random: Random) -> "MemoryDisk":
+        """What the next process may find after a power cut."""
+        files, directories = dict(self._durable_files), set(self._durable_directories)
+        for parent in sorted(self._pending):
+            changes = self._pending[parent]
+            for kind, path, inode in changes[: random.randint(0, len(changes))]:
+                _apply(files, directories, kind, path, inode)
+        disk = MemoryDisk()
+        disk.directories = directories
+        for path in sorted(files):
+            parent = path.rpartition("/")[0]
+            if parent in directories:
+                content = _torn(files[path], random)
+                disk.files[path] = _copy(content, content)
+        disk._durable_files = dict(disk.files)
+        disk._durable_directories = set(directories)
+        return disk
+
+    # -- the Disk port
+
+    def open(self, path: str) -> MemoryFile:
+        parent = path.rpartition("/")[0]
+        if parent not in self.directories:
+            raise FileNotFoundError(errno.ENOENT, "No such directory", parent)
+        if path not in self.files:
+            if self.count_operation("create", path):
+                raise PowerCut(path)
+            inode = Inode()
+            self.files[path] = inode
+            self._change(parent, "create", path, inode)
+        return MemoryFile(self, path, self.files[path])
+
+    def exists(self, path: str) -> bool:
+        return path in self.files or path in self.directories
+
+    def list_dir(self, path: str) -> list[str]:
+        prefix = f"{path}/" if path else ""
+        return sorted(
+            name[len(prefix) :]
+            for name in (*self.files, *self.directories)
+            if name.startswith(prefix) and name != path and "/" not in name[len(prefix) :]
+        )
+
+    def make_dir(self, path: str) -> None:
+        if path not in self.directories:
+            if self.count_operation("make_dir", path):
+                raise PowerCut(path)
+            self.directories.add(path)
+            self._change(path.rpartition("/")[0], "make_dir", path, None)
+
+    def read_bytes(self, path: str) -> bytes:
+        if path not in self.files:
+            raise FileNotFoundError(errno.ENOENT, "No such file", path)
+        return bytes(self.files[path].data)
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        if self.count_operation("write_atomically", path):
+            raise PowerCut(path)
+        self.check_room(len(data), path)
+        inode = _copy(bytes(data), bytes(data))
+        self.files[path] = inode
+        self._change(path.rpartition("/")[0], "create", path, inode)
+        self._sync_dir(path.rpartition("/")[0])
+
+    def rename(self, old_path: str, new_path: str) -> None:
+        if self.count_operation("rename", old_path):
+            raise PowerCut(old_path)
+        self._sync_dir(old_path)
+        _rename(self.files, self.directories, old_path, new_path)
+        self._change(old_path.rpartition("/")[0], "rename", f"{old_path}>{new_path}", None)
+
+    def delete(self, path: str) -> None:
+        if not self.exists(path):
+            return
+        if self.count_operation("delete", path):
+            raise PowerCut(path)
+        _delete(self.files, self.directories, path)
+        self._change(path.rpartition("/")[0], "delete", path, None)
+
+    def sync_dir(self, path: str) -> None:
+        if self.count_operation("sync_dir", path):
+            raise PowerCut(path)
+        if path not in self.directories:
+            raise FileNotFoundError(errno.ENOENT, "No such directory", path)
+        if self.sync_error is not None:
+            raise self.sync_error
+        self._sync_dir(path)
+
+    def _sync_dir(self, path: str) -> None:
+        for kind, changed, inode in self._pending.pop(path, []):
+            _apply(self._durable_files, self._durable_directories, kind, changed, inode)
+
+    def _change(self, parent: str, kind: str, path: str, inode: Inode | None) -> None:
+        self._pending.setdefault(parent, []).append((kind, path, inode))
+
+
+def _copy(data: bytes, synced: bytes) -> Inode:
+    inode = Inode()
+    inode.data += data
+    inode.synced = synced
+    return inode
+
+
+def _apply(files: dict[str, Inode], directories: set[str], kind: str, path: str, inode: Inode | None) -> None:
+    if kind == "create" and inode is not None:
+        files[path] = inode
+    elif kind == "make_dir":
+        directories.add(path)
+    elif kind == "delete":
+        _delete(files, directories, path)
+    elif kind == "rename":
+        old_path, _, new_path = path.partition(">")
+        _rename(files, directories, old_path, new_path)
+
+
+def _delete(files: dict[str, Inode], directories: set[str], path: str) -> None:
+    files.pop(path, None)
+    directories.discard(path)
+    for child in [name for name in files if name.startswith(f"{path}/")]:
+        del files[child]
+
+
+def _rename(files: dict[str, Inode], directories: set[str], old_path: str, new_path: str) -> None:
+    if old_path in files:
+        files[new_path] = files.pop(old_path)
+    if old_path in directories:
+        directories.discard(old_path)
+        directories.add(new_path)
+        for child in [name for name in files if name.startswith(f"{old_path}/")]:
+            files[new_path + child[len(old_path) :]] = files.pop(child)
+
+
+def _torn(inode: Inode, random: Random) -> bytes:
+    """The synced bytes, and of later ones any part: pages may be missing in the middle (zeros) and at the end."""
+    data, synced = bytes(inode.data), inode.synced
+    if synced.startswith(data):  # cut since the sync
+        return random.choice([synced, data])
+    if not data.startswith(synced):  # written anew since the sync
+        return random.choice([synced, data[: random.randint(0, len(data))]])
+    tail = bytearray(data[len(synced) :][: random.randint(0, len(data) - len(synced))])
+    if len(tail) > 1 and random.random() < 0.3:
+        start = random.randrange(len(tail))
+        tail[start : random.randint(start, len(tail))] = bytes(random.randint(start, len(tail)) - start)
+    return synced + bytes(tail)

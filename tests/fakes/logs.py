@@ -1,0 +1,111 @@
+"""One broker's logs on a disk in memory, and the ways in which such a broker stops."""
+
+from dataclasses import replace
+from random import Random
+from uuid import UUID
+
+from broker.log.flusher import Flusher
+from broker.log.log_config import LogConfig
+from broker.log.log_manager import LogManager
+from broker.log.partition_log import AppendOrigin, AppendResult, PartitionLog
+from broker.log.recovery import RecoveryReport
+from protocol.records.batch import encode_batch
+from protocol.records.record import Record
+from tests.fakes.disk import MemoryDisk
+from tests.fakes.scheduler import ManualClock, ManualScheduler
+
+TOPIC_ID = UUID(int=77)
+
+
+def batch(
+    count: int = 1,
+    *,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    timestamp: int = 1_000_000,
+    value: bytes = b"value",
+    key: bytes | None = None,
+    compression: str = "none",
+) -> memoryview:
+    records = [Record(index, timestamp + index, key, value + b"%d" % index, ()) for index in range(count)]
+    return memoryview(
+        encode_batch(
+            records,
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 and producer_epoch < 0 else producer_epoch,
+            base_sequence=base_sequence,
+            transactional=transactional,
+            compression=compression,
+        )
+    )
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.high_watermarks: list[tuple[str, int]] = []
+        self.last_stable_offsets: list[tuple[str, int]] = []
+
+    def on_high_watermark(self, log: PartitionLog) -> None:
+        self.high_watermarks.append((log.name, log.high_watermark))
+
+    def on_last_stable_offset(self, log: PartitionLog) -> None:
+        self.last_stable_offsets.append((log.name, log.last_stable_offset))
+
+
+class Logs:
+    """A running set of logs; `restarted` gives the next run on what the stop has left of the disk."""
+
+    def __init__(
+        self, disk: MemoryDisk | None = None, *, policy: str = "fsync", config: LogConfig | None = None
+    ) -> None:
+        self.disk = disk or MemoryDisk()
+        self.policy = policy
+        self.config = config or LogConfig()
+        self.clock = ManualClock()
+        self.scheduler = ManualScheduler()
+        self.listener = Listener()
+        self.failures: list[OSError] = []
+        self.reports: list[RecoveryReport] = []
+        self.flusher = Flusher(self.scheduler, policy, self.failures.append)
+        self.manager = LogManager(self.disk, self.clock, self.flusher, self.listener, on_report=self.reports.append)
+
+    def open(self, partition: int = 0, **settings: int | str) -> PartitionLog:
+        return self.manager.open("topic", partition, TOPIC_ID, replace(self.config, **settings))  # type: ignore[arg-type]
+
+    def append(self, log: PartitionLog, data: memoryview, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendResult:
+        return log.append(data, now_ms=self.clock.now_ms(), origin=origin)
+
+    def end_transaction(
+        self,
+        log: PartitionLog,
+        producer_id: int,
+        producer_epoch: int = 0,
+        *,
+        committed: bool,
+        coordinator_epoch: int = 0,
+    ) -> AppendResult:
+        return log.append_end_txn_marker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=committed,
+            coordinator_epoch=coordinator_epoch,
+            now_ms=self.clock.now_ms(),
+        )
+
+    def flush(self) -> None:
+        self.scheduler.run()
+
+    def stopped_cleanly(self) -> "Logs":
+        self.manager.close()
+        return self._next(self.disk.kill())
+
+    def killed(self) -> "Logs":
+        return self._next(self.disk.kill())
+
+    def crashed(self, seed: int) -> "Logs":
+        return self._next(self.disk.crash(Random(seed)))
+
+    def _next(self, disk: MemoryDisk) -> "Logs":
+        return Logs(disk, policy=self.policy, config=self.config)

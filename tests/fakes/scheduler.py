@@ -1,0 +1,62 @@
+"""A scheduler that runs only when told to, and a clock that stands until moved."""
+
+from collections.abc import Callable
+
+
+class ManualTimer:
+    def __init__(self, due_ms: float, function: Callable[[], None]) -> None:
+        self.due_ms = due_ms
+        self.function = function
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class ManualScheduler:
+    """`run` empties the queue of this turn and the next ones; threads run, one after the other, in `run_threads`."""
+
+    def __init__(self) -> None:
+        self.queue: list[Callable[[], None]] = []
+        self.threads: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
+        self.timers: list[ManualTimer] = []
+        self.threads_run_at_once = True
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        self.queue.append(function)
+
+    def call_later(self, delay_ms: float, function: Callable[[], None]) -> ManualTimer:
+        timer = ManualTimer(delay_ms, function)
+        self.timers.append(timer)
+        return timer
+
+    def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        self.threads.append((function, done))
+
+    def run_thread(self) -> None:
+        """Run the oldest function given to a thread; its `done` is called in the next `run`."""
+        function, done = self.threads.pop(0)
+        error: Exception | None = None
+        try:
+            function()
+        except OSError as raised:
+            error = raised
+        self.queue.append(lambda: done(error))
+
+    def run(self) -> None:
+        while self.queue or (self.threads and self.threads_run_at_once):
+            if self.queue:
+                self.queue.pop(0)()
+            else:
+                self.run_thread()
+
+
+class ManualClock:
+    def __init__(self, now_ms: int = 1_000_000) -> None:
+        self.time_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def monotonic_ms(self) -> int:
+        return self.time_ms

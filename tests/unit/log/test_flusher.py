@@ -1,0 +1,144 @@
+"""Group commit: few rounds for many appends, and no answer before the sync."""
+
+import errno
+
+import pytest
+
+from broker.log.flusher import Flusher
+from protocol.errors import ErrorCode, KafkaError
+from tests.fakes.logs import Logs, batch
+from tests.fakes.scheduler import ManualScheduler
+
+
+def test_appends_of_one_turn_share_a_round_and_a_lone_one_is_synced_on_the_loop() -> None:
+    logs = Logs()
+    log = logs.open()
+    logs.append(log, batch())
+    logs.scheduler.threads_run_at_once = False
+    logs.scheduler.run()
+    assert (logs.flusher.round_count, log.high_watermark) == (1, 1)
+    for _ in range(10):
+        logs.append(log, batch())
+    logs.scheduler.run()
+    assert (logs.flusher.round_count, log.high_watermark) == (2, 1)
+    assert len(logs.scheduler.threads) == 1
+    logs.scheduler.run_thread()
+    logs.scheduler.run()
+    assert (logs.flusher.round_count, log.high_watermark) == (2, 11)
+
+
+def test_sixteen_writers_that_wait_need_fewer_than_half_as_many_rounds_as_appends() -> None:
+    """Each writer appends again as soon as its last append is durable."""
+    logs = Logs()
+    partitions = [logs.open(index) for index in range(4)]
+    left = [20] * 16
+    done = 0
+
+    def write(writer: int) -> None:
+        nonlocal done
+        if not left[writer]:
+            done += 1
+            return
+        left[writer] -= 1
+        log = partitions[writer % 4]
+        appended = logs.append(log, batch())
+        sync_count = logs.disk.sync_count
+
+        def on_durable(_: object) -> None:
+            assert logs.disk.sync_count > sync_count, "answered before a sync"
+            assert log.high_watermark > appended.last_offset
+            write(writer)
+
+        log.when_durable(appended.last_offset + 1).then(on_durable)
+
+    for writer in range(16):
+        write(writer)
+    logs.flush()
+    assert done == 16
+    assert logs.flusher.append_count == 320
+    assert logs.flusher.round_count < 160
+
+
+def test_append_during_a_round_waits_for_the_next() -> None:
+    logs = Logs()
+    log = logs.open()
+    logs.scheduler.threads_run_at_once = False
+    logs.append(log, batch())
+    logs.append(log, batch())
+    logs.scheduler.run()
+    function, done = logs.scheduler.threads.pop()
+    function()  # the syncs have happened, the loop does not know yet
+    late = logs.append(log, batch())
+    waiting = log.when_durable(late.last_offset + 1)
+    done(None)
+    assert log.high_watermark == 2
+    assert not waiting.done
+    logs.scheduler.run()
+    assert waiting.done
+
+
+def test_all_logs_of_a_round_move_before_anybody_is_told() -> None:
+    logs = Logs()
+    first, second = logs.open(0), logs.open(1)
+    seen: list[int] = []
+    logs.append(first, batch())
+    logs.append(second, batch())
+    first.when_durable(1).then(lambda _: seen.append(second.high_watermark))
+    logs.flush()
+    assert seen == [1]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_failed_sync_acknowledges_nothing_ever_again(count: int) -> None:
+    logs = Logs()
+    log = logs.open()
+    logs.disk.sync_error = OSError(errno.EIO, "Input/output error")
+    for _ in range(count):
+        logs.append(log, batch())
+    waiting = log.when_durable(1)
+    logs.flush()
+    logs.disk.sync_error = None
+    assert [error.errno for error in logs.failures] == [errno.EIO]
+    with pytest.raises(KafkaError) as refused:
+        logs.append(log, batch())
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    logs.flush()
+    logs.manager.close()
+    assert not waiting.done
+    assert log.high_watermark == 0
+    assert logs.flusher.round_count == 1
+    assert ".kafka_cleanshutdown" not in logs.disk.files
+
+
+def test_failed_sync_of_one_log_moves_no_other_either() -> None:
+    logs = Logs()
+    first, second = logs.open(0), logs.open(1)
+    logs.append(first, batch())
+    logs.append(second, batch())
+    logs.scheduler.threads_run_at_once = False
+    logs.scheduler.run()
+    logs.disk.sync_error = OSError(errno.EIO, "Input/output error")
+    logs.scheduler.run_thread()
+    logs.disk.sync_error = None
+    logs.scheduler.run()
+    assert len(logs.failures) == 1
+    assert (first.high_watermark, second.high_watermark) == (0, 0)
+
+
+def test_os_policy_syncs_completed_segments_behind() -> None:
+    """So that recovery need not read them, and the active one is left to the kernel."""
+    logs = Logs(policy="os")
+    log = logs.open(segment_bytes=200)
+    for _ in range(6):
+        logs.append(log, batch(2))
+    logs.flush()
+    files = logs.disk.files
+    for segment in log.segments:
+        inode = files[segment.path(".log")]
+        is_active = segment is log.segments.active
+        assert (inode.synced == bytes(inode.data)) is not is_active
+
+
+def test_unknown_policy_is_refused() -> None:
+    with pytest.raises(ValueError, match="fsync, os, memory"):
+        Flusher(ManualScheduler(), "always", print)

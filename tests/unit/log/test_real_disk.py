@@ -1,0 +1,129 @@
+"""The real file system behind the Disk port, and a log on it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from broker.log.flusher import Flusher
+from broker.log.log_config import LogConfig
+from broker.log.log_manager import LogManager
+from broker.log.partition_log import FetchIsolation
+from broker.system.disk import DataDirectoryLocked, RealDisk
+from tests.fakes.logs import TOPIC_ID, Listener, batch
+from tests.fakes.scheduler import ManualClock, ManualScheduler
+
+
+def test_file_appends_reads_and_cuts(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path / "data")
+    file = disk.open("a")
+    assert file.append([b"one", memoryview(b"two")]) == 0
+    assert file.append([b"three"]) == 6
+    assert bytes(file.read_view(3, 100)) == b"twothree"
+    assert bytes(file.read_view(50, 60)) == b""
+    file.truncate(4)
+    assert file.append([b"!"]) == 4
+    file.sync()
+    file.close()
+    assert disk.read_bytes("a") == b"onet!"
+    assert disk.open("a").size_bytes == 5
+
+
+def test_open_descriptors_are_bounded_and_files_stay_usable(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path, open_files=4)
+    before = len(os.listdir("/proc/self/fd"))
+    files = [disk.open(f"file{number}") for number in range(20)]
+    for turn in range(3):
+        for number, file in enumerate(files):
+            file.append([b"%d" % turn])
+            assert len(os.listdir("/proc/self/fd")) <= before + 4, number
+    for file in files:
+        file.sync()
+        assert bytes(file.read_view(0, 3)) == b"012"
+        file.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_failed_write_leaves_the_file_as_long_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = RealDisk(tmp_path).open("a")
+    file.append([b"good"])
+    real_pwritev = os.pwritev
+
+    def half_written(descriptor: int, parts: list[bytes], position: int) -> int:
+        return real_pwritev(descriptor, [b"".join(parts)[:2]], position)
+
+    def no_room(descriptor: int, data: bytes, position: int) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwritev", half_written)
+    file.append([b"abc", b"def"])
+    assert (tmp_path / "a").read_bytes() == b"goodabcdef"
+    monkeypatch.setattr(os, "pwrite", no_room)
+    with pytest.raises(OSError, match="No space"):
+        file.append([b"abc", b"def"])
+    assert (tmp_path / "a").read_bytes() == b"goodabcdef"
+    assert file.size_bytes == 10
+
+
+def test_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:
+    first, second = RealDisk(tmp_path / "data"), RealDisk(tmp_path / "data")
+    first.lock()
+    with pytest.raises(DataDirectoryLocked, match="data"):
+        second.lock()
+    first.unlock()
+    second.lock()
+    second.unlock()
+
+
+def test_only_the_owner_may_enter(tmp_path: Path) -> None:
+    RealDisk(tmp_path / "data").open("file").append([b"x"])
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "data" / "file").stat().st_mode & 0o777 == 0o600
+
+
+def test_directories_are_listed_renamed_and_deleted(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    disk.make_dir("topic-0")
+    disk.make_dir("topic-0")
+    disk.open("topic-0/b")
+    disk.open("topic-0/a")
+    assert disk.list_dir("topic-0") == ["a", "b"]
+    assert disk.list_dir("topic-0/a") == disk.list_dir("nowhere") == []
+    disk.rename("topic-0", "gone")
+    disk.sync_dir("")
+    assert (disk.exists("topic-0"), disk.exists("gone/a")) == (False, True)
+    disk.delete("gone/a")
+    disk.delete("gone/a")
+    disk.delete("gone")
+    assert disk.list_dir("") == []
+    disk.write_atomically("checkpoint", b"1")
+    disk.write_atomically("checkpoint", b"2")
+    assert (disk.list_dir(""), disk.read_bytes("checkpoint")) == (["checkpoint"], b"2")
+
+
+def start(path: Path) -> tuple[LogManager, ManualScheduler]:
+    scheduler = ManualScheduler()
+    failures: list[OSError] = []
+    flusher = Flusher(scheduler, "fsync", failures.append, ManualClock())
+    return LogManager(RealDisk(path), ManualClock(), flusher, Listener()), scheduler
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_log_on_a_real_disk_comes_back(tmp_path: Path, is_clean: bool) -> None:
+    config = LogConfig(segment_bytes=500, index_interval_bytes=100)
+    manager, scheduler = start(tmp_path)
+    log = manager.open("topic", 0, TOPIC_ID, config)
+    for sequence in range(30):
+        log.append(batch(2, producer_id=9, base_sequence=sequence * 2), now_ms=1_000_000)
+        scheduler.run()
+    wanted = [bytes(data) for _, data in log.batches()]
+    manager.close() if is_clean else log.close()
+    again, scheduler = start(tmp_path)
+    assert again.was_clean is is_clean
+    recovered = again.open("topic", 0, TOPIC_ID, config)
+    assert [bytes(data) for _, data in recovered.batches()] == wanted
+    assert recovered.append(batch(2, producer_id=9, base_sequence=50), now_ms=1_000_000).duplicate
+    assert len(recovered.read(59, 10, FetchIsolation.TXN_COMMITTED).records) > 0
+    again.delete("topic", 0)
+    again.close()
+    assert not any(name.startswith("topic") for name in os.listdir(tmp_path))

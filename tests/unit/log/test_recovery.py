@@ -1,0 +1,237 @@
+"""What a start finds after each kind of stop and damage, and what it reports."""
+
+from collections.abc import Callable
+
+import pytest
+
+from broker.log.log_config import LogConfig
+from broker.log.partition_log import FetchIsolation, PartitionLog
+from broker.log.producer_snapshot import encode_snapshot
+from protocol.errors import ErrorCode, KafkaError
+from tests.fakes.logs import Logs, batch
+
+SMALL = LogConfig(segment_bytes=400, index_interval_bytes=50)
+Stop = Callable[[Logs], Logs]
+STOPS = {"clean": Logs.stopped_cleanly, "kill": Logs.killed}
+
+
+def filled() -> Logs:
+    """Four or more segments, an aborted transaction in the second, a producer whose last five batches are known."""
+    logs = Logs(config=SMALL)
+    log = logs.open()
+    for sequence in range(6):
+        logs.append(log, batch(1, producer_id=1, base_sequence=sequence))
+    logs.append(log, batch(1, producer_id=2, base_sequence=0, transactional=True))
+    logs.end_transaction(log, 2, committed=False)
+    for sequence in range(6, 16):
+        logs.append(log, batch(1, producer_id=1, base_sequence=sequence))
+    logs.flush()
+    assert len(log.segments) >= 4
+    return logs
+
+
+def contents(log: PartitionLog) -> list[bytes]:
+    return [bytes(data) for _, data in log.batches()]
+
+
+def logs_of(logs: Logs, suffix: str) -> list[str]:
+    return [path for path in sorted(logs.disk.files) if path.startswith("topic-0/") and path.endswith(suffix)]
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot", "segment-manifest"])
+@pytest.mark.parametrize("damage", ["delete", "cut", "random", "empty"])
+def test_every_file_beside_the_log_can_be_rebuilt(stop: str, suffix: str, damage: str) -> None:
+    """Also after a clean stop: no aborted record shows, no record is lost, every retry is recognised."""
+    logs = filled()
+    live = logs.open()
+    wanted = contents(live)
+    state = encode_snapshot(live.producer_state)
+    logs = STOPS[stop](logs)
+    for path in logs_of(logs, suffix):
+        data = logs.disk.files[path].data
+        if damage == "delete":
+            del logs.disk.files[path]
+        elif damage == "cut":
+            del data[min(13, len(data) // 2) :]
+        elif damage == "random":
+            data[:] = bytes(index * 37 % 256 for index in range(64))
+        else:
+            data.clear()
+    log = logs.open()
+    assert log.offline_error is None
+    assert contents(log) == wanted
+    assert encode_snapshot(log.producer_state) == state
+    told = log.read(6, 10**6, FetchIsolation.TXN_COMMITTED).aborted_transactions
+    assert told is not None
+    assert [(entry.producer_id, entry.first_offset) for entry in told] == [(2, 6)]
+    for sequence in range(11, 16):
+        assert logs.append(log, batch(1, producer_id=1, base_sequence=sequence)).duplicate
+
+
+def test_clean_stop_leaves_nothing_to_scan_or_report() -> None:
+    logs = filled().stopped_cleanly()
+    assert logs.manager.was_clean
+    log = logs.open()
+    assert logs.reports == []
+    assert all(segment.size_bytes for segment in log.segments)
+    assert logs.disk.files["recovery-point-offset-checkpoint"].data == b"0\n1\ntopic 0 18\n"
+    assert not logs.killed().manager.was_clean
+
+
+def test_rebuilt_index_is_reported_with_its_file() -> None:
+    logs = filled().stopped_cleanly()
+    del logs.disk.files[logs_of(logs, ".txnindex")[0]]
+    logs.open()
+    (report,) = logs.reports
+    assert report.lines == ("topic-0/00000000000000000000.txnindex is missing, the segment's indexes are rebuilt",)
+    assert report.scanned_bytes > 0
+    again = logs.killed()
+    again.open()
+    assert not any("missing" in line for report in again.reports for line in report.lines)
+
+
+@pytest.mark.parametrize("tail", [bytes(4096), b"\xa7" * 100, b"\0"])
+def test_torn_tail_above_the_durable_end_is_cut_and_reported(tail: bytes) -> None:
+    logs = filled()
+    wanted = contents(logs.open())
+    path = logs_of(logs, ".log")[-1]
+    logs.disk.files[path].data += tail
+    logs = logs.killed()
+    log = logs.open()
+    assert contents(log) == wanted
+    (report,) = logs.reports
+    assert report.cut_bytes == len(tail)
+    assert "offset 18" in report.lines[0]
+    assert f"{len(tail)} bytes that were never durable" in report.lines[0]
+    logs.append(log, batch())
+    assert logs.killed().open().log_end_offset == 19
+
+
+@pytest.mark.parametrize("cut", [1, 7, 78])
+def test_unacknowledged_batch_that_is_torn_is_cut(cut: int) -> None:
+    logs = filled()
+    wanted = contents(logs.open())
+    logs.append(logs.open(), batch())
+    path = logs_of(logs, ".log")[-1]
+    del logs.disk.files[path].data[-min(cut, len(batch())) :]
+    assert contents(logs.killed().open()) == wanted
+
+
+def offline(logs: Logs) -> str:
+    log = logs.open()
+    assert log.offline_error is not None
+    assert log.offline_error in logs.reports[0].lines
+    for call in (
+        lambda: log.read(0, 1, FetchIsolation.LOG_END),
+        lambda: logs.append(log, batch()),
+        log.batches,
+        log.offset_of_max_timestamp,
+    ):
+        with pytest.raises(KafkaError) as refused:
+            call()
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    return log.offline_error
+
+
+def test_damage_below_the_durable_end_takes_the_partition_offline_with_the_place() -> None:
+    logs = filled()
+    path = logs_of(logs, ".log")[-1]
+    del logs.disk.files[path].data[-7:]
+    assert f"{path} at position" in offline(logs.killed())
+    logs = filled()
+    path = logs_of(logs, ".log")[-1]
+    logs.disk.files[path].data[-1] ^= 1
+    assert "checksum" in offline(logs.killed())
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("slot", [0, 1, -1])
+def test_missing_segment_takes_the_partition_offline(stop: str, slot: int) -> None:
+    logs = STOPS[stop](filled())
+    del logs.disk.files[logs_of(logs, ".log")[slot]]
+    offline(logs)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_all_files_gone_takes_the_partition_offline(stop: str) -> None:
+    logs = STOPS[stop](filled())
+    for path in [path for path in logs.disk.files if path.startswith("topic-0/")]:
+        del logs.disk.files[path]
+    logs.disk.directories.discard("topic-0")
+    assert "no segment file is left" in offline(logs)
+
+
+def test_offline_partition_leaves_the_others_and_stays_so() -> None:
+    logs = filled()
+    other = logs.open(1)
+    logs.append(other, batch(2))
+    logs.flush()
+    del logs.disk.files[logs_of(logs, ".log")[1]]
+    logs = logs.killed()
+    offline(logs)
+    assert logs.open(1).log_end_offset == 2
+    again = logs.stopped_cleanly()
+    offline(again)
+
+
+@pytest.mark.parametrize("damage", ["delete", "random"])
+def test_without_the_journal_only_the_last_segment_may_be_cut(damage: str) -> None:
+    logs = filled()
+    first = logs_of(logs, ".log")[0]
+    for change in ("", first):
+        again = logs.killed()
+        if damage == "delete":
+            del again.disk.files["flushed-offsets"]
+        else:
+            again.disk.files["flushed-offsets"].data[:] = bytes(range(200))
+        again = again.killed()
+        if change:
+            again.disk.files[change].data[-1] ^= 1
+            offline(again)
+        else:
+            assert again.open().log_end_offset == 18
+
+
+def test_snapshot_from_the_future_is_dropped() -> None:
+    logs = filled()
+    state = encode_snapshot(logs.open().producer_state)
+    newest = logs_of(logs, ".snapshot")[-1]
+    logs.disk.files["topic-0/00000000000000009999.snapshot"] = logs.disk.files[newest]
+    logs = logs.killed()
+    assert encode_snapshot(logs.open().producer_state) == state
+    assert "topic-0/00000000000000009999.snapshot" not in logs.disk.files
+
+
+def test_topic_made_again_under_an_old_name_inherits_nothing() -> None:
+    logs = filled()
+    logs.manager.delete("topic", 0)
+    logs = logs.killed()
+    log = logs.open()
+    assert (log.log_end_offset, log.offline_error) == (0, None)
+    logs.append(log, batch())
+    logs.flush()
+    assert logs.killed().open().log_end_offset == 1
+
+
+def test_half_deleted_partition_is_gone_after_the_next_start() -> None:
+    logs = filled()
+    logs.disk.rename("topic-0", "topic-0.0123-delete")
+    assert [path for path in logs.killed().disk.files if path.startswith("topic-0")] == []
+
+
+def test_hundred_empty_partitions_touch_no_file() -> None:
+    logs = Logs()
+    before = len(logs.disk.operations)
+    for partition in range(100):
+        logs.open(partition)
+    assert len(logs.disk.operations) == before
+
+
+def test_crashes_over_and_over_give_what_one_recovery_gives() -> None:
+    logs = filled()
+    wanted, state = contents(logs.open()), encode_snapshot(logs.open().producer_state)
+    for seed in range(20):
+        logs = logs.crashed(seed)
+        assert contents(logs.open()) == wanted
+        assert encode_snapshot(logs.open().producer_state) == state
