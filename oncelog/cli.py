@@ -17,6 +17,24 @@ def main() -> None:
 main.add_command(serve)
 
 
+@main.command()
+@click.option("--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True)
+@click.option("--timeout", "timeout_s", metavar="SECONDS", type=float, default=3.0, show_default=True)
+def health(bootstrap: str, timeout_s: float) -> None:
+    """Exit with 0 if a broker answers there, with 1 if not."""
+    from oncelog.health import NotHealthy, check_health
+
+    host, _, port = bootstrap.rpartition(":")
+    if not port.isdecimal():
+        raise click.BadParameter(f"{bootstrap!r} is not of the form HOST:PORT", param_hint="--bootstrap")
+    try:
+        api_count = check_health(host.strip("[]") or "127.0.0.1", int(port), timeout_s)
+    except NotHealthy as error:
+        click.echo(f"oncelog: {error}", err=True)
+        raise SystemExit(1) from None
+    click.echo(f"{bootstrap} answers: {api_count} APIs")
+
+
 @main.group()
 def demo() -> None:
     """See transactions work."""

@@ -1,0 +1,64 @@
+# Three images from one file: broker (the last, so the default), demo and tests.
+#   docker build -t oncelog .
+# Any base with Python 3.11 or newer and venv will do: --build-arg BASE=...
+# Behind a proxy with a certificate of its own: --secret id=ca,src=/path/to/ca-bundle.pem
+ARG BASE=python:3.13-slim
+
+FROM ${BASE} AS build
+WORKDIR /src
+RUN python3 -m venv /opt/oncelog
+COPY pyproject.toml README.md LICENSE ./
+COPY broker broker
+COPY client client
+COPY oncelog oncelog
+COPY pipeline pipeline
+COPY protocol protocol
+RUN --mount=type=secret,id=ca,target=/run/ca.pem \
+    if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
+    /opt/oncelog/bin/pip install --no-cache-dir --disable-pip-version-check .
+
+FROM build AS build-tests
+RUN --mount=type=secret,id=ca,target=/run/ca.pem \
+    if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
+    /opt/oncelog/bin/pip install --no-cache-dir --disable-pip-version-check '.[test]'
+
+FROM build AS build-demo
+RUN --mount=type=secret,id=ca,target=/run/ca.pem \
+    if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
+    /opt/oncelog/bin/pip install --no-cache-dir --disable-pip-version-check '.[demo]' \
+    && /opt/oncelog/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps Lifetimes
+
+FROM ${BASE} AS base
+ENV PATH=/opt/oncelog/bin:$PATH PYTHONUNBUFFERED=1
+RUN useradd --uid 1000 --create-home appuser
+
+FROM base AS tests
+COPY --from=build-tests /opt/oncelog /opt/oncelog
+WORKDIR /app
+COPY pyproject.toml ./
+COPY tests tests
+USER appuser
+CMD ["python", "-m", "pytest", "-p", "no:cacheprovider", "-m", "compose", "tests/integration"]
+
+FROM base AS demo
+COPY --from=build-demo /opt/oncelog /opt/oncelog
+WORKDIR /home/appuser
+USER appuser
+CMD ["python", "-m", "pipeline.demo"]
+
+FROM base AS broker
+LABEL org.opencontainers.image.title="oncelog" \
+      org.opencontainers.image.description="A Kafka-compatible broker, complete in exactly-once semantics" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /opt/oncelog /opt/oncelog
+# The defaults that the apache/kafka image has; KAFKA_... variables win over them.
+RUN mkdir -p /etc/kafka /var/lib/kafka/data && chown appuser /var/lib/kafka/data \
+    && printf '%s\n' 'listeners=PLAINTEXT://:9092' 'advertised.listeners=PLAINTEXT://localhost:9092' \
+        'log.dirs=/var/lib/kafka/data' > /etc/kafka/server.properties
+USER appuser
+EXPOSE 9092
+VOLUME ["/var/lib/kafka/data"]
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=5s --timeout=3s --start-period=5s CMD ["oncelog", "health"]
+ENTRYPOINT ["oncelog"]
+CMD ["serve", "--config", "/etc/kafka/server.properties"]

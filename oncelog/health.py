@@ -1,0 +1,46 @@
+"""Asks a broker whether it answers: one ApiVersions request over a plain socket.
+
+Owns: the question, for health checks and scripts. Does not own: a client; nothing here needs an event loop.
+"""
+
+import socket
+
+from protocol.errors import ProtocolError
+from protocol.frames import FrameReader
+from protocol.generated import api_versions_request, api_versions_response
+from protocol.generated.api_versions_request import ApiVersionsRequest
+from protocol.headers import decode_response_header, encode_request_header
+
+_MAX_ANSWER_BYTES = 1 << 20
+
+
+class NotHealthy(Exception):
+    """The broker does not answer as one; the message says what happened."""
+
+
+def check_health(host: str, port: int, timeout_s: float) -> int:
+    """The number of APIs that the broker offers. Raises NotHealthy."""
+    body = b"".join(api_versions_request.encode(ApiVersionsRequest(), 0))
+    frame = encode_request_header(api_versions_request.API_KEY, 0, 1, "oncelog-health", flexible=False) + body
+    reader = FrameReader(_MAX_ANSWER_BYTES)
+    try:
+        with socket.create_connection((host, port), timeout_s) as connection:
+            connection.sendall(len(frame).to_bytes(4, "big") + frame)
+            while True:
+                data = connection.recv(65536)
+                if not data:
+                    raise NotHealthy(f"{host}:{port} closed the connection without an answer")
+                for answer in reader.feed(data):
+                    return _api_count(answer)
+    except ProtocolError as error:
+        raise NotHealthy(f"{host}:{port} does not speak Kafka's protocol: {error}") from error
+    except OSError as error:
+        raise NotHealthy(f"{host}:{port} does not answer: {error.strerror or error}") from error
+
+
+def _api_count(answer: memoryview) -> int:
+    _, position = decode_response_header(answer, flexible=False)
+    response, _ = api_versions_response.decode(answer, 0, position)
+    if response.error_code:
+        raise NotHealthy(f"ApiVersions was answered with error {response.error_code}")
+    return len(response.api_keys)
