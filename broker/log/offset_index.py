@@ -1,6 +1,7 @@
 """The sparse offset index of one segment: which byte position a batch near an offset has.
 
 Owns: its entries, in memory as two arrays, and their form on disk (Kafka's: int32 relative offset, int32 position).
+As in Kafka an entry has the last offset of the batch at its position.
 Does not own: its file's moment of writing (the segment). Invariant: offsets and positions strictly rise.
 """
 
@@ -28,12 +29,12 @@ class OffsetIndex:
         self._positions.append(position)
 
     def lookup(self, offset: int) -> int:
-        """Position of the last indexed batch that begins at or before `offset`; 0 if there is none."""
+        """Position of the last indexed batch that ends at or before `offset`; 0 if there is none."""
         slot = bisect_right(self._relative_offsets, offset - self._base_offset) - 1
         return self._positions[slot] if slot >= 0 else 0
 
     def first_offset_after(self, position: int) -> int | None:
-        """Offset of the first indexed batch at or past `position`."""
+        """Last offset of the first indexed batch at or past `position`."""
         slot = bisect_right(self._positions, position - 1)
         return self._base_offset + self._relative_offsets[slot] if slot < len(self._positions) else None
 

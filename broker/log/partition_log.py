@@ -229,9 +229,7 @@ class PartitionLog:
         try:
             if segment is None or self._must_roll(segment, size_bytes, next_offset, timestamp):
                 segment = segments.roll(self.log_end_offset, now_ms, encode_snapshot(self.producer_state))
-            segment.append(
-                parts, size_bytes, self.log_end_offset, next_offset, timestamp, self.config.index_interval_bytes
-            )
+            segment.append(parts, size_bytes, next_offset, timestamp, self.config.index_interval_bytes)
         except OSError as error:
             if error.errno not in _TRANSIENT_ERRORS:
                 self._flusher.fail(error)

@@ -226,9 +226,7 @@ class _Recovery:
         header = read_header(batch)
         next_offset = header.base_offset + header.last_offset_delta + 1
         aborted = self._replay(header, batch)
-        segment.on_batch(
-            len(batch), header.base_offset, next_offset, header.max_timestamp, self._config.index_interval_bytes
-        )
+        segment.on_batch(len(batch), next_offset, header.max_timestamp, self._config.index_interval_bytes)
         if aborted is not None:
             segment.transaction_index.append(aborted)
 

@@ -71,7 +71,7 @@ class Segment:
         self.transaction_index = TransactionIndex()
         self.first_timestamp = -1
         self.max_timestamp = -1
-        self.max_timestamp_offset = base_offset  # base offset of the batch that has it
+        self.max_timestamp_offset = base_offset  # last offset of the batch that has it
         self._bytes_since_index_entry = 0
         # Positions of batch boundaries that readers were last seen at: a tail reader finds its place without a search.
         self._positions: dict[int, int] = {}
@@ -83,28 +83,25 @@ class Segment:
         self,
         parts: Sequence[Buffer],
         size_bytes: int,
-        base_offset: int,
         next_offset: int,
         max_timestamp: int,
         index_interval_bytes: int,
     ) -> None:
         """Write one batch; raises OSError, and then nothing has changed."""
         self.file.append(parts)
-        self.on_batch(size_bytes, base_offset, next_offset, max_timestamp, index_interval_bytes)
+        self.on_batch(size_bytes, next_offset, max_timestamp, index_interval_bytes)
 
-    def on_batch(
-        self, size_bytes: int, base_offset: int, next_offset: int, max_timestamp: int, index_interval_bytes: int
-    ) -> None:
+    def on_batch(self, size_bytes: int, next_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
         """A batch is in the file at `size_bytes`: extend the indexes. Recovery rebuilds by this same step."""
         position = self.size_bytes
         if self._bytes_since_index_entry > index_interval_bytes:
-            self.index.append(base_offset, position)
+            self.index.append(next_offset - 1, position)
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
             self._bytes_since_index_entry = 0
         self._bytes_since_index_entry += size_bytes
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
-            self.max_timestamp_offset = base_offset
+            self.max_timestamp_offset = next_offset - 1
         if position == 0:
             self.first_timestamp = max_timestamp
         self.size_bytes = position + size_bytes
@@ -163,7 +160,7 @@ class Segment:
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path('.log')} is damaged: no whole batch at {where}")
 
     def offset_at_or_after(self, position: int) -> int:
-        """A batch boundary at or past `position`, by the index alone; `next_offset` if none is known."""
+        """An offset at or past `position`, by the index alone; `next_offset` if none is known."""
         offset = self.index.first_offset_after(position)
         return self.next_offset if offset is None else offset
 
