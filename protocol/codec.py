@@ -100,8 +100,10 @@ class _Module:
     def _imports(self, body: str) -> list[str]:
         typing = ["Any", "Final"]
         abc = "Callable, Sequence" if "Sequence[" in body else "Callable"
-        struct = "Struct, error" if self._structs else "error"
-        lines = [f"from collections.abc import {abc}", f"from struct import {struct} as StructError"]
+        struct = [name for name in ("Struct", "pack", "unpack_from") if re.search(rf"(?<!\.)\b{name}\(", body)]
+        struct = sorted({*struct, *(["Struct"] if self._structs else [])})
+        struct.insert(sum(name < "error" for name in struct), "error as StructError")
+        lines = [f"from collections.abc import {abc}", f"from struct import {', '.join(struct)}"]
         if "Any" not in body:
             typing.remove("Any")
         if "Final" not in body:
@@ -273,23 +275,25 @@ def encode(message: {name}, version: int) -> list[Data]:
 
     def _read_array(self, name: str, element: FieldType, version: int, compact: bool, nullable: bool) -> list[str]:
         kind = _python_type(element)
-        count = self._use("read_compact_count" if compact else "read_count")
+        count = self._use(f"read_{'nullable_' if nullable else ''}{'compact_' if compact else ''}count")
         lines = [f"count_, position = {count}(view, position)"]
-        if not nullable:
-            lines.append(f"{self._use('refuse_null')}(count_)")
-        annotation = f"list[{kind}] | None" if nullable else f"list[{kind}]"
+        none = " if count_ >= 0 else None" if nullable else ""
         if isinstance(element, Primitive) and element.name != "uuid":
-            size = element.size
-            lines += [
-                f"if count_ * {size} > len(view) - position:",
-                '    raise ProtocolError(f"{count_} elements are announced, {len(view) - position} bytes are left")',
-            ]
-            unpacked = f'list(Struct(f">{{count_}}{element.letter}").unpack_from(view, position))'
-            self._struct(element.letter)
-            lines.append(f"{name}: {annotation} = {unpacked}" + (" if count_ >= 0 else None" if nullable else ""))
-            lines.append(f"position += max(count_, 0) * {size}")
+            # The count is not more than the bytes left, so neither the format nor what it reads can grow beyond them.
+            unpacked = f'unpack_from(f">{{count_}}{element.letter}", view, position)'
+            size = f" * {element.size}" if element.size > 1 else ""
+            if nullable:
+                lines += [
+                    f"{name}: Sequence[{kind}] | None = None",
+                    "if count_ >= 0:",
+                    f"    {name} = {unpacked}",
+                    f"    position += count_{size}",
+                ]
+            else:
+                lines += [f"{name}: Sequence[{kind}] = {unpacked}", f"position += count_{size}"]
             return lines
-        lines.append(f"{name}: {annotation} = []" + (" if count_ >= 0 else None" if nullable else ""))
+        annotation = f"list[{kind}] | None" if nullable else f"list[{kind}]"
+        lines.append(f"{name}: {annotation} = []{none}")
         lines.append("for _ in range(count_):")
         if isinstance(element, Primitive):
             struct = self._struct(element.letter)
@@ -319,7 +323,12 @@ def encode(message: {name}, version: int) -> list[Data]:
             for line in self._read_field(field, version, True, "        "):
                 # The name is declared above the loop, with the type of the field.
                 lines.append(re.sub(rf"^(\s*{attribute(field.name)}): [^=]+ = ", r"\1 = ", line))
-        lines.append("    position = end")
+        lines += [
+            "    else:",
+            "        position = end",
+            "    if position != end:",
+            f"        {self._use('refuse_tag')}(tag, position, end)",
+        ]
         return _tag_lists(lines, fields)
 
     def _writer(self, structure: Structure, version: int, flexible: bool) -> list[str]:
@@ -378,9 +387,7 @@ def encode(message: {name}, version: int) -> list[Data]:
         source = f"{value} or ()" if field.nullable else value
         if isinstance(element, Primitive) and element.name != "uuid":
             lines.append(f"if {value}:")
-            lines.append(f'    {out}.append(Struct(f">{{len({value})}}{element.letter}").pack(*{value}))')
-            if not self._structs:
-                self._struct(element.letter)
+            lines.append(f'    {out}.append(pack(f">{{len({value})}}{element.letter}", *{value}))')
             return lines
         lines.append(f"for item_{attribute(field.name)} in {source}:")
         item = f"item_{attribute(field.name)}"
@@ -433,7 +440,8 @@ def _tag_lists(lines: list[str], fields: list[Field]) -> list[str]:
                 element = _python_type(field.type.element)
                 optional = " | None" if field.default_value is None or field.nullable else ""
                 start = "None" if field.default_value is None else "[]"
-                line = f"{name}: list[{element}]{optional} = {start}"
+                container = "Sequence" if isinstance(field.type.element, Primitive) else "list"
+                line = f"{name}: {container}[{element}]{optional} = {start}"
         fixed.append(line)
     return fixed
 

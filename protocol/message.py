@@ -63,48 +63,65 @@ def read_varint(view: memoryview, position: int) -> tuple[int, int]:
     raise ProtocolError(f"the varint that ends at byte {position} has more than five bytes")
 
 
-def _end(view: memoryview, position: int, length: int) -> int:
-    end = position + length
-    if end > len(view):
-        raise ProtocolError(f"{length} bytes are announced at byte {position}, {len(view) - position} are left")
-    return end
+def _refuse(length: int, view: memoryview, position: int) -> ProtocolError:
+    return ProtocolError(f"length {length} is announced at byte {position}, {len(view) - position} bytes are left")
 
 
-def _not_null(length: int, position: int) -> int:
-    if length < 0:
-        raise ProtocolError(f"length {length} before byte {position}")
-    return length
+# The readers below spell out the varint of one byte, and their bounds: a call each would double their cost.
 
 
 def read_string(view: memoryview, position: int) -> tuple[str, int]:
-    start = position + 2
-    end = _end(view, start, _not_null(_INT16.unpack_from(view, position)[0], start))
-    return str(view[start:end], "utf-8"), end
+    length: int = _INT16.unpack_from(view, position)[0]
+    position += 2
+    end = position + length
+    if length < 0 or end > len(view):
+        raise _refuse(length, view, position)
+    return str(view[position:end], "utf-8"), end
 
 
 def read_nullable_string(view: memoryview, position: int) -> tuple[str | None, int]:
-    if _INT16.unpack_from(view, position)[0] == -1:
-        return None, position + 2
-    return read_string(view, position)
+    length: int = _INT16.unpack_from(view, position)[0]
+    position += 2
+    if length == -1:
+        return None, position
+    end = position + length
+    if length < 0 or end > len(view):
+        raise _refuse(length, view, position)
+    return str(view[position:end], "utf-8"), end
 
 
 def read_compact_string(view: memoryview, position: int) -> tuple[str, int]:
-    length, start = read_varint(view, position)
-    end = _end(view, start, _not_null(length - 1, start))
-    return str(view[start:end], "utf-8"), end
+    length = view[position]
+    position += 1
+    if length > 0x7F:
+        length, position = read_varint(view, position - 1)
+    end = position + length - 1
+    if length == 0 or end > len(view):
+        raise _refuse(length - 1, view, position)
+    return str(view[position:end], "utf-8"), end
 
 
 def read_nullable_compact_string(view: memoryview, position: int) -> tuple[str | None, int]:
-    if view[position] == 0:
-        return None, position + 1
-    return read_compact_string(view, position)
+    length = view[position]
+    position += 1
+    if length > 0x7F:
+        length, position = read_varint(view, position - 1)
+    if length == 0:
+        return None, position
+    end = position + length - 1
+    if end > len(view):
+        raise _refuse(length - 1, view, position)
+    return str(view[position:end], "utf-8"), end
 
 
 def read_records(view: memoryview, position: int) -> tuple[memoryview, int]:
     """Record data stays where it is: a slice, no copy."""
-    start = position + 4
-    end = _end(view, start, _not_null(_INT32.unpack_from(view, position)[0], start))
-    return view[start:end], end
+    length: int = _INT32.unpack_from(view, position)[0]
+    position += 4
+    end = position + length
+    if length < 0 or end > len(view):
+        raise _refuse(length, view, position)
+    return view[position:end], end
 
 
 def read_nullable_records(view: memoryview, position: int) -> tuple[memoryview | None, int]:
@@ -114,15 +131,20 @@ def read_nullable_records(view: memoryview, position: int) -> tuple[memoryview |
 
 
 def read_compact_records(view: memoryview, position: int) -> tuple[memoryview, int]:
-    length, start = read_varint(view, position)
-    end = _end(view, start, _not_null(length - 1, start))
-    return view[start:end], end
+    data, position = read_nullable_compact_records(view, position)
+    if data is None:
+        raise _refuse(-1, view, position)
+    return data, position
 
 
 def read_nullable_compact_records(view: memoryview, position: int) -> tuple[memoryview | None, int]:
-    if view[position] == 0:
-        return None, position + 1
-    return read_compact_records(view, position)
+    length, position = read_varint(view, position)
+    if length == 0:
+        return None, position
+    end = position + length - 1
+    if end > len(view):
+        raise _refuse(length - 1, view, position)
+    return view[position:end], end
 
 
 def read_bytes(view: memoryview, position: int) -> tuple[bytes, int]:
@@ -146,31 +168,50 @@ def read_nullable_compact_bytes(view: memoryview, position: int) -> tuple[bytes 
 
 
 def read_count(view: memoryview, position: int) -> tuple[int, int]:
-    """An array's count: every element takes at least one byte, so more than is left is a lie; −1 is null."""
+    """An array's count; every element takes at least one byte, so more than is left is a lie."""
     count: int = _INT32.unpack_from(view, position)[0]
     position += 4
-    if count < -1 or count > len(view) - position:
-        raise ProtocolError(f"{count} elements are announced, {len(view) - position} bytes are left")
+    if not 0 <= count <= len(view) - position:
+        raise _refuse(count, view, position)
     return count, position
 
 
+def read_nullable_count(view: memoryview, position: int) -> tuple[int, int]:
+    """An array's count, -1 for null."""
+    if _INT32.unpack_from(view, position)[0] == -1:
+        return -1, position + 4
+    return read_count(view, position)
+
+
 def read_compact_count(view: memoryview, position: int) -> tuple[int, int]:
-    count, position = read_varint(view, position)
-    if count - 1 > len(view) - position:
-        raise ProtocolError(f"{count - 1} elements are announced, {len(view) - position} bytes are left")
+    count = view[position]
+    position += 1
+    if count > 0x7F:
+        count, position = read_varint(view, position - 1)
+    if count == 0 or position + count - 1 > len(view):
+        raise _refuse(count - 1, view, position)
     return count - 1, position
 
 
-def refuse_null(count: int) -> None:
-    if count < 0:
-        raise ProtocolError("an array is null that may not be")
+def read_nullable_compact_count(view: memoryview, position: int) -> tuple[int, int]:
+    count, position = read_varint(view, position)
+    if position + count - 1 > len(view):
+        raise _refuse(count - 1, view, position)
+    return count - 1, position
 
 
 def read_tag(view: memoryview, position: int) -> tuple[int, int, int]:
     """Tag, start and end of its data."""
     tag, position = read_varint(view, position)
     size, position = read_varint(view, position)
-    return tag, position, _end(view, position, size)
+    end = position + size
+    if end > len(view):
+        raise _refuse(size, view, position)
+    return tag, position, end
+
+
+def refuse_tag(tag: int, position: int, end: int) -> None:
+    raise ProtocolError(f"the data of tag {tag} ends at byte {position} instead of {end}")
 
 
 def skip_tags(view: memoryview, position: int) -> int:

@@ -161,7 +161,7 @@ class TaggedFields(Construct):
 
     def __init__(self, fields: list[Field], version: int) -> None:
         super().__init__()
-        self._constructs = {field.tag: (field, _construct(field, version, True)) for field in fields}
+        self._constructs = {field.tag or 0: (field, _construct(field, version, True)) for field in fields}
 
     def _parse(self, stream: Any, context: Any, path: str) -> dict[str, Any]:
         values = {}
@@ -173,7 +173,7 @@ class TaggedFields(Construct):
             data = construct.stream_read(stream, size, path)
             if tag in self._constructs:
                 field, inner = self._constructs[tag]
-                values[field.name] = inner.parse(data)
+                values[field.name] = construct.FocusedSeq("value", "value" / inner, construct.Terminated).parse(data)
         return values
 
     def _build(self, obj: dict[str, Any], stream: Any, context: Any, path: str) -> dict[str, Any]:

@@ -27,16 +27,16 @@ def bytes_left(stream: Any) -> int:
 class UnsignedVarint(Construct):
     """Base-128, low group first, at most five bytes."""
 
-    def _parse(self, stream: Any, context: Any, path: str) -> int:
+    def _parse(self, stream: Any, _context: Any, path: str) -> int:
         value = 0
         for index in range(MAX_VARINT_BYTES):
-            byte = construct.stream_read(stream, 1, path)[0]
+            byte: int = construct.stream_read(stream, 1, path)[0]
             value |= (byte & 0x7F) << (7 * index)
             if byte < 0x80:
                 return value
         raise IntegerError("a varint has more than five bytes", path=path)
 
-    def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
+    def _build(self, obj: int, stream: Any, _context: Any, path: str) -> int:
         value = obj
         while value > 0x7F:
             construct.stream_write(stream, bytes((value & 0x7F | 0x80,)), 1, path)
@@ -118,10 +118,10 @@ class Utf8(Construct):
 class UuidBytes(Construct):
     """Sixteen bytes, big-endian."""
 
-    def _parse(self, stream: Any, context: Any, path: str) -> UUID:
+    def _parse(self, stream: Any, _context: Any, path: str) -> UUID:
         return UUID(bytes=construct.stream_read(stream, 16, path))
 
-    def _build(self, obj: UUID, stream: Any, context: Any, path: str) -> UUID:
+    def _build(self, obj: UUID, stream: Any, _context: Any, path: str) -> UUID:
         construct.stream_write(stream, obj.bytes, 16, path)
         return obj
 
@@ -148,7 +148,7 @@ class CountedArray(Construct):
 
 
 class NullableStruct(Construct):
-    """A struct behind one byte: −1 for null, 1 otherwise."""
+    """A struct behind one byte: -1 for null, 1 otherwise."""
 
     def __init__(self, element: Construct) -> None:
         super().__init__()

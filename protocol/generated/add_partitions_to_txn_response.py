@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 24
 NAME = "AddPartitionsToTxnResponse"
@@ -79,7 +79,6 @@ def _read_add_partitions_to_txn_partition_result_0(view: memoryview, position: i
 def _read_add_partitions_to_txn_topic_result_0(view: memoryview, position: int) -> tuple[AddPartitionsToTxnTopicResult, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = []
     for _ in range(count_):
         results_by_partition_item, position = _read_add_partitions_to_txn_partition_result_0(view, position)
@@ -91,7 +90,6 @@ def _read_add_partitions_to_txn_response_0(view: memoryview, position: int) -> t
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = []
     for _ in range(count_):
         results_by_topic_v3_and_below_item, position = _read_add_partitions_to_txn_topic_result_0(view, position)
@@ -127,7 +125,6 @@ def _read_add_partitions_to_txn_partition_result_3(view: memoryview, position: i
 def _read_add_partitions_to_txn_topic_result_3(view: memoryview, position: int) -> tuple[AddPartitionsToTxnTopicResult, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = []
     for _ in range(count_):
         results_by_partition_item, position = _read_add_partitions_to_txn_partition_result_3(view, position)
@@ -140,7 +137,6 @@ def _read_add_partitions_to_txn_response_3(view: memoryview, position: int) -> t
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = []
     for _ in range(count_):
         results_by_topic_v3_and_below_item, position = _read_add_partitions_to_txn_topic_result_3(view, position)
@@ -173,7 +169,6 @@ def _write_add_partitions_to_txn_response_3(out: list[Data], message: AddPartiti
 def _read_add_partitions_to_txn_result_4(view: memoryview, position: int) -> tuple[AddPartitionsToTxnResult, int]:
     transactional_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topic_results: list[AddPartitionsToTxnTopicResult] = []
     for _ in range(count_):
         topic_results_item, position = _read_add_partitions_to_txn_topic_result_3(view, position)
@@ -186,7 +181,6 @@ def _read_add_partitions_to_txn_response_4(view: memoryview, position: int) -> t
     throttle_time_ms, error_code = _S1.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results_by_transaction: list[AddPartitionsToTxnResult] = []
     for _ in range(count_):
         results_by_transaction_item, position = _read_add_partitions_to_txn_result_4(view, position)

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -71,7 +71,6 @@ def _read_add_raft_voter_request_0(view: memoryview, position: int) -> tuple[Add
     voter_directory_id = UUID(bytes=voter_directory_id_bytes)
     position += 24
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     listeners: list[Listener] = []
     for _ in range(count_):
         listeners_item, position = _read_listener_0(view, position)
@@ -102,7 +101,6 @@ def _read_add_raft_voter_request_1(view: memoryview, position: int) -> tuple[Add
     voter_directory_id = UUID(bytes=voter_directory_id_bytes)
     position += 24
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     listeners: list[Listener] = []
     for _ in range(count_):
         listeners_item, position = _read_listener_0(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 49
 NAME = "AlterClientQuotasRequest"
@@ -83,13 +83,11 @@ def _read_op_data_0(view: memoryview, position: int) -> tuple[OpData, int]:
 
 def _read_entry_data_0(view: memoryview, position: int) -> tuple[EntryData, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     entity: list[EntityData] = []
     for _ in range(count_):
         entity_item, position = _read_entity_data_0(view, position)
         entity.append(entity_item)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     ops: list[OpData] = []
     for _ in range(count_):
         ops_item, position = _read_op_data_0(view, position)
@@ -99,7 +97,6 @@ def _read_entry_data_0(view: memoryview, position: int) -> tuple[EntryData, int]
 
 def _read_alter_client_quotas_request_0(view: memoryview, position: int) -> tuple[AlterClientQuotasRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     entries: list[EntryData] = []
     for _ in range(count_):
         entries_item, position = _read_entry_data_0(view, position)
@@ -152,13 +149,11 @@ def _read_op_data_1(view: memoryview, position: int) -> tuple[OpData, int]:
 
 def _read_entry_data_1(view: memoryview, position: int) -> tuple[EntryData, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     entity: list[EntityData] = []
     for _ in range(count_):
         entity_item, position = _read_entity_data_1(view, position)
         entity.append(entity_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     ops: list[OpData] = []
     for _ in range(count_):
         ops_item, position = _read_op_data_1(view, position)
@@ -169,7 +164,6 @@ def _read_entry_data_1(view: memoryview, position: int) -> tuple[EntryData, int]
 
 def _read_alter_client_quotas_request_1(view: memoryview, position: int) -> tuple[AlterClientQuotasRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     entries: list[EntryData] = []
     for _ in range(count_):
         entries_item, position = _read_entry_data_1(view, position)

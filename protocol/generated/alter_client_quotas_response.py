@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 49
 NAME = "AlterClientQuotasResponse"
@@ -67,7 +67,6 @@ def _read_entry_data_0(view: memoryview, position: int) -> tuple[EntryData, int]
     position += 2
     error_message, position = read_nullable_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     entity: list[EntityData] = []
     for _ in range(count_):
         entity_item, position = _read_entity_data_0(view, position)
@@ -79,7 +78,6 @@ def _read_alter_client_quotas_response_0(view: memoryview, position: int) -> tup
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     entries: list[EntryData] = []
     for _ in range(count_):
         entries_item, position = _read_entry_data_0(view, position)
@@ -119,7 +117,6 @@ def _read_entry_data_1(view: memoryview, position: int) -> tuple[EntryData, int]
     position += 2
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     entity: list[EntityData] = []
     for _ in range(count_):
         entity_item, position = _read_entity_data_1(view, position)
@@ -132,7 +129,6 @@ def _read_alter_client_quotas_response_1(view: memoryview, position: int) -> tup
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     entries: list[EntryData] = []
     for _ in range(count_):
         entries_item, position = _read_entry_data_1(view, position)

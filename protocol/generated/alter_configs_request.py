@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 33
 NAME = "AlterConfigsRequest"
@@ -67,7 +67,6 @@ def _read_alter_configs_resource_0(view: memoryview, position: int) -> tuple[Alt
     position += 1
     resource_name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     configs: list[AlterableConfig] = []
     for _ in range(count_):
         configs_item, position = _read_alterable_config_0(view, position)
@@ -77,7 +76,6 @@ def _read_alter_configs_resource_0(view: memoryview, position: int) -> tuple[Alt
 
 def _read_alter_configs_request_0(view: memoryview, position: int) -> tuple[AlterConfigsRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     resources: list[AlterConfigsResource] = []
     for _ in range(count_):
         resources_item, position = _read_alter_configs_resource_0(view, position)
@@ -119,7 +117,6 @@ def _read_alter_configs_resource_2(view: memoryview, position: int) -> tuple[Alt
     position += 1
     resource_name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     configs: list[AlterableConfig] = []
     for _ in range(count_):
         configs_item, position = _read_alterable_config_2(view, position)
@@ -130,7 +127,6 @@ def _read_alter_configs_resource_2(view: memoryview, position: int) -> tuple[Alt
 
 def _read_alter_configs_request_2(view: memoryview, position: int) -> tuple[AlterConfigsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     resources: list[AlterConfigsResource] = []
     for _ in range(count_):
         resources_item, position = _read_alter_configs_resource_2(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 33
 NAME = "AlterConfigsResponse"
@@ -61,7 +61,6 @@ def _read_alter_configs_response_0(view: memoryview, position: int) -> tuple[Alt
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     responses: list[AlterConfigsResourceResponse] = []
     for _ in range(count_):
         responses_item, position = _read_alter_configs_resource_response_0(view, position)
@@ -98,7 +97,6 @@ def _read_alter_configs_response_2(view: memoryview, position: int) -> tuple[Alt
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[AlterConfigsResourceResponse] = []
     for _ in range(count_):
         responses_item, position = _read_alter_configs_resource_response_2(view, position)

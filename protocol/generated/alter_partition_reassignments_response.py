@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
 
 API_KEY = 45
 NAME = "AlterPartitionReassignmentsResponse"
@@ -73,7 +73,6 @@ def _read_reassignable_partition_response_0(view: memoryview, position: int) -> 
 def _read_reassignable_topic_response_0(view: memoryview, position: int) -> tuple[ReassignableTopicResponse, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[ReassignablePartitionResponse] = []
     for _ in range(count_):
         partitions_item, position = _read_reassignable_partition_response_0(view, position)
@@ -87,7 +86,6 @@ def _read_alter_partition_reassignments_response_0(view: memoryview, position: i
     position += 6
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[ReassignableTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_reassignable_topic_response_0(view, position)
@@ -124,7 +122,6 @@ def _read_alter_partition_reassignments_response_1(view: memoryview, position: i
     position += 7
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[ReassignableTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_reassignable_topic_response_0(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 34
 NAME = "AlterReplicaLogDirsResponse"
@@ -63,7 +63,6 @@ def _read_alter_replica_log_dir_partition_result_1(view: memoryview, position: i
 def _read_alter_replica_log_dir_topic_result_1(view: memoryview, position: int) -> tuple[AlterReplicaLogDirTopicResult, int]:
     topic_name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[AlterReplicaLogDirPartitionResult] = []
     for _ in range(count_):
         partitions_item, position = _read_alter_replica_log_dir_partition_result_1(view, position)
@@ -75,7 +74,6 @@ def _read_alter_replica_log_dirs_response_1(view: memoryview, position: int) -> 
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     results: list[AlterReplicaLogDirTopicResult] = []
     for _ in range(count_):
         results_item, position = _read_alter_replica_log_dir_topic_result_1(view, position)
@@ -111,7 +109,6 @@ def _read_alter_replica_log_dir_partition_result_2(view: memoryview, position: i
 def _read_alter_replica_log_dir_topic_result_2(view: memoryview, position: int) -> tuple[AlterReplicaLogDirTopicResult, int]:
     topic_name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[AlterReplicaLogDirPartitionResult] = []
     for _ in range(count_):
         partitions_item, position = _read_alter_replica_log_dir_partition_result_2(view, position)
@@ -124,7 +121,6 @@ def _read_alter_replica_log_dirs_response_2(view: memoryview, position: int) -> 
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[AlterReplicaLogDirTopicResult] = []
     for _ in range(count_):
         results_item, position = _read_alter_replica_log_dir_topic_result_2(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 91
 NAME = "AlterShareGroupOffsetsRequest"
@@ -63,7 +63,6 @@ def _read_alter_share_group_offsets_request_partition_0(view: memoryview, positi
 def _read_alter_share_group_offsets_request_topic_0(view: memoryview, position: int) -> tuple[AlterShareGroupOffsetsRequestTopic, int]:
     topic_name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[AlterShareGroupOffsetsRequestPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_alter_share_group_offsets_request_partition_0(view, position)
@@ -75,7 +74,6 @@ def _read_alter_share_group_offsets_request_topic_0(view: memoryview, position: 
 def _read_alter_share_group_offsets_request_0(view: memoryview, position: int) -> tuple[AlterShareGroupOffsetsRequest, int]:
     group_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[AlterShareGroupOffsetsRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_alter_share_group_offsets_request_topic_0(view, position)

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -78,7 +78,6 @@ def _read_alter_share_group_offsets_response_topic_0(view: memoryview, position:
     topic_id = UUID(bytes=_S1.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[AlterShareGroupOffsetsResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_alter_share_group_offsets_response_partition_0(view, position)
@@ -92,7 +91,6 @@ def _read_alter_share_group_offsets_response_0(view: memoryview, position: int) 
     position += 6
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[AlterShareGroupOffsetsResponseTopic] = []
     for _ in range(count_):
         responses_item, position = _read_alter_share_group_offsets_response_topic_0(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_bytes, read_compact_count, read_compact_string, refuse_null, skip_tags, write_data
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_bytes, read_compact_count, read_compact_string, skip_tags, write_data
 
 API_KEY = 51
 NAME = "AlterUserScramCredentialsRequest"
@@ -80,13 +80,11 @@ def _read_scram_credential_upsertion_0(view: memoryview, position: int) -> tuple
 
 def _read_alter_user_scram_credentials_request_0(view: memoryview, position: int) -> tuple[AlterUserScramCredentialsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     deletions: list[ScramCredentialDeletion] = []
     for _ in range(count_):
         deletions_item, position = _read_scram_credential_deletion_0(view, position)
         deletions.append(deletions_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     upsertions: list[ScramCredentialUpsertion] = []
     for _ in range(count_):
         upsertions_item, position = _read_scram_credential_upsertion_0(view, position)

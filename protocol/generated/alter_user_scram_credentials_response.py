@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
 
 API_KEY = 51
 NAME = "AlterUserScramCredentialsResponse"
@@ -57,7 +57,6 @@ def _read_alter_user_scram_credentials_response_0(view: memoryview, position: in
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[AlterUserScramCredentialsResult] = []
     for _ in range(count_):
         results_item, position = _read_alter_user_scram_credentials_result_0(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_tag, read_varint, refuse_null, skip_tags, write_tags
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_tag, read_varint, refuse_tag, skip_tags, write_tags
 
 API_KEY = 18
 NAME = "ApiVersionsResponse"
@@ -96,7 +96,6 @@ def _read_api_versions_response_0(view: memoryview, position: int) -> tuple[ApiV
     (error_code,) = _S0.unpack_from(view, position)
     position += 2
     count_, position = read_count(view, position)
-    refuse_null(count_)
     api_keys: list[ApiVersion] = []
     for _ in range(count_):
         api_keys_item, position = _read_api_version_0(view, position)
@@ -119,7 +118,6 @@ def _read_api_versions_response_1(view: memoryview, position: int) -> tuple[ApiV
     (error_code,) = _S0.unpack_from(view, position)
     position += 2
     count_, position = read_count(view, position)
-    refuse_null(count_)
     api_keys: list[ApiVersion] = []
     for _ in range(count_):
         api_keys_item, position = _read_api_version_0(view, position)
@@ -164,7 +162,6 @@ def _read_api_versions_response_3(view: memoryview, position: int) -> tuple[ApiV
     (error_code,) = _S0.unpack_from(view, position)
     position += 2
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     api_keys: list[ApiVersion] = []
     for _ in range(count_):
         api_keys_item, position = _read_api_version_3(view, position)
@@ -180,7 +177,6 @@ def _read_api_versions_response_3(view: memoryview, position: int) -> tuple[ApiV
         tag, position, end = read_tag(view, position)
         if tag == 0:
             count_, position = read_compact_count(view, position)
-            refuse_null(count_)
             supported_features = []
             for _ in range(count_):
                 supported_features_item, position = _read_supported_feature_key_3(view, position)
@@ -190,7 +186,6 @@ def _read_api_versions_response_3(view: memoryview, position: int) -> tuple[ApiV
             position += 8
         elif tag == 2:
             count_, position = read_compact_count(view, position)
-            refuse_null(count_)
             finalized_features = []
             for _ in range(count_):
                 finalized_features_item, position = _read_finalized_feature_key_3(view, position)
@@ -198,7 +193,10 @@ def _read_api_versions_response_3(view: memoryview, position: int) -> tuple[ApiV
         elif tag == 3:
             (zk_migration_ready,) = _S5.unpack_from(view, position)
             position += 1
-        position = end
+        else:
+            position = end
+        if position != end:
+            refuse_tag(tag, position, end)
     return ApiVersionsResponse(error_code, api_keys, throttle_time_ms, supported_features, finalized_features_epoch, finalized_features, zk_migration_ready), position
 
 

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_bytes, read_compact_count, read_compact_string, read_nullable_compact_string, read_tag, read_varint, refuse_null, skip_tags, write_data, write_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_bytes, read_compact_count, read_compact_string, read_nullable_compact_string, read_tag, read_varint, refuse_tag, skip_tags, write_data, write_tags
 
 API_KEY = 5
 NAME = "ConsumerGroupMemberMetadataValue"
@@ -82,7 +82,6 @@ def _read_classic_member_metadata_0(view: memoryview, position: int) -> tuple[Cl
     (session_timeout_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     supported_protocols: list[ClassicProtocol] = []
     for _ in range(count_):
         supported_protocols_item, position = _read_classic_protocol_0(view, position)
@@ -97,7 +96,6 @@ def _read_consumer_group_member_metadata_value_0(view: memoryview, position: int
     client_id, position = read_compact_string(view, position)
     client_host, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     subscribed_topic_names: list[str] = []
     for _ in range(count_):
         subscribed_topic_names_item, position = read_compact_string(view, position)
@@ -115,7 +113,10 @@ def _read_consumer_group_member_metadata_value_0(view: memoryview, position: int
             position += 1
             if _S1.unpack_from(view, position - 1)[0] >= 0:
                 classic_member_metadata, position = _read_classic_member_metadata_0(view, position)
-        position = end
+        else:
+            position = end
+        if position != end:
+            refuse_tag(tag, position, end)
     return ConsumerGroupMemberMetadataValue(instance_id, rack_id, client_id, client_host, subscribed_topic_names, subscribed_topic_regex, rebalance_timeout_ms, server_assignor, classic_member_metadata), position
 
 

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, read_tag, read_varint, write_tags
+from protocol.message import Data, Message, read_tag, read_varint, refuse_tag, write_tags
 
 API_KEY = 3
 NAME = "ConsumerGroupMetadataValue"
@@ -40,7 +40,10 @@ def _read_consumer_group_metadata_value_0(view: memoryview, position: int) -> tu
         if tag == 0:
             (metadata_hash,) = _S1.unpack_from(view, position)
             position += 8
-        position = end
+        else:
+            position = end
+        if position != end:
+            refuse_tag(tag, position, end)
     return ConsumerGroupMetadataValue(epoch, metadata_hash), position
 
 

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 16
 NAME = "ConsumerGroupRegularExpressionValue"
@@ -33,7 +33,6 @@ class ConsumerGroupRegularExpressionValue(Message):
 
 def _read_consumer_group_regular_expression_value_0(view: memoryview, position: int) -> tuple[ConsumerGroupRegularExpressionValue, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[str] = []
     for _ in range(count_):
         topics_item, position = read_compact_string(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 30
 NAME = "CreateAclsRequest"
@@ -65,7 +65,6 @@ def _read_acl_creation_1(view: memoryview, position: int) -> tuple[AclCreation, 
 
 def _read_create_acls_request_1(view: memoryview, position: int) -> tuple[CreateAclsRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     creations: list[AclCreation] = []
     for _ in range(count_):
         creations_item, position = _read_acl_creation_1(view, position)
@@ -104,7 +103,6 @@ def _read_acl_creation_2(view: memoryview, position: int) -> tuple[AclCreation, 
 
 def _read_create_acls_request_2(view: memoryview, position: int) -> tuple[CreateAclsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     creations: list[AclCreation] = []
     for _ in range(count_):
         creations_item, position = _read_acl_creation_2(view, position)

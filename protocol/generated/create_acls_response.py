@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, count, nullable_compact_string, nullable_string, read_compact_count, read_count, read_nullable_compact_string, read_nullable_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, count, nullable_compact_string, nullable_string, read_compact_count, read_count, read_nullable_compact_string, read_nullable_string, skip_tags
 
 API_KEY = 30
 NAME = "CreateAclsResponse"
@@ -53,7 +53,6 @@ def _read_create_acls_response_1(view: memoryview, position: int) -> tuple[Creat
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     results: list[AclCreationResult] = []
     for _ in range(count_):
         results_item, position = _read_acl_creation_result_1(view, position)
@@ -85,7 +84,6 @@ def _read_create_acls_response_2(view: memoryview, position: int) -> tuple[Creat
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[AclCreationResult] = []
     for _ in range(count_):
         results_item, position = _read_acl_creation_result_2(view, position)

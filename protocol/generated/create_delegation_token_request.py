@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_string, skip_tags, string
 
 API_KEY = 38
 NAME = "CreateDelegationTokenRequest"
@@ -53,7 +53,6 @@ def _read_creatable_renewers_1(view: memoryview, position: int) -> tuple[Creatab
 
 def _read_create_delegation_token_request_1(view: memoryview, position: int) -> tuple[CreateDelegationTokenRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     renewers: list[CreatableRenewers] = []
     for _ in range(count_):
         renewers_item, position = _read_creatable_renewers_1(view, position)
@@ -84,7 +83,6 @@ def _read_creatable_renewers_2(view: memoryview, position: int) -> tuple[Creatab
 
 def _read_create_delegation_token_request_2(view: memoryview, position: int) -> tuple[CreateDelegationTokenRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     renewers: list[CreatableRenewers] = []
     for _ in range(count_):
         renewers_item, position = _read_creatable_renewers_2(view, position)
@@ -113,7 +111,6 @@ def _read_create_delegation_token_request_3(view: memoryview, position: int) -> 
     owner_principal_type, position = read_nullable_compact_string(view, position)
     owner_principal_name, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     renewers: list[CreatableRenewers] = []
     for _ in range(count_):
         renewers_item, position = _read_creatable_renewers_2(view, position)

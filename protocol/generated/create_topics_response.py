@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, read_tag, read_varint, refuse_null, skip_tags, string, write_tags
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_string, read_nullable_string, read_string, read_tag, read_varint, refuse_tag, skip_tags, string, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -90,7 +90,6 @@ def _read_create_topics_response_2(view: memoryview, position: int) -> tuple[Cre
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[CreatableTopicResult] = []
     for _ in range(count_):
         topics_item, position = _read_creatable_topic_result_2(view, position)
@@ -127,7 +126,7 @@ def _read_creatable_topic_result_5(view: memoryview, position: int) -> tuple[Cre
     error_message, position = read_nullable_compact_string(view, position)
     num_partitions, replication_factor = _S2.unpack_from(view, position)
     position += 6
-    count_, position = read_compact_count(view, position)
+    count_, position = read_nullable_compact_count(view, position)
     configs: list[CreatableTopicConfigs] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         configs_item, position = _read_creatable_topic_configs_5(view, position)
@@ -139,7 +138,10 @@ def _read_creatable_topic_result_5(view: memoryview, position: int) -> tuple[Cre
         if tag == 0:
             (topic_config_error_code,) = _S1.unpack_from(view, position)
             position += 2
-        position = end
+        else:
+            position = end
+        if position != end:
+            refuse_tag(tag, position, end)
     return CreatableTopicResult(name, _ZERO_UUID, error_code, error_message, topic_config_error_code, num_partitions, replication_factor, configs), position
 
 
@@ -147,7 +149,6 @@ def _read_create_topics_response_5(view: memoryview, position: int) -> tuple[Cre
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[CreatableTopicResult] = []
     for _ in range(count_):
         topics_item, position = _read_creatable_topic_result_5(view, position)
@@ -195,7 +196,7 @@ def _read_creatable_topic_result_7(view: memoryview, position: int) -> tuple[Cre
     error_message, position = read_nullable_compact_string(view, position)
     num_partitions, replication_factor = _S2.unpack_from(view, position)
     position += 6
-    count_, position = read_compact_count(view, position)
+    count_, position = read_nullable_compact_count(view, position)
     configs: list[CreatableTopicConfigs] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         configs_item, position = _read_creatable_topic_configs_5(view, position)
@@ -207,7 +208,10 @@ def _read_creatable_topic_result_7(view: memoryview, position: int) -> tuple[Cre
         if tag == 0:
             (topic_config_error_code,) = _S1.unpack_from(view, position)
             position += 2
-        position = end
+        else:
+            position = end
+        if position != end:
+            refuse_tag(tag, position, end)
     return CreatableTopicResult(name, topic_id, error_code, error_message, topic_config_error_code, num_partitions, replication_factor, configs), position
 
 
@@ -215,7 +219,6 @@ def _read_create_topics_response_7(view: memoryview, position: int) -> tuple[Cre
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[CreatableTopicResult] = []
     for _ in range(count_):
         topics_item, position = _read_creatable_topic_result_7(view, position)

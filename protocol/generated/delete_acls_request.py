@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, count, nullable_compact_string, nullable_string, read_compact_count, read_count, read_nullable_compact_string, read_nullable_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, count, nullable_compact_string, nullable_string, read_compact_count, read_count, read_nullable_compact_string, read_nullable_string, skip_tags
 
 API_KEY = 31
 NAME = "DeleteAclsRequest"
@@ -65,7 +65,6 @@ def _read_delete_acls_filter_1(view: memoryview, position: int) -> tuple[DeleteA
 
 def _read_delete_acls_request_1(view: memoryview, position: int) -> tuple[DeleteAclsRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     filters: list[DeleteAclsFilter] = []
     for _ in range(count_):
         filters_item, position = _read_delete_acls_filter_1(view, position)
@@ -104,7 +103,6 @@ def _read_delete_acls_filter_2(view: memoryview, position: int) -> tuple[DeleteA
 
 def _read_delete_acls_request_2(view: memoryview, position: int) -> tuple[DeleteAclsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     filters: list[DeleteAclsFilter] = []
     for _ in range(count_):
         filters_item, position = _read_delete_acls_filter_2(view, position)

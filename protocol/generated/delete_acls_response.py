@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 31
 NAME = "DeleteAclsResponse"
@@ -93,7 +93,6 @@ def _read_delete_acls_filter_result_1(view: memoryview, position: int) -> tuple[
     position += 2
     error_message, position = read_nullable_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     matching_acls: list[DeleteAclsMatchingAcl] = []
     for _ in range(count_):
         matching_acls_item, position = _read_delete_acls_matching_acl_1(view, position)
@@ -105,7 +104,6 @@ def _read_delete_acls_response_1(view: memoryview, position: int) -> tuple[Delet
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     filter_results: list[DeleteAclsFilterResult] = []
     for _ in range(count_):
         filter_results_item, position = _read_delete_acls_filter_result_1(view, position)
@@ -161,7 +159,6 @@ def _read_delete_acls_filter_result_2(view: memoryview, position: int) -> tuple[
     position += 2
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     matching_acls: list[DeleteAclsMatchingAcl] = []
     for _ in range(count_):
         matching_acls_item, position = _read_delete_acls_matching_acl_2(view, position)
@@ -174,7 +171,6 @@ def _read_delete_acls_response_2(view: memoryview, position: int) -> tuple[Delet
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     filter_results: list[DeleteAclsFilterResult] = []
     for _ in range(count_):
         filter_results_item, position = _read_delete_acls_filter_result_2(view, position)

@@ -5,7 +5,7 @@ from struct import error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 42
 NAME = "DeleteGroupsRequest"
@@ -29,7 +29,6 @@ class DeleteGroupsRequest(Message):
 
 def _read_delete_groups_request_0(view: memoryview, position: int) -> tuple[DeleteGroupsRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     groups_names: list[str] = []
     for _ in range(count_):
         groups_names_item, position = read_string(view, position)
@@ -45,7 +44,6 @@ def _write_delete_groups_request_0(out: list[Data], message: DeleteGroupsRequest
 
 def _read_delete_groups_request_2(view: memoryview, position: int) -> tuple[DeleteGroupsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     groups_names: list[str] = []
     for _ in range(count_):
         groups_names_item, position = read_compact_string(view, position)

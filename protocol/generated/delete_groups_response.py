@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 42
 NAME = "DeleteGroupsResponse"
@@ -53,7 +53,6 @@ def _read_delete_groups_response_0(view: memoryview, position: int) -> tuple[Del
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     results: list[DeletableGroupResult] = []
     for _ in range(count_):
         results_item, position = _read_deletable_group_result_0(view, position)
@@ -85,7 +84,6 @@ def _read_delete_groups_response_2(view: memoryview, position: int) -> tuple[Del
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[DeletableGroupResult] = []
     for _ in range(count_):
         results_item, position = _read_deletable_group_result_2(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 21
 NAME = "DeleteRecordsRequest"
@@ -63,7 +63,6 @@ def _read_delete_records_partition_0(view: memoryview, position: int) -> tuple[D
 def _read_delete_records_topic_0(view: memoryview, position: int) -> tuple[DeleteRecordsTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[DeleteRecordsPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_delete_records_partition_0(view, position)
@@ -73,7 +72,6 @@ def _read_delete_records_topic_0(view: memoryview, position: int) -> tuple[Delet
 
 def _read_delete_records_request_0(view: memoryview, position: int) -> tuple[DeleteRecordsRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[DeleteRecordsTopic] = []
     for _ in range(count_):
         topics_item, position = _read_delete_records_topic_0(view, position)
@@ -111,7 +109,6 @@ def _read_delete_records_partition_2(view: memoryview, position: int) -> tuple[D
 def _read_delete_records_topic_2(view: memoryview, position: int) -> tuple[DeleteRecordsTopic, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[DeleteRecordsPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_delete_records_partition_2(view, position)
@@ -122,7 +119,6 @@ def _read_delete_records_topic_2(view: memoryview, position: int) -> tuple[Delet
 
 def _read_delete_records_request_2(view: memoryview, position: int) -> tuple[DeleteRecordsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[DeleteRecordsTopic] = []
     for _ in range(count_):
         topics_item, position = _read_delete_records_topic_2(view, position)

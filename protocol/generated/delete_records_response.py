@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 21
 NAME = "DeleteRecordsResponse"
@@ -65,7 +65,6 @@ def _read_delete_records_partition_result_0(view: memoryview, position: int) -> 
 def _read_delete_records_topic_result_0(view: memoryview, position: int) -> tuple[DeleteRecordsTopicResult, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[DeleteRecordsPartitionResult] = []
     for _ in range(count_):
         partitions_item, position = _read_delete_records_partition_result_0(view, position)
@@ -77,7 +76,6 @@ def _read_delete_records_response_0(view: memoryview, position: int) -> tuple[De
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[DeleteRecordsTopicResult] = []
     for _ in range(count_):
         topics_item, position = _read_delete_records_topic_result_0(view, position)
@@ -113,7 +111,6 @@ def _read_delete_records_partition_result_2(view: memoryview, position: int) -> 
 def _read_delete_records_topic_result_2(view: memoryview, position: int) -> tuple[DeleteRecordsTopicResult, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[DeleteRecordsPartitionResult] = []
     for _ in range(count_):
         partitions_item, position = _read_delete_records_partition_result_2(view, position)
@@ -126,7 +123,6 @@ def _read_delete_records_response_2(view: memoryview, position: int) -> tuple[De
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[DeleteRecordsTopicResult] = []
     for _ in range(count_):
         topics_item, position = _read_delete_records_topic_result_2(view, position)

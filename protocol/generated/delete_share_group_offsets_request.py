@@ -5,7 +5,7 @@ from struct import error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 92
 NAME = "DeleteShareGroupOffsetsRequest"
@@ -48,7 +48,6 @@ def _read_delete_share_group_offsets_request_topic_0(view: memoryview, position:
 def _read_delete_share_group_offsets_request_0(view: memoryview, position: int) -> tuple[DeleteShareGroupOffsetsRequest, int]:
     group_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[DeleteShareGroupOffsetsRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_delete_share_group_offsets_request_topic_0(view, position)

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_string, skip_tags, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -49,7 +49,6 @@ class DeleteTopicsRequest(Message):
 
 def _read_delete_topics_request_1(view: memoryview, position: int) -> tuple[DeleteTopicsRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topic_names: list[str] = []
     for _ in range(count_):
         topic_names_item, position = read_string(view, position)
@@ -68,7 +67,6 @@ def _write_delete_topics_request_1(out: list[Data], message: DeleteTopicsRequest
 
 def _read_delete_topics_request_4(view: memoryview, position: int) -> tuple[DeleteTopicsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topic_names: list[str] = []
     for _ in range(count_):
         topic_names_item, position = read_compact_string(view, position)
@@ -97,7 +95,6 @@ def _read_delete_topic_state_6(view: memoryview, position: int) -> tuple[DeleteT
 
 def _read_delete_topics_request_6(view: memoryview, position: int) -> tuple[DeleteTopicsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[DeleteTopicState] = []
     for _ in range(count_):
         topics_item, position = _read_delete_topic_state_6(view, position)

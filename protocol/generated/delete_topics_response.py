@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_string, skip_tags, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -61,7 +61,6 @@ def _read_delete_topics_response_1(view: memoryview, position: int) -> tuple[Del
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     responses: list[DeletableTopicResult] = []
     for _ in range(count_):
         responses_item, position = _read_deletable_topic_result_1(view, position)
@@ -93,7 +92,6 @@ def _read_delete_topics_response_4(view: memoryview, position: int) -> tuple[Del
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[DeletableTopicResult] = []
     for _ in range(count_):
         responses_item, position = _read_deletable_topic_result_4(view, position)
@@ -129,7 +127,6 @@ def _read_delete_topics_response_5(view: memoryview, position: int) -> tuple[Del
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[DeletableTopicResult] = []
     for _ in range(count_):
         responses_item, position = _read_deletable_topic_result_5(view, position)
@@ -167,7 +164,6 @@ def _read_delete_topics_response_6(view: memoryview, position: int) -> tuple[Del
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[DeletableTopicResult] = []
     for _ in range(count_):
         responses_item, position = _read_deletable_topic_result_6(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 29
 NAME = "DescribeAclsResponse"
@@ -82,7 +82,6 @@ def _read_describe_acls_resource_1(view: memoryview, position: int) -> tuple[Des
     (pattern_type,) = _S1.unpack_from(view, position)
     position += 1
     count_, position = read_count(view, position)
-    refuse_null(count_)
     acls: list[AclDescription] = []
     for _ in range(count_):
         acls_item, position = _read_acl_description_1(view, position)
@@ -95,7 +94,6 @@ def _read_describe_acls_response_1(view: memoryview, position: int) -> tuple[Des
     position += 6
     error_message, position = read_nullable_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     resources: list[DescribeAclsResource] = []
     for _ in range(count_):
         resources_item, position = _read_describe_acls_resource_1(view, position)
@@ -142,7 +140,6 @@ def _read_describe_acls_resource_2(view: memoryview, position: int) -> tuple[Des
     (pattern_type,) = _S1.unpack_from(view, position)
     position += 1
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     acls: list[AclDescription] = []
     for _ in range(count_):
         acls_item, position = _read_acl_description_2(view, position)
@@ -156,7 +153,6 @@ def _read_describe_acls_response_2(view: memoryview, position: int) -> tuple[Des
     position += 6
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     resources: list[DescribeAclsResource] = []
     for _ in range(count_):
         resources_item, position = _read_describe_acls_resource_2(view, position)

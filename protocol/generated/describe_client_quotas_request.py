@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 48
 NAME = "DescribeClientQuotasRequest"
@@ -54,7 +54,6 @@ def _read_component_data_0(view: memoryview, position: int) -> tuple[ComponentDa
 
 def _read_describe_client_quotas_request_0(view: memoryview, position: int) -> tuple[DescribeClientQuotasRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     components: list[ComponentData] = []
     for _ in range(count_):
         components_item, position = _read_component_data_0(view, position)
@@ -88,7 +87,6 @@ def _read_component_data_1(view: memoryview, position: int) -> tuple[ComponentDa
 
 def _read_describe_client_quotas_request_1(view: memoryview, position: int) -> tuple[DescribeClientQuotasRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     components: list[ComponentData] = []
     for _ in range(count_):
         components_item, position = _read_component_data_1(view, position)

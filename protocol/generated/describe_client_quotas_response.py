@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_string, read_nullable_count, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 48
 NAME = "DescribeClientQuotasResponse"
@@ -85,13 +85,11 @@ def _read_value_data_0(view: memoryview, position: int) -> tuple[ValueData, int]
 
 def _read_entry_data_0(view: memoryview, position: int) -> tuple[EntryData, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     entity: list[EntityData] = []
     for _ in range(count_):
         entity_item, position = _read_entity_data_0(view, position)
         entity.append(entity_item)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     values: list[ValueData] = []
     for _ in range(count_):
         values_item, position = _read_value_data_0(view, position)
@@ -103,7 +101,7 @@ def _read_describe_client_quotas_response_0(view: memoryview, position: int) -> 
     throttle_time_ms, error_code = _S0.unpack_from(view, position)
     position += 6
     error_message, position = read_nullable_string(view, position)
-    count_, position = read_count(view, position)
+    count_, position = read_nullable_count(view, position)
     entries: list[EntryData] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         entries_item, position = _read_entry_data_0(view, position)
@@ -155,13 +153,11 @@ def _read_value_data_1(view: memoryview, position: int) -> tuple[ValueData, int]
 
 def _read_entry_data_1(view: memoryview, position: int) -> tuple[EntryData, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     entity: list[EntityData] = []
     for _ in range(count_):
         entity_item, position = _read_entity_data_1(view, position)
         entity.append(entity_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     values: list[ValueData] = []
     for _ in range(count_):
         values_item, position = _read_value_data_1(view, position)
@@ -174,7 +170,7 @@ def _read_describe_client_quotas_response_1(view: memoryview, position: int) -> 
     throttle_time_ms, error_code = _S0.unpack_from(view, position)
     position += 6
     error_message, position = read_nullable_compact_string(view, position)
-    count_, position = read_compact_count(view, position)
+    count_, position = read_nullable_compact_count(view, position)
     entries: list[EntryData] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         entries_item, position = _read_entry_data_1(view, position)

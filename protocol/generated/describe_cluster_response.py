@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
 
 API_KEY = 60
 NAME = "DescribeClusterResponse"
@@ -81,7 +81,6 @@ def _read_describe_cluster_response_0(view: memoryview, position: int) -> tuple[
     (controller_id,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     brokers: list[DescribeClusterBroker] = []
     for _ in range(count_):
         brokers_item, position = _read_describe_cluster_broker_0(view, position)
@@ -122,7 +121,6 @@ def _read_describe_cluster_response_1(view: memoryview, position: int) -> tuple[
     (controller_id,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     brokers: list[DescribeClusterBroker] = []
     for _ in range(count_):
         brokers_item, position = _read_describe_cluster_broker_0(view, position)
@@ -169,7 +167,6 @@ def _read_describe_cluster_response_2(view: memoryview, position: int) -> tuple[
     (controller_id,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     brokers: list[DescribeClusterBroker] = []
     for _ in range(count_):
         brokers_item, position = _read_describe_cluster_broker_2(view, position)

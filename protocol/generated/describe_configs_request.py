@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_count, nullable_count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_count, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_count, read_string, skip_tags, string
 
 API_KEY = 32
 NAME = "DescribeConfigsRequest"
@@ -51,7 +51,7 @@ def _read_describe_configs_resource_1(view: memoryview, position: int) -> tuple[
     (resource_type,) = _S0.unpack_from(view, position)
     position += 1
     resource_name, position = read_string(view, position)
-    count_, position = read_count(view, position)
+    count_, position = read_nullable_count(view, position)
     configuration_keys: list[str] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         configuration_keys_item, position = read_string(view, position)
@@ -61,7 +61,6 @@ def _read_describe_configs_resource_1(view: memoryview, position: int) -> tuple[
 
 def _read_describe_configs_request_1(view: memoryview, position: int) -> tuple[DescribeConfigsRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     resources: list[DescribeConfigsResource] = []
     for _ in range(count_):
         resources_item, position = _read_describe_configs_resource_1(view, position)
@@ -88,7 +87,6 @@ def _write_describe_configs_request_1(out: list[Data], message: DescribeConfigsR
 
 def _read_describe_configs_request_3(view: memoryview, position: int) -> tuple[DescribeConfigsRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     resources: list[DescribeConfigsResource] = []
     for _ in range(count_):
         resources_item, position = _read_describe_configs_resource_1(view, position)
@@ -109,7 +107,7 @@ def _read_describe_configs_resource_4(view: memoryview, position: int) -> tuple[
     (resource_type,) = _S0.unpack_from(view, position)
     position += 1
     resource_name, position = read_compact_string(view, position)
-    count_, position = read_compact_count(view, position)
+    count_, position = read_nullable_compact_count(view, position)
     configuration_keys: list[str] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         configuration_keys_item, position = read_compact_string(view, position)
@@ -120,7 +118,6 @@ def _read_describe_configs_resource_4(view: memoryview, position: int) -> tuple[
 
 def _read_describe_configs_request_4(view: memoryview, position: int) -> tuple[DescribeConfigsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     resources: list[DescribeConfigsResource] = []
     for _ in range(count_):
         resources_item, position = _read_describe_configs_resource_4(view, position)

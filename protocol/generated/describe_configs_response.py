@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 32
 NAME = "DescribeConfigsResponse"
@@ -102,7 +102,6 @@ def _read_describe_configs_resource_result_1(view: memoryview, position: int) ->
     read_only, config_source, is_sensitive = _S3.unpack_from(view, position)
     position += 3
     count_, position = read_count(view, position)
-    refuse_null(count_)
     synonyms: list[DescribeConfigsSynonym] = []
     for _ in range(count_):
         synonyms_item, position = _read_describe_configs_synonym_1(view, position)
@@ -118,7 +117,6 @@ def _read_describe_configs_result_1(view: memoryview, position: int) -> tuple[De
     position += 1
     resource_name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     configs: list[DescribeConfigsResourceResult] = []
     for _ in range(count_):
         configs_item, position = _read_describe_configs_resource_result_1(view, position)
@@ -130,7 +128,6 @@ def _read_describe_configs_response_1(view: memoryview, position: int) -> tuple[
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     results: list[DescribeConfigsResult] = []
     for _ in range(count_):
         results_item, position = _read_describe_configs_result_1(view, position)
@@ -176,7 +173,6 @@ def _read_describe_configs_resource_result_3(view: memoryview, position: int) ->
     read_only, config_source, is_sensitive = _S3.unpack_from(view, position)
     position += 3
     count_, position = read_count(view, position)
-    refuse_null(count_)
     synonyms: list[DescribeConfigsSynonym] = []
     for _ in range(count_):
         synonyms_item, position = _read_describe_configs_synonym_1(view, position)
@@ -195,7 +191,6 @@ def _read_describe_configs_result_3(view: memoryview, position: int) -> tuple[De
     position += 1
     resource_name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     configs: list[DescribeConfigsResourceResult] = []
     for _ in range(count_):
         configs_item, position = _read_describe_configs_resource_result_3(view, position)
@@ -207,7 +202,6 @@ def _read_describe_configs_response_3(view: memoryview, position: int) -> tuple[
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     results: list[DescribeConfigsResult] = []
     for _ in range(count_):
         results_item, position = _read_describe_configs_result_3(view, position)
@@ -258,7 +252,6 @@ def _read_describe_configs_resource_result_4(view: memoryview, position: int) ->
     read_only, config_source, is_sensitive = _S3.unpack_from(view, position)
     position += 3
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     synonyms: list[DescribeConfigsSynonym] = []
     for _ in range(count_):
         synonyms_item, position = _read_describe_configs_synonym_4(view, position)
@@ -278,7 +271,6 @@ def _read_describe_configs_result_4(view: memoryview, position: int) -> tuple[De
     position += 1
     resource_name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     configs: list[DescribeConfigsResourceResult] = []
     for _ in range(count_):
         configs_item, position = _read_describe_configs_resource_result_4(view, position)
@@ -291,7 +283,6 @@ def _read_describe_configs_response_4(view: memoryview, position: int) -> tuple[
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[DescribeConfigsResult] = []
     for _ in range(count_):
         results_item, position = _read_describe_configs_result_4(view, position)

@@ -5,7 +5,7 @@ from struct import error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_string, nullable_compact_count, nullable_count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
+from protocol.message import Data, Message, compact_string, nullable_compact_count, nullable_count, read_compact_string, read_nullable_compact_count, read_nullable_count, read_string, skip_tags, string
 
 API_KEY = 41
 NAME = "DescribeDelegationTokenRequest"
@@ -46,7 +46,7 @@ def _read_describe_delegation_token_owner_1(view: memoryview, position: int) -> 
 
 
 def _read_describe_delegation_token_request_1(view: memoryview, position: int) -> tuple[DescribeDelegationTokenRequest, int]:
-    count_, position = read_count(view, position)
+    count_, position = read_nullable_count(view, position)
     owners: list[DescribeDelegationTokenOwner] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         owners_item, position = _read_describe_delegation_token_owner_1(view, position)
@@ -73,7 +73,7 @@ def _read_describe_delegation_token_owner_2(view: memoryview, position: int) -> 
 
 
 def _read_describe_delegation_token_request_2(view: memoryview, position: int) -> tuple[DescribeDelegationTokenRequest, int]:
-    count_, position = read_compact_count(view, position)
+    count_, position = read_nullable_compact_count(view, position)
     owners: list[DescribeDelegationTokenOwner] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         owners_item, position = _read_describe_delegation_token_owner_2(view, position)

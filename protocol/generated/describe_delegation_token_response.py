@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string, write_data
+from protocol.message import Data, Message, compact_count, compact_string, count, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string, write_data
 
 API_KEY = 41
 NAME = "DescribeDelegationTokenResponse"
@@ -87,7 +87,6 @@ def _read_described_delegation_token_1(view: memoryview, position: int) -> tuple
     token_id, position = read_string(view, position)
     hmac, position = read_bytes(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     renewers: list[DescribedDelegationTokenRenewer] = []
     for _ in range(count_):
         renewers_item, position = _read_described_delegation_token_renewer_1(view, position)
@@ -99,7 +98,6 @@ def _read_describe_delegation_token_response_1(view: memoryview, position: int) 
     (error_code,) = _S0.unpack_from(view, position)
     position += 2
     count_, position = read_count(view, position)
-    refuse_null(count_)
     tokens: list[DescribedDelegationToken] = []
     for _ in range(count_):
         tokens_item, position = _read_described_delegation_token_1(view, position)
@@ -148,7 +146,6 @@ def _read_described_delegation_token_2(view: memoryview, position: int) -> tuple
     token_id, position = read_compact_string(view, position)
     hmac, position = read_compact_bytes(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     renewers: list[DescribedDelegationTokenRenewer] = []
     for _ in range(count_):
         renewers_item, position = _read_described_delegation_token_renewer_2(view, position)
@@ -161,7 +158,6 @@ def _read_describe_delegation_token_response_2(view: memoryview, position: int) 
     (error_code,) = _S0.unpack_from(view, position)
     position += 2
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     tokens: list[DescribedDelegationToken] = []
     for _ in range(count_):
         tokens_item, position = _read_described_delegation_token_2(view, position)
@@ -209,7 +205,6 @@ def _read_described_delegation_token_3(view: memoryview, position: int) -> tuple
     token_id, position = read_compact_string(view, position)
     hmac, position = read_compact_bytes(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     renewers: list[DescribedDelegationTokenRenewer] = []
     for _ in range(count_):
         renewers_item, position = _read_described_delegation_token_renewer_2(view, position)
@@ -222,7 +217,6 @@ def _read_describe_delegation_token_response_3(view: memoryview, position: int) 
     (error_code,) = _S0.unpack_from(view, position)
     position += 2
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     tokens: list[DescribedDelegationToken] = []
     for _ in range(count_):
         tokens_item, position = _read_described_delegation_token_3(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 15
 NAME = "DescribeGroupsRequest"
@@ -31,7 +31,6 @@ class DescribeGroupsRequest(Message):
 
 def _read_describe_groups_request_0(view: memoryview, position: int) -> tuple[DescribeGroupsRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     groups: list[str] = []
     for _ in range(count_):
         groups_item, position = read_string(view, position)
@@ -47,7 +46,6 @@ def _write_describe_groups_request_0(out: list[Data], message: DescribeGroupsReq
 
 def _read_describe_groups_request_3(view: memoryview, position: int) -> tuple[DescribeGroupsRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     groups: list[str] = []
     for _ in range(count_):
         groups_item, position = read_string(view, position)
@@ -66,7 +64,6 @@ def _write_describe_groups_request_3(out: list[Data], message: DescribeGroupsReq
 
 def _read_describe_groups_request_5(view: memoryview, position: int) -> tuple[DescribeGroupsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     groups: list[str] = []
     for _ in range(count_):
         groups_item, position = read_compact_string(view, position)

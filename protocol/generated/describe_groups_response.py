@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string, write_data
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string, write_data
 
 API_KEY = 15
 NAME = "DescribeGroupsResponse"
@@ -91,7 +91,6 @@ def _read_described_group_0(view: memoryview, position: int) -> tuple[DescribedG
     protocol_type, position = read_string(view, position)
     protocol_data, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[DescribedGroupMember] = []
     for _ in range(count_):
         members_item, position = _read_described_group_member_0(view, position)
@@ -101,7 +100,6 @@ def _read_described_group_0(view: memoryview, position: int) -> tuple[DescribedG
 
 def _read_describe_groups_response_0(view: memoryview, position: int) -> tuple[DescribeGroupsResponse, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     groups: list[DescribedGroup] = []
     for _ in range(count_):
         groups_item, position = _read_described_group_0(view, position)
@@ -138,7 +136,6 @@ def _read_describe_groups_response_1(view: memoryview, position: int) -> tuple[D
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     groups: list[DescribedGroup] = []
     for _ in range(count_):
         groups_item, position = _read_described_group_0(view, position)
@@ -161,7 +158,6 @@ def _read_described_group_3(view: memoryview, position: int) -> tuple[DescribedG
     protocol_type, position = read_string(view, position)
     protocol_data, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[DescribedGroupMember] = []
     for _ in range(count_):
         members_item, position = _read_described_group_member_0(view, position)
@@ -175,7 +171,6 @@ def _read_describe_groups_response_3(view: memoryview, position: int) -> tuple[D
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     groups: list[DescribedGroup] = []
     for _ in range(count_):
         groups_item, position = _read_described_group_3(view, position)
@@ -220,7 +215,6 @@ def _read_described_group_4(view: memoryview, position: int) -> tuple[DescribedG
     protocol_type, position = read_string(view, position)
     protocol_data, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[DescribedGroupMember] = []
     for _ in range(count_):
         members_item, position = _read_described_group_member_4(view, position)
@@ -234,7 +228,6 @@ def _read_describe_groups_response_4(view: memoryview, position: int) -> tuple[D
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     groups: list[DescribedGroup] = []
     for _ in range(count_):
         groups_item, position = _read_described_group_4(view, position)
@@ -289,7 +282,6 @@ def _read_described_group_5(view: memoryview, position: int) -> tuple[DescribedG
     protocol_type, position = read_compact_string(view, position)
     protocol_data, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     members: list[DescribedGroupMember] = []
     for _ in range(count_):
         members_item, position = _read_described_group_member_5(view, position)
@@ -304,7 +296,6 @@ def _read_describe_groups_response_5(view: memoryview, position: int) -> tuple[D
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     groups: list[DescribedGroup] = []
     for _ in range(count_):
         groups_item, position = _read_described_group_5(view, position)
@@ -353,7 +344,6 @@ def _read_described_group_6(view: memoryview, position: int) -> tuple[DescribedG
     protocol_type, position = read_compact_string(view, position)
     protocol_data, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     members: list[DescribedGroupMember] = []
     for _ in range(count_):
         members_item, position = _read_described_group_member_5(view, position)
@@ -368,7 +358,6 @@ def _read_describe_groups_response_6(view: memoryview, position: int) -> tuple[D
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     groups: list[DescribedGroup] = []
     for _ in range(count_):
         groups_item, position = _read_described_group_6(view, position)

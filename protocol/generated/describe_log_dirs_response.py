@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 35
 NAME = "DescribeLogDirsResponse"
@@ -93,7 +93,6 @@ def _read_describe_log_dirs_partition_1(view: memoryview, position: int) -> tupl
 def _read_describe_log_dirs_topic_1(view: memoryview, position: int) -> tuple[DescribeLogDirsTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[DescribeLogDirsPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_describe_log_dirs_partition_1(view, position)
@@ -106,7 +105,6 @@ def _read_describe_log_dirs_result_1(view: memoryview, position: int) -> tuple[D
     position += 2
     log_dir, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[DescribeLogDirsTopic] = []
     for _ in range(count_):
         topics_item, position = _read_describe_log_dirs_topic_1(view, position)
@@ -118,7 +116,6 @@ def _read_describe_log_dirs_response_1(view: memoryview, position: int) -> tuple
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     results: list[DescribeLogDirsResult] = []
     for _ in range(count_):
         results_item, position = _read_describe_log_dirs_result_1(view, position)
@@ -162,7 +159,6 @@ def _read_describe_log_dirs_partition_2(view: memoryview, position: int) -> tupl
 def _read_describe_log_dirs_topic_2(view: memoryview, position: int) -> tuple[DescribeLogDirsTopic, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[DescribeLogDirsPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_describe_log_dirs_partition_2(view, position)
@@ -176,7 +172,6 @@ def _read_describe_log_dirs_result_2(view: memoryview, position: int) -> tuple[D
     position += 2
     log_dir, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[DescribeLogDirsTopic] = []
     for _ in range(count_):
         topics_item, position = _read_describe_log_dirs_topic_2(view, position)
@@ -189,7 +184,6 @@ def _read_describe_log_dirs_response_2(view: memoryview, position: int) -> tuple
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[DescribeLogDirsResult] = []
     for _ in range(count_):
         results_item, position = _read_describe_log_dirs_result_2(view, position)
@@ -232,7 +226,6 @@ def _read_describe_log_dirs_response_3(view: memoryview, position: int) -> tuple
     throttle_time_ms, error_code = _S3.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[DescribeLogDirsResult] = []
     for _ in range(count_):
         results_item, position = _read_describe_log_dirs_result_2(view, position)
@@ -254,7 +247,6 @@ def _read_describe_log_dirs_result_4(view: memoryview, position: int) -> tuple[D
     position += 2
     log_dir, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[DescribeLogDirsTopic] = []
     for _ in range(count_):
         topics_item, position = _read_describe_log_dirs_topic_2(view, position)
@@ -269,7 +261,6 @@ def _read_describe_log_dirs_response_4(view: memoryview, position: int) -> tuple
     throttle_time_ms, error_code = _S3.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[DescribeLogDirsResult] = []
     for _ in range(count_):
         results_item, position = _read_describe_log_dirs_result_4(view, position)
@@ -301,7 +292,6 @@ def _read_describe_log_dirs_result_5(view: memoryview, position: int) -> tuple[D
     position += 2
     log_dir, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[DescribeLogDirsTopic] = []
     for _ in range(count_):
         topics_item, position = _read_describe_log_dirs_topic_2(view, position)
@@ -316,7 +306,6 @@ def _read_describe_log_dirs_response_5(view: memoryview, position: int) -> tuple
     throttle_time_ms, error_code = _S3.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[DescribeLogDirsResult] = []
     for _ in range(count_):
         results_item, position = _read_describe_log_dirs_result_5(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
 
 API_KEY = 61
 NAME = "DescribeProducersResponse"
@@ -91,7 +91,6 @@ def _read_partition_response_0(view: memoryview, position: int) -> tuple[Partiti
     position += 6
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     active_producers: list[ProducerState] = []
     for _ in range(count_):
         active_producers_item, position = _read_producer_state_0(view, position)
@@ -103,7 +102,6 @@ def _read_partition_response_0(view: memoryview, position: int) -> tuple[Partiti
 def _read_topic_response_0(view: memoryview, position: int) -> tuple[TopicResponse, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionResponse] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_response_0(view, position)
@@ -116,7 +114,6 @@ def _read_describe_producers_response_0(view: memoryview, position: int) -> tupl
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[TopicResponse] = []
     for _ in range(count_):
         topics_item, position = _read_topic_response_0(view, position)

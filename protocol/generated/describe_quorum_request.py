@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 55
 NAME = "DescribeQuorumRequest"
@@ -59,7 +59,6 @@ def _read_partition_data_0(view: memoryview, position: int) -> tuple[PartitionDa
 def _read_topic_data_0(view: memoryview, position: int) -> tuple[TopicData, int]:
     topic_name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_0(view, position)
@@ -70,7 +69,6 @@ def _read_topic_data_0(view: memoryview, position: int) -> tuple[TopicData, int]
 
 def _read_describe_quorum_request_0(view: memoryview, position: int) -> tuple[DescribeQuorumRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[TopicData] = []
     for _ in range(count_):
         topics_item, position = _read_topic_data_0(view, position)

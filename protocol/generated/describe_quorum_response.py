@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -135,13 +135,11 @@ def _read_partition_data_0(view: memoryview, position: int) -> tuple[PartitionDa
     partition_index, error_code, leader_id, leader_epoch, high_watermark = _S1.unpack_from(view, position)
     position += 22
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     current_voters: list[ReplicaState] = []
     for _ in range(count_):
         current_voters_item, position = _read_replica_state_0(view, position)
         current_voters.append(current_voters_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     observers: list[ReplicaState] = []
     for _ in range(count_):
         observers_item, position = _read_replica_state_0(view, position)
@@ -153,7 +151,6 @@ def _read_partition_data_0(view: memoryview, position: int) -> tuple[PartitionDa
 def _read_topic_data_0(view: memoryview, position: int) -> tuple[TopicData, int]:
     topic_name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_0(view, position)
@@ -166,7 +163,6 @@ def _read_describe_quorum_response_0(view: memoryview, position: int) -> tuple[D
     (error_code,) = _S0.unpack_from(view, position)
     position += 2
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[TopicData] = []
     for _ in range(count_):
         topics_item, position = _read_topic_data_0(view, position)
@@ -218,13 +214,11 @@ def _read_partition_data_1(view: memoryview, position: int) -> tuple[PartitionDa
     partition_index, error_code, leader_id, leader_epoch, high_watermark = _S1.unpack_from(view, position)
     position += 22
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     current_voters: list[ReplicaState] = []
     for _ in range(count_):
         current_voters_item, position = _read_replica_state_1(view, position)
         current_voters.append(current_voters_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     observers: list[ReplicaState] = []
     for _ in range(count_):
         observers_item, position = _read_replica_state_1(view, position)
@@ -236,7 +230,6 @@ def _read_partition_data_1(view: memoryview, position: int) -> tuple[PartitionDa
 def _read_topic_data_1(view: memoryview, position: int) -> tuple[TopicData, int]:
     topic_name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_1(view, position)
@@ -249,7 +242,6 @@ def _read_describe_quorum_response_1(view: memoryview, position: int) -> tuple[D
     (error_code,) = _S0.unpack_from(view, position)
     position += 2
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[TopicData] = []
     for _ in range(count_):
         topics_item, position = _read_topic_data_1(view, position)
@@ -305,13 +297,11 @@ def _read_partition_data_2(view: memoryview, position: int) -> tuple[PartitionDa
     leader_id, leader_epoch, high_watermark = _S5.unpack_from(view, position)
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     current_voters: list[ReplicaState] = []
     for _ in range(count_):
         current_voters_item, position = _read_replica_state_2(view, position)
         current_voters.append(current_voters_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     observers: list[ReplicaState] = []
     for _ in range(count_):
         observers_item, position = _read_replica_state_2(view, position)
@@ -323,7 +313,6 @@ def _read_partition_data_2(view: memoryview, position: int) -> tuple[PartitionDa
 def _read_topic_data_2(view: memoryview, position: int) -> tuple[TopicData, int]:
     topic_name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_2(view, position)
@@ -345,7 +334,6 @@ def _read_node_2(view: memoryview, position: int) -> tuple[Node, int]:
     (node_id,) = _S7.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     listeners: list[Listener] = []
     for _ in range(count_):
         listeners_item, position = _read_listener_2(view, position)
@@ -359,13 +347,11 @@ def _read_describe_quorum_response_2(view: memoryview, position: int) -> tuple[D
     position += 2
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[TopicData] = []
     for _ in range(count_):
         topics_item, position = _read_topic_data_2(view, position)
         topics.append(topics_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     nodes: list[Node] = []
     for _ in range(count_):
         nodes_item, position = _read_node_2(view, position)

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -99,7 +99,6 @@ def _read_describe_share_group_offsets_response_topic_0(view: memoryview, positi
     topic_id = UUID(bytes=_S1.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_describe_share_group_offsets_response_partition_0(view, position)
@@ -111,7 +110,6 @@ def _read_describe_share_group_offsets_response_topic_0(view: memoryview, positi
 def _read_describe_share_group_offsets_response_group_0(view: memoryview, position: int) -> tuple[DescribeShareGroupOffsetsResponseGroup, int]:
     group_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[DescribeShareGroupOffsetsResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_describe_share_group_offsets_response_topic_0(view, position)
@@ -127,7 +125,6 @@ def _read_describe_share_group_offsets_response_0(view: memoryview, position: in
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     groups: list[DescribeShareGroupOffsetsResponseGroup] = []
     for _ in range(count_):
         groups_item, position = _read_describe_share_group_offsets_response_group_0(view, position)
@@ -182,7 +179,6 @@ def _read_describe_share_group_offsets_response_topic_1(view: memoryview, positi
     topic_id = UUID(bytes=_S1.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_describe_share_group_offsets_response_partition_1(view, position)
@@ -194,7 +190,6 @@ def _read_describe_share_group_offsets_response_topic_1(view: memoryview, positi
 def _read_describe_share_group_offsets_response_group_1(view: memoryview, position: int) -> tuple[DescribeShareGroupOffsetsResponseGroup, int]:
     group_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[DescribeShareGroupOffsetsResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_describe_share_group_offsets_response_topic_1(view, position)
@@ -210,7 +205,6 @@ def _read_describe_share_group_offsets_response_1(view: memoryview, position: in
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     groups: list[DescribeShareGroupOffsetsResponseGroup] = []
     for _ in range(count_):
         groups_item, position = _read_describe_share_group_offsets_response_group_1(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 75
 NAME = "DescribeTopicPartitionsRequest"
@@ -73,7 +73,6 @@ def _read_cursor_0(view: memoryview, position: int) -> tuple[Cursor, int]:
 
 def _read_describe_topic_partitions_request_0(view: memoryview, position: int) -> tuple[DescribeTopicPartitionsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[TopicRequest] = []
     for _ in range(count_):
         topics_item, position = _read_topic_request_0(view, position)

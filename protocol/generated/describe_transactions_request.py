@@ -5,7 +5,7 @@ from struct import error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 65
 NAME = "DescribeTransactionsRequest"
@@ -29,7 +29,6 @@ class DescribeTransactionsRequest(Message):
 
 def _read_describe_transactions_request_0(view: memoryview, position: int) -> tuple[DescribeTransactionsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     transactional_ids: list[str] = []
     for _ in range(count_):
         transactional_ids_item, position = read_compact_string(view, position)

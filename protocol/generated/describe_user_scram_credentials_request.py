@@ -5,7 +5,7 @@ from struct import error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_string, nullable_compact_count, read_compact_count, read_compact_string, skip_tags
+from protocol.message import Data, Message, compact_string, nullable_compact_count, read_compact_string, read_nullable_compact_count, skip_tags
 
 API_KEY = 50
 NAME = "DescribeUserScramCredentialsRequest"
@@ -44,7 +44,7 @@ def _read_user_name_0(view: memoryview, position: int) -> tuple[UserName, int]:
 
 
 def _read_describe_user_scram_credentials_request_0(view: memoryview, position: int) -> tuple[DescribeUserScramCredentialsRequest, int]:
-    count_, position = read_compact_count(view, position)
+    count_, position = read_nullable_compact_count(view, position)
     users: list[UserName] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         users_item, position = _read_user_name_0(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
 
 API_KEY = 50
 NAME = "DescribeUserScramCredentialsResponse"
@@ -76,7 +76,6 @@ def _read_describe_user_scram_credentials_result_0(view: memoryview, position: i
     position += 2
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     credential_infos: list[CredentialInfo] = []
     for _ in range(count_):
         credential_infos_item, position = _read_credential_info_0(view, position)
@@ -90,7 +89,6 @@ def _read_describe_user_scram_credentials_response_0(view: memoryview, position:
     position += 6
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[DescribeUserScramCredentialsResult] = []
     for _ in range(count_):
         results_item, position = _read_describe_user_scram_credentials_result_0(view, position)

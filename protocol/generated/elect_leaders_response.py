@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 43
 NAME = "ElectLeadersResponse"
@@ -68,7 +68,6 @@ def _read_partition_result_0(view: memoryview, position: int) -> tuple[Partition
 def _read_replica_election_result_0(view: memoryview, position: int) -> tuple[ReplicaElectionResult, int]:
     topic, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partition_result: list[PartitionResult] = []
     for _ in range(count_):
         partition_result_item, position = _read_partition_result_0(view, position)
@@ -80,7 +79,6 @@ def _read_elect_leaders_response_0(view: memoryview, position: int) -> tuple[Ele
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     replica_election_results: list[ReplicaElectionResult] = []
     for _ in range(count_):
         replica_election_results_item, position = _read_replica_election_result_0(view, position)
@@ -111,7 +109,6 @@ def _read_elect_leaders_response_1(view: memoryview, position: int) -> tuple[Ele
     throttle_time_ms, error_code = _S1.unpack_from(view, position)
     position += 6
     count_, position = read_count(view, position)
-    refuse_null(count_)
     replica_election_results: list[ReplicaElectionResult] = []
     for _ in range(count_):
         replica_election_results_item, position = _read_replica_election_result_0(view, position)
@@ -137,7 +134,6 @@ def _read_partition_result_2(view: memoryview, position: int) -> tuple[Partition
 def _read_replica_election_result_2(view: memoryview, position: int) -> tuple[ReplicaElectionResult, int]:
     topic, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partition_result: list[PartitionResult] = []
     for _ in range(count_):
         partition_result_item, position = _read_partition_result_2(view, position)
@@ -150,7 +146,6 @@ def _read_elect_leaders_response_2(view: memoryview, position: int) -> tuple[Ele
     throttle_time_ms, error_code = _S1.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     replica_election_results: list[ReplicaElectionResult] = []
     for _ in range(count_):
         replica_election_results_item, position = _read_replica_election_result_2(view, position)

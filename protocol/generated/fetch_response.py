@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_records, read_nullable_compact_string, read_nullable_records, read_string, read_tag, read_varint, refuse_null, skip_tags, string, write_data, write_tags
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_records, read_nullable_compact_string, read_nullable_count, read_nullable_records, read_string, read_tag, read_varint, refuse_tag, skip_tags, string, write_data, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -172,7 +172,7 @@ def _read_aborted_transaction_4(view: memoryview, position: int) -> tuple[Aborte
 def _read_partition_data_4(view: memoryview, position: int) -> tuple[PartitionData, int]:
     partition_index, error_code, high_watermark, last_stable_offset = _S1.unpack_from(view, position)
     position += 22
-    count_, position = read_count(view, position)
+    count_, position = read_nullable_count(view, position)
     aborted_transactions: list[AbortedTransaction] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         aborted_transactions_item, position = _read_aborted_transaction_4(view, position)
@@ -184,7 +184,6 @@ def _read_partition_data_4(view: memoryview, position: int) -> tuple[PartitionDa
 def _read_fetchable_topic_response_4(view: memoryview, position: int) -> tuple[FetchableTopicResponse, int]:
     topic, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_4(view, position)
@@ -196,7 +195,6 @@ def _read_fetch_response_4(view: memoryview, position: int) -> tuple[FetchRespon
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     responses: list[FetchableTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_fetchable_topic_response_4(view, position)
@@ -233,7 +231,7 @@ def _write_fetch_response_4(out: list[Data], message: FetchResponse) -> None:
 def _read_partition_data_5(view: memoryview, position: int) -> tuple[PartitionData, int]:
     partition_index, error_code, high_watermark, last_stable_offset, log_start_offset = _S3.unpack_from(view, position)
     position += 30
-    count_, position = read_count(view, position)
+    count_, position = read_nullable_count(view, position)
     aborted_transactions: list[AbortedTransaction] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         aborted_transactions_item, position = _read_aborted_transaction_4(view, position)
@@ -245,7 +243,6 @@ def _read_partition_data_5(view: memoryview, position: int) -> tuple[PartitionDa
 def _read_fetchable_topic_response_5(view: memoryview, position: int) -> tuple[FetchableTopicResponse, int]:
     topic, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_5(view, position)
@@ -257,7 +254,6 @@ def _read_fetch_response_5(view: memoryview, position: int) -> tuple[FetchRespon
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     responses: list[FetchableTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_fetchable_topic_response_5(view, position)
@@ -291,7 +287,6 @@ def _read_fetch_response_7(view: memoryview, position: int) -> tuple[FetchRespon
     throttle_time_ms, error_code, session_id = _S4.unpack_from(view, position)
     position += 10
     count_, position = read_count(view, position)
-    refuse_null(count_)
     responses: list[FetchableTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_fetchable_topic_response_5(view, position)
@@ -309,7 +304,7 @@ def _write_fetch_response_7(out: list[Data], message: FetchResponse) -> None:
 def _read_partition_data_11(view: memoryview, position: int) -> tuple[PartitionData, int]:
     partition_index, error_code, high_watermark, last_stable_offset, log_start_offset = _S3.unpack_from(view, position)
     position += 30
-    count_, position = read_count(view, position)
+    count_, position = read_nullable_count(view, position)
     aborted_transactions: list[AbortedTransaction] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         aborted_transactions_item, position = _read_aborted_transaction_4(view, position)
@@ -323,7 +318,6 @@ def _read_partition_data_11(view: memoryview, position: int) -> tuple[PartitionD
 def _read_fetchable_topic_response_11(view: memoryview, position: int) -> tuple[FetchableTopicResponse, int]:
     topic, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_11(view, position)
@@ -335,7 +329,6 @@ def _read_fetch_response_11(view: memoryview, position: int) -> tuple[FetchRespo
     throttle_time_ms, error_code, session_id = _S4.unpack_from(view, position)
     position += 10
     count_, position = read_count(view, position)
-    refuse_null(count_)
     responses: list[FetchableTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_fetchable_topic_response_11(view, position)
@@ -397,7 +390,7 @@ def _read_snapshot_id_12(view: memoryview, position: int) -> tuple[SnapshotId, i
 def _read_partition_data_12(view: memoryview, position: int) -> tuple[PartitionData, int]:
     partition_index, error_code, high_watermark, last_stable_offset, log_start_offset = _S3.unpack_from(view, position)
     position += 30
-    count_, position = read_compact_count(view, position)
+    count_, position = read_nullable_compact_count(view, position)
     aborted_transactions: list[AbortedTransaction] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         aborted_transactions_item, position = _read_aborted_transaction_12(view, position)
@@ -417,14 +410,16 @@ def _read_partition_data_12(view: memoryview, position: int) -> tuple[PartitionD
             current_leader, position = _read_leader_id_and_epoch_12(view, position)
         elif tag == 2:
             snapshot_id, position = _read_snapshot_id_12(view, position)
-        position = end
+        else:
+            position = end
+        if position != end:
+            refuse_tag(tag, position, end)
     return PartitionData(partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records), position
 
 
 def _read_fetchable_topic_response_12(view: memoryview, position: int) -> tuple[FetchableTopicResponse, int]:
     topic, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_12(view, position)
@@ -437,7 +432,6 @@ def _read_fetch_response_12(view: memoryview, position: int) -> tuple[FetchRespo
     throttle_time_ms, error_code, session_id = _S4.unpack_from(view, position)
     position += 10
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[FetchableTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_fetchable_topic_response_12(view, position)
@@ -509,7 +503,6 @@ def _read_fetchable_topic_response_13(view: memoryview, position: int) -> tuple[
     topic_id = UUID(bytes=_S8.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_12(view, position)
@@ -522,7 +515,6 @@ def _read_fetch_response_13(view: memoryview, position: int) -> tuple[FetchRespo
     throttle_time_ms, error_code, session_id = _S4.unpack_from(view, position)
     position += 10
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[FetchableTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_fetchable_topic_response_13(view, position)
@@ -562,7 +554,6 @@ def _read_fetch_response_16(view: memoryview, position: int) -> tuple[FetchRespo
     throttle_time_ms, error_code, session_id = _S4.unpack_from(view, position)
     position += 10
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[FetchableTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_fetchable_topic_response_13(view, position)
@@ -573,12 +564,14 @@ def _read_fetch_response_16(view: memoryview, position: int) -> tuple[FetchRespo
         tag, position, end = read_tag(view, position)
         if tag == 0:
             count_, position = read_compact_count(view, position)
-            refuse_null(count_)
             node_endpoints = []
             for _ in range(count_):
                 node_endpoints_item, position = _read_node_endpoint_16(view, position)
                 node_endpoints.append(node_endpoints_item)
-        position = end
+        else:
+            position = end
+        if position != end:
+            refuse_tag(tag, position, end)
     return FetchResponse(throttle_time_ms, error_code, session_id, responses, node_endpoints), position
 
 

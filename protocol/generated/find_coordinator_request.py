@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, read_string, skip_tags, string
 
 API_KEY = 10
 NAME = "FindCoordinatorRequest"
@@ -70,7 +70,6 @@ def _read_find_coordinator_request_4(view: memoryview, position: int) -> tuple[F
     (key_type,) = _S0.unpack_from(view, position)
     position += 1
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     coordinator_keys: list[str] = []
     for _ in range(count_):
         coordinator_keys_item, position = read_compact_string(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 10
 NAME = "FindCoordinatorResponse"
@@ -134,7 +134,6 @@ def _read_find_coordinator_response_4(view: memoryview, position: int) -> tuple[
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     coordinators: list[Coordinator] = []
     for _ in range(count_):
         coordinators_item, position = _read_coordinator_4(view, position)

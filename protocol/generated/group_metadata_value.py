@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string, write_data
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string, write_data
 
 API_KEY = 2
 NAME = "GroupMetadataValue"
@@ -81,7 +81,6 @@ def _read_group_metadata_value_0(view: memoryview, position: int) -> tuple[Group
     protocol, position = read_nullable_string(view, position)
     leader, position = read_nullable_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[MemberMetadata] = []
     for _ in range(count_):
         members_item, position = _read_member_metadata_0(view, position)
@@ -126,7 +125,6 @@ def _read_group_metadata_value_1(view: memoryview, position: int) -> tuple[Group
     protocol, position = read_nullable_string(view, position)
     leader, position = read_nullable_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[MemberMetadata] = []
     for _ in range(count_):
         members_item, position = _read_member_metadata_1(view, position)
@@ -162,7 +160,6 @@ def _read_group_metadata_value_2(view: memoryview, position: int) -> tuple[Group
     (current_state_timestamp,) = _S2.unpack_from(view, position)
     position += 8
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[MemberMetadata] = []
     for _ in range(count_):
         members_item, position = _read_member_metadata_1(view, position)
@@ -202,7 +199,6 @@ def _read_group_metadata_value_3(view: memoryview, position: int) -> tuple[Group
     (current_state_timestamp,) = _S2.unpack_from(view, position)
     position += 8
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[MemberMetadata] = []
     for _ in range(count_):
         members_item, position = _read_member_metadata_3(view, position)
@@ -253,7 +249,6 @@ def _read_group_metadata_value_4(view: memoryview, position: int) -> tuple[Group
     (current_state_timestamp,) = _S2.unpack_from(view, position)
     position += 8
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     members: list[MemberMetadata] = []
     for _ in range(count_):
         members_item, position = _read_member_metadata_4(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 44
 NAME = "IncrementalAlterConfigsRequest"
@@ -71,7 +71,6 @@ def _read_alter_configs_resource_0(view: memoryview, position: int) -> tuple[Alt
     position += 1
     resource_name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     configs: list[AlterableConfig] = []
     for _ in range(count_):
         configs_item, position = _read_alterable_config_0(view, position)
@@ -81,7 +80,6 @@ def _read_alter_configs_resource_0(view: memoryview, position: int) -> tuple[Alt
 
 def _read_incremental_alter_configs_request_0(view: memoryview, position: int) -> tuple[IncrementalAlterConfigsRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     resources: list[AlterConfigsResource] = []
     for _ in range(count_):
         resources_item, position = _read_alter_configs_resource_0(view, position)
@@ -126,7 +124,6 @@ def _read_alter_configs_resource_1(view: memoryview, position: int) -> tuple[Alt
     position += 1
     resource_name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     configs: list[AlterableConfig] = []
     for _ in range(count_):
         configs_item, position = _read_alterable_config_1(view, position)
@@ -137,7 +134,6 @@ def _read_alter_configs_resource_1(view: memoryview, position: int) -> tuple[Alt
 
 def _read_incremental_alter_configs_request_1(view: memoryview, position: int) -> tuple[IncrementalAlterConfigsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     resources: list[AlterConfigsResource] = []
     for _ in range(count_):
         resources_item, position = _read_alter_configs_resource_1(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string, write_data
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string, write_data
 
 API_KEY = 11
 NAME = "JoinGroupRequest"
@@ -67,7 +67,6 @@ def _read_join_group_request_0(view: memoryview, position: int) -> tuple[JoinGro
     member_id, position = read_string(view, position)
     protocol_type, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(count_):
         protocols_item, position = _read_join_group_request_protocol_0(view, position)
@@ -97,7 +96,6 @@ def _read_join_group_request_1(view: memoryview, position: int) -> tuple[JoinGro
     member_id, position = read_string(view, position)
     protocol_type, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(count_):
         protocols_item, position = _read_join_group_request_protocol_0(view, position)
@@ -123,7 +121,6 @@ def _read_join_group_request_5(view: memoryview, position: int) -> tuple[JoinGro
     group_instance_id, position = read_nullable_string(view, position)
     protocol_type, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(count_):
         protocols_item, position = _read_join_group_request_protocol_0(view, position)
@@ -157,7 +154,6 @@ def _read_join_group_request_6(view: memoryview, position: int) -> tuple[JoinGro
     group_instance_id, position = read_nullable_compact_string(view, position)
     protocol_type, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(count_):
         protocols_item, position = _read_join_group_request_protocol_6(view, position)
@@ -192,7 +188,6 @@ def _read_join_group_request_8(view: memoryview, position: int) -> tuple[JoinGro
     group_instance_id, position = read_nullable_compact_string(view, position)
     protocol_type, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(count_):
         protocols_item, position = _read_join_group_request_protocol_6(view, position)

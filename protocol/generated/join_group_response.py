@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string, write_data
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string, write_data
 
 API_KEY = 11
 NAME = "JoinGroupResponse"
@@ -72,7 +72,6 @@ def _read_join_group_response_0(view: memoryview, position: int) -> tuple[JoinGr
     leader, position = read_string(view, position)
     member_id, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[JoinGroupResponseMember] = []
     for _ in range(count_):
         members_item, position = _read_join_group_response_member_0(view, position)
@@ -102,7 +101,6 @@ def _read_join_group_response_2(view: memoryview, position: int) -> tuple[JoinGr
     leader, position = read_string(view, position)
     member_id, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[JoinGroupResponseMember] = []
     for _ in range(count_):
         members_item, position = _read_join_group_response_member_0(view, position)
@@ -134,7 +132,6 @@ def _read_join_group_response_5(view: memoryview, position: int) -> tuple[JoinGr
     leader, position = read_string(view, position)
     member_id, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[JoinGroupResponseMember] = []
     for _ in range(count_):
         members_item, position = _read_join_group_response_member_5(view, position)
@@ -173,7 +170,6 @@ def _read_join_group_response_6(view: memoryview, position: int) -> tuple[JoinGr
     leader, position = read_compact_string(view, position)
     member_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     members: list[JoinGroupResponseMember] = []
     for _ in range(count_):
         members_item, position = _read_join_group_response_member_6(view, position)
@@ -208,7 +204,6 @@ def _read_join_group_response_7(view: memoryview, position: int) -> tuple[JoinGr
     leader, position = read_compact_string(view, position)
     member_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     members: list[JoinGroupResponseMember] = []
     for _ in range(count_):
         members_item, position = _read_join_group_response_member_6(view, position)
@@ -239,7 +234,6 @@ def _read_join_group_response_9(view: memoryview, position: int) -> tuple[JoinGr
     position += 1
     member_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     members: list[JoinGroupResponseMember] = []
     for _ in range(count_):
         members_item, position = _read_join_group_response_member_6(view, position)

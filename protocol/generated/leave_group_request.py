@@ -5,7 +5,7 @@ from struct import error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 13
 NAME = "LeaveGroupRequest"
@@ -65,7 +65,6 @@ def _read_member_identity_3(view: memoryview, position: int) -> tuple[MemberIden
 def _read_leave_group_request_3(view: memoryview, position: int) -> tuple[LeaveGroupRequest, int]:
     group_id, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[MemberIdentity] = []
     for _ in range(count_):
         members_item, position = _read_member_identity_3(view, position)
@@ -95,7 +94,6 @@ def _read_member_identity_4(view: memoryview, position: int) -> tuple[MemberIden
 def _read_leave_group_request_4(view: memoryview, position: int) -> tuple[LeaveGroupRequest, int]:
     group_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     members: list[MemberIdentity] = []
     for _ in range(count_):
         members_item, position = _read_member_identity_4(view, position)
@@ -129,7 +127,6 @@ def _read_member_identity_5(view: memoryview, position: int) -> tuple[MemberIden
 def _read_leave_group_request_5(view: memoryview, position: int) -> tuple[LeaveGroupRequest, int]:
     group_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     members: list[MemberIdentity] = []
     for _ in range(count_):
         members_item, position = _read_member_identity_5(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 13
 NAME = "LeaveGroupResponse"
@@ -78,7 +78,6 @@ def _read_leave_group_response_3(view: memoryview, position: int) -> tuple[Leave
     throttle_time_ms, error_code = _S1.unpack_from(view, position)
     position += 6
     count_, position = read_count(view, position)
-    refuse_null(count_)
     members: list[MemberResponse] = []
     for _ in range(count_):
         members_item, position = _read_member_response_3(view, position)
@@ -112,7 +111,6 @@ def _read_leave_group_response_4(view: memoryview, position: int) -> tuple[Leave
     throttle_time_ms, error_code = _S1.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     members: list[MemberResponse] = []
     for _ in range(count_):
         members_item, position = _read_member_response_4(view, position)

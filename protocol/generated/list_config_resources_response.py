@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 74
 NAME = "ListConfigResourcesResponse"
@@ -54,7 +54,6 @@ def _read_list_config_resources_response_0(view: memoryview, position: int) -> t
     throttle_time_ms, error_code = _S0.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     config_resources: list[ConfigResource] = []
     for _ in range(count_):
         config_resources_item, position = _read_config_resource_0(view, position)
@@ -88,7 +87,6 @@ def _read_list_config_resources_response_1(view: memoryview, position: int) -> t
     throttle_time_ms, error_code = _S0.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     config_resources: list[ConfigResource] = []
     for _ in range(count_):
         config_resources_item, position = _read_config_resource_1(view, position)

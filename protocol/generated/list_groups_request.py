@@ -5,7 +5,7 @@ from struct import error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 16
 NAME = "ListGroupsRequest"
@@ -48,7 +48,6 @@ def _write_list_groups_request_3(out: list[Data], message: ListGroupsRequest) ->
 
 def _read_list_groups_request_4(view: memoryview, position: int) -> tuple[ListGroupsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     states_filter: list[str] = []
     for _ in range(count_):
         states_filter_item, position = read_compact_string(view, position)
@@ -66,13 +65,11 @@ def _write_list_groups_request_4(out: list[Data], message: ListGroupsRequest) ->
 
 def _read_list_groups_request_5(view: memoryview, position: int) -> tuple[ListGroupsRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     states_filter: list[str] = []
     for _ in range(count_):
         states_filter_item, position = read_compact_string(view, position)
         states_filter.append(states_filter_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     types_filter: list[str] = []
     for _ in range(count_):
         types_filter_item, position = read_compact_string(view, position)

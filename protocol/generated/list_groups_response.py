@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 16
 NAME = "ListGroupsResponse"
@@ -58,7 +58,6 @@ def _read_list_groups_response_0(view: memoryview, position: int) -> tuple[ListG
     (error_code,) = _S0.unpack_from(view, position)
     position += 2
     count_, position = read_count(view, position)
-    refuse_null(count_)
     groups: list[ListedGroup] = []
     for _ in range(count_):
         groups_item, position = _read_listed_group_0(view, position)
@@ -82,7 +81,6 @@ def _read_list_groups_response_1(view: memoryview, position: int) -> tuple[ListG
     throttle_time_ms, error_code = _S1.unpack_from(view, position)
     position += 6
     count_, position = read_count(view, position)
-    refuse_null(count_)
     groups: list[ListedGroup] = []
     for _ in range(count_):
         groups_item, position = _read_listed_group_0(view, position)
@@ -108,7 +106,6 @@ def _read_list_groups_response_3(view: memoryview, position: int) -> tuple[ListG
     throttle_time_ms, error_code = _S1.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     groups: list[ListedGroup] = []
     for _ in range(count_):
         groups_item, position = _read_listed_group_3(view, position)
@@ -143,7 +140,6 @@ def _read_list_groups_response_4(view: memoryview, position: int) -> tuple[ListG
     throttle_time_ms, error_code = _S1.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     groups: list[ListedGroup] = []
     for _ in range(count_):
         groups_item, position = _read_listed_group_4(view, position)
@@ -180,7 +176,6 @@ def _read_list_groups_response_5(view: memoryview, position: int) -> tuple[ListG
     throttle_time_ms, error_code = _S1.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     groups: list[ListedGroup] = []
     for _ in range(count_):
         groups_item, position = _read_listed_group_5(view, position)

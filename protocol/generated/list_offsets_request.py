@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 2
 NAME = "ListOffsetsRequest"
@@ -71,7 +71,6 @@ def _read_list_offsets_partition_1(view: memoryview, position: int) -> tuple[Lis
 def _read_list_offsets_topic_1(view: memoryview, position: int) -> tuple[ListOffsetsTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[ListOffsetsPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_list_offsets_partition_1(view, position)
@@ -83,7 +82,6 @@ def _read_list_offsets_request_1(view: memoryview, position: int) -> tuple[ListO
     (replica_id,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[ListOffsetsTopic] = []
     for _ in range(count_):
         topics_item, position = _read_list_offsets_topic_1(view, position)
@@ -113,7 +111,6 @@ def _read_list_offsets_request_2(view: memoryview, position: int) -> tuple[ListO
     replica_id, isolation_level = _S2.unpack_from(view, position)
     position += 5
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[ListOffsetsTopic] = []
     for _ in range(count_):
         topics_item, position = _read_list_offsets_topic_1(view, position)
@@ -137,7 +134,6 @@ def _read_list_offsets_partition_4(view: memoryview, position: int) -> tuple[Lis
 def _read_list_offsets_topic_4(view: memoryview, position: int) -> tuple[ListOffsetsTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[ListOffsetsPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_list_offsets_partition_4(view, position)
@@ -149,7 +145,6 @@ def _read_list_offsets_request_4(view: memoryview, position: int) -> tuple[ListO
     replica_id, isolation_level = _S2.unpack_from(view, position)
     position += 5
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[ListOffsetsTopic] = []
     for _ in range(count_):
         topics_item, position = _read_list_offsets_topic_4(view, position)
@@ -185,7 +180,6 @@ def _read_list_offsets_partition_6(view: memoryview, position: int) -> tuple[Lis
 def _read_list_offsets_topic_6(view: memoryview, position: int) -> tuple[ListOffsetsTopic, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[ListOffsetsPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_list_offsets_partition_6(view, position)
@@ -198,7 +192,6 @@ def _read_list_offsets_request_6(view: memoryview, position: int) -> tuple[ListO
     replica_id, isolation_level = _S2.unpack_from(view, position)
     position += 5
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[ListOffsetsTopic] = []
     for _ in range(count_):
         topics_item, position = _read_list_offsets_topic_6(view, position)
@@ -232,7 +225,6 @@ def _read_list_offsets_request_10(view: memoryview, position: int) -> tuple[List
     replica_id, isolation_level = _S2.unpack_from(view, position)
     position += 5
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[ListOffsetsTopic] = []
     for _ in range(count_):
         topics_item, position = _read_list_offsets_topic_6(view, position)

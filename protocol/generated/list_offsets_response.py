@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 2
 NAME = "ListOffsetsResponse"
@@ -70,7 +70,6 @@ def _read_list_offsets_partition_response_1(view: memoryview, position: int) -> 
 def _read_list_offsets_topic_response_1(view: memoryview, position: int) -> tuple[ListOffsetsTopicResponse, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[ListOffsetsPartitionResponse] = []
     for _ in range(count_):
         partitions_item, position = _read_list_offsets_partition_response_1(view, position)
@@ -80,7 +79,6 @@ def _read_list_offsets_topic_response_1(view: memoryview, position: int) -> tupl
 
 def _read_list_offsets_response_1(view: memoryview, position: int) -> tuple[ListOffsetsResponse, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[ListOffsetsTopicResponse] = []
     for _ in range(count_):
         topics_item, position = _read_list_offsets_topic_response_1(view, position)
@@ -109,7 +107,6 @@ def _read_list_offsets_response_2(view: memoryview, position: int) -> tuple[List
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[ListOffsetsTopicResponse] = []
     for _ in range(count_):
         topics_item, position = _read_list_offsets_topic_response_1(view, position)
@@ -133,7 +130,6 @@ def _read_list_offsets_partition_response_4(view: memoryview, position: int) -> 
 def _read_list_offsets_topic_response_4(view: memoryview, position: int) -> tuple[ListOffsetsTopicResponse, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[ListOffsetsPartitionResponse] = []
     for _ in range(count_):
         partitions_item, position = _read_list_offsets_partition_response_4(view, position)
@@ -145,7 +141,6 @@ def _read_list_offsets_response_4(view: memoryview, position: int) -> tuple[List
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[ListOffsetsTopicResponse] = []
     for _ in range(count_):
         topics_item, position = _read_list_offsets_topic_response_4(view, position)
@@ -181,7 +176,6 @@ def _read_list_offsets_partition_response_6(view: memoryview, position: int) -> 
 def _read_list_offsets_topic_response_6(view: memoryview, position: int) -> tuple[ListOffsetsTopicResponse, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[ListOffsetsPartitionResponse] = []
     for _ in range(count_):
         partitions_item, position = _read_list_offsets_partition_response_6(view, position)
@@ -194,7 +188,6 @@ def _read_list_offsets_response_6(view: memoryview, position: int) -> tuple[List
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[ListOffsetsTopicResponse] = []
     for _ in range(count_):
         topics_item, position = _read_list_offsets_topic_response_6(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 66
 NAME = "ListTransactionsResponse"
@@ -61,13 +61,11 @@ def _read_list_transactions_response_0(view: memoryview, position: int) -> tuple
     throttle_time_ms, error_code = _S0.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     unknown_state_filters: list[str] = []
     for _ in range(count_):
         unknown_state_filters_item, position = read_compact_string(view, position)
         unknown_state_filters.append(unknown_state_filters_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     transaction_states: list[TransactionState] = []
     for _ in range(count_):
         transaction_states_item, position = _read_transaction_state_0(view, position)

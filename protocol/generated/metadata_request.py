@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_string, read_nullable_count, read_string, skip_tags, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -58,7 +58,6 @@ def _read_metadata_request_topic_0(view: memoryview, position: int) -> tuple[Met
 
 def _read_metadata_request_0(view: memoryview, position: int) -> tuple[MetadataRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[MetadataRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_metadata_request_topic_0(view, position)
@@ -77,7 +76,7 @@ def _write_metadata_request_0(out: list[Data], message: MetadataRequest) -> None
 
 
 def _read_metadata_request_1(view: memoryview, position: int) -> tuple[MetadataRequest, int]:
-    count_, position = read_count(view, position)
+    count_, position = read_nullable_count(view, position)
     topics: list[MetadataRequestTopic] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         topics_item, position = _read_metadata_request_topic_0(view, position)
@@ -92,7 +91,7 @@ def _write_metadata_request_1(out: list[Data], message: MetadataRequest) -> None
 
 
 def _read_metadata_request_4(view: memoryview, position: int) -> tuple[MetadataRequest, int]:
-    count_, position = read_count(view, position)
+    count_, position = read_nullable_count(view, position)
     topics: list[MetadataRequestTopic] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         topics_item, position = _read_metadata_request_topic_0(view, position)
@@ -110,7 +109,7 @@ def _write_metadata_request_4(out: list[Data], message: MetadataRequest) -> None
 
 
 def _read_metadata_request_8(view: memoryview, position: int) -> tuple[MetadataRequest, int]:
-    count_, position = read_count(view, position)
+    count_, position = read_nullable_count(view, position)
     topics: list[MetadataRequestTopic] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         topics_item, position = _read_metadata_request_topic_0(view, position)
@@ -134,7 +133,7 @@ def _read_metadata_request_topic_9(view: memoryview, position: int) -> tuple[Met
 
 
 def _read_metadata_request_9(view: memoryview, position: int) -> tuple[MetadataRequest, int]:
-    count_, position = read_compact_count(view, position)
+    count_, position = read_nullable_compact_count(view, position)
     topics: list[MetadataRequestTopic] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         topics_item, position = _read_metadata_request_topic_9(view, position)
@@ -167,7 +166,7 @@ def _read_metadata_request_topic_10(view: memoryview, position: int) -> tuple[Me
 
 
 def _read_metadata_request_10(view: memoryview, position: int) -> tuple[MetadataRequest, int]:
-    count_, position = read_compact_count(view, position)
+    count_, position = read_nullable_compact_count(view, position)
     topics: list[MetadataRequestTopic] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         topics_item, position = _read_metadata_request_topic_10(view, position)
@@ -193,7 +192,7 @@ def _write_metadata_request_10(out: list[Data], message: MetadataRequest) -> Non
 
 
 def _read_metadata_request_11(view: memoryview, position: int) -> tuple[MetadataRequest, int]:
-    count_, position = read_compact_count(view, position)
+    count_, position = read_nullable_compact_count(view, position)
     topics: list[MetadataRequestTopic] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         topics_item, position = _read_metadata_request_topic_10(view, position)

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -84,7 +84,6 @@ def _read_offset_commit_request_partition_2(view: memoryview, position: int) -> 
 def _read_offset_commit_request_topic_2(view: memoryview, position: int) -> tuple[OffsetCommitRequestTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetCommitRequestPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_commit_request_partition_2(view, position)
@@ -100,7 +99,6 @@ def _read_offset_commit_request_2(view: memoryview, position: int) -> tuple[Offs
     (retention_time_ms,) = _S1.unpack_from(view, position)
     position += 8
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_commit_request_topic_2(view, position)
@@ -136,7 +134,6 @@ def _read_offset_commit_request_5(view: memoryview, position: int) -> tuple[Offs
     position += 4
     member_id, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_commit_request_topic_2(view, position)
@@ -163,7 +160,6 @@ def _read_offset_commit_request_partition_6(view: memoryview, position: int) -> 
 def _read_offset_commit_request_topic_6(view: memoryview, position: int) -> tuple[OffsetCommitRequestTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetCommitRequestPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_commit_request_partition_6(view, position)
@@ -177,7 +173,6 @@ def _read_offset_commit_request_6(view: memoryview, position: int) -> tuple[Offs
     position += 4
     member_id, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_commit_request_topic_6(view, position)
@@ -213,7 +208,6 @@ def _read_offset_commit_request_7(view: memoryview, position: int) -> tuple[Offs
     member_id, position = read_string(view, position)
     group_instance_id, position = read_nullable_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_commit_request_topic_6(view, position)
@@ -242,7 +236,6 @@ def _read_offset_commit_request_partition_8(view: memoryview, position: int) -> 
 def _read_offset_commit_request_topic_8(view: memoryview, position: int) -> tuple[OffsetCommitRequestTopic, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetCommitRequestPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_commit_request_partition_8(view, position)
@@ -258,7 +251,6 @@ def _read_offset_commit_request_8(view: memoryview, position: int) -> tuple[Offs
     member_id, position = read_compact_string(view, position)
     group_instance_id, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_commit_request_topic_8(view, position)
@@ -296,7 +288,6 @@ def _read_offset_commit_request_topic_10(view: memoryview, position: int) -> tup
     topic_id = UUID(bytes=_S4.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetCommitRequestPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_commit_request_partition_8(view, position)
@@ -312,7 +303,6 @@ def _read_offset_commit_request_10(view: memoryview, position: int) -> tuple[Off
     member_id, position = read_compact_string(view, position)
     group_instance_id, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_commit_request_topic_10(view, position)

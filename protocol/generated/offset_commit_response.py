@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -69,7 +69,6 @@ def _read_offset_commit_response_partition_2(view: memoryview, position: int) ->
 def _read_offset_commit_response_topic_2(view: memoryview, position: int) -> tuple[OffsetCommitResponseTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetCommitResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_commit_response_partition_2(view, position)
@@ -79,7 +78,6 @@ def _read_offset_commit_response_topic_2(view: memoryview, position: int) -> tup
 
 def _read_offset_commit_response_2(view: memoryview, position: int) -> tuple[OffsetCommitResponse, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetCommitResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_commit_response_topic_2(view, position)
@@ -108,7 +106,6 @@ def _read_offset_commit_response_3(view: memoryview, position: int) -> tuple[Off
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetCommitResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_commit_response_topic_2(view, position)
@@ -133,7 +130,6 @@ def _read_offset_commit_response_partition_8(view: memoryview, position: int) ->
 def _read_offset_commit_response_topic_8(view: memoryview, position: int) -> tuple[OffsetCommitResponseTopic, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetCommitResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_commit_response_partition_8(view, position)
@@ -146,7 +142,6 @@ def _read_offset_commit_response_8(view: memoryview, position: int) -> tuple[Off
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetCommitResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_commit_response_topic_8(view, position)
@@ -180,7 +175,6 @@ def _read_offset_commit_response_topic_10(view: memoryview, position: int) -> tu
     topic_id = UUID(bytes=_S2.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetCommitResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_commit_response_partition_8(view, position)
@@ -193,7 +187,6 @@ def _read_offset_commit_response_10(view: memoryview, position: int) -> tuple[Of
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetCommitResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_commit_response_topic_10(view, position)

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_string, read_compact_string, read_string, read_tag, read_varint, string, write_tags
+from protocol.message import Data, Message, compact_string, read_compact_string, read_string, read_tag, read_varint, refuse_tag, string, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -101,7 +101,10 @@ def _read_offset_commit_value_4(view: memoryview, position: int) -> tuple[Offset
         if tag == 0:
             topic_id = UUID(bytes=_S3.unpack_from(view, position)[0])
             position += 16
-        position = end
+        else:
+            position = end
+        if position != end:
+            refuse_tag(tag, position, end)
     return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, -1, topic_id), position
 
 

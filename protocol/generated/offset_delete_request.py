@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, count, read_count, read_string, refuse_null, string
+from protocol.message import Data, Message, count, read_count, read_string, string
 
 API_KEY = 47
 NAME = "OffsetDeleteRequest"
@@ -60,7 +60,6 @@ def _read_offset_delete_request_partition_0(view: memoryview, position: int) -> 
 def _read_offset_delete_request_topic_0(view: memoryview, position: int) -> tuple[OffsetDeleteRequestTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetDeleteRequestPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_delete_request_partition_0(view, position)
@@ -71,7 +70,6 @@ def _read_offset_delete_request_topic_0(view: memoryview, position: int) -> tupl
 def _read_offset_delete_request_0(view: memoryview, position: int) -> tuple[OffsetDeleteRequest, int]:
     group_id, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetDeleteRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_delete_request_topic_0(view, position)

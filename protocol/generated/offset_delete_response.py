@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, count, read_count, read_string, refuse_null, string
+from protocol.message import Data, Message, count, read_count, read_string, string
 
 API_KEY = 47
 NAME = "OffsetDeleteResponse"
@@ -65,7 +65,6 @@ def _read_offset_delete_response_partition_0(view: memoryview, position: int) ->
 def _read_offset_delete_response_topic_0(view: memoryview, position: int) -> tuple[OffsetDeleteResponseTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetDeleteResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_delete_response_partition_0(view, position)
@@ -77,7 +76,6 @@ def _read_offset_delete_response_0(view: memoryview, position: int) -> tuple[Off
     error_code, throttle_time_ms = _S0.unpack_from(view, position)
     position += 6
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetDeleteResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_delete_response_topic_0(view, position)

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -128,7 +128,6 @@ def _read_offset_fetch_response_partition_1(view: memoryview, position: int) -> 
 def _read_offset_fetch_response_topic_1(view: memoryview, position: int) -> tuple[OffsetFetchResponseTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetFetchResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_fetch_response_partition_1(view, position)
@@ -138,7 +137,6 @@ def _read_offset_fetch_response_topic_1(view: memoryview, position: int) -> tupl
 
 def _read_offset_fetch_response_1(view: memoryview, position: int) -> tuple[OffsetFetchResponse, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetFetchResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_fetch_response_topic_1(view, position)
@@ -167,7 +165,6 @@ def _write_offset_fetch_response_1(out: list[Data], message: OffsetFetchResponse
 
 def _read_offset_fetch_response_2(view: memoryview, position: int) -> tuple[OffsetFetchResponse, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetFetchResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_fetch_response_topic_1(view, position)
@@ -188,7 +185,6 @@ def _read_offset_fetch_response_3(view: memoryview, position: int) -> tuple[Offs
     (throttle_time_ms,) = _S2.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetFetchResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_fetch_response_topic_1(view, position)
@@ -218,7 +214,6 @@ def _read_offset_fetch_response_partition_5(view: memoryview, position: int) -> 
 def _read_offset_fetch_response_topic_5(view: memoryview, position: int) -> tuple[OffsetFetchResponseTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetFetchResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_fetch_response_partition_5(view, position)
@@ -230,7 +225,6 @@ def _read_offset_fetch_response_5(view: memoryview, position: int) -> tuple[Offs
     (throttle_time_ms,) = _S2.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetFetchResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_fetch_response_topic_5(view, position)
@@ -274,7 +268,6 @@ def _read_offset_fetch_response_partition_6(view: memoryview, position: int) -> 
 def _read_offset_fetch_response_topic_6(view: memoryview, position: int) -> tuple[OffsetFetchResponseTopic, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetFetchResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_fetch_response_partition_6(view, position)
@@ -287,7 +280,6 @@ def _read_offset_fetch_response_6(view: memoryview, position: int) -> tuple[Offs
     (throttle_time_ms,) = _S2.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetFetchResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_fetch_response_topic_6(view, position)
@@ -335,7 +327,6 @@ def _read_offset_fetch_response_partitions_8(view: memoryview, position: int) ->
 def _read_offset_fetch_response_topics_8(view: memoryview, position: int) -> tuple[OffsetFetchResponseTopics, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetFetchResponsePartitions] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_fetch_response_partitions_8(view, position)
@@ -347,7 +338,6 @@ def _read_offset_fetch_response_topics_8(view: memoryview, position: int) -> tup
 def _read_offset_fetch_response_group_8(view: memoryview, position: int) -> tuple[OffsetFetchResponseGroup, int]:
     group_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetFetchResponseTopics] = []
     for _ in range(count_):
         topics_item, position = _read_offset_fetch_response_topics_8(view, position)
@@ -362,7 +352,6 @@ def _read_offset_fetch_response_8(view: memoryview, position: int) -> tuple[Offs
     (throttle_time_ms,) = _S2.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     groups: list[OffsetFetchResponseGroup] = []
     for _ in range(count_):
         groups_item, position = _read_offset_fetch_response_group_8(view, position)
@@ -407,7 +396,6 @@ def _read_offset_fetch_response_topics_10(view: memoryview, position: int) -> tu
     topic_id = UUID(bytes=_S4.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetFetchResponsePartitions] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_fetch_response_partitions_8(view, position)
@@ -419,7 +407,6 @@ def _read_offset_fetch_response_topics_10(view: memoryview, position: int) -> tu
 def _read_offset_fetch_response_group_10(view: memoryview, position: int) -> tuple[OffsetFetchResponseGroup, int]:
     group_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetFetchResponseTopics] = []
     for _ in range(count_):
         topics_item, position = _read_offset_fetch_response_topics_10(view, position)
@@ -434,7 +421,6 @@ def _read_offset_fetch_response_10(view: memoryview, position: int) -> tuple[Off
     (throttle_time_ms,) = _S2.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     groups: list[OffsetFetchResponseGroup] = []
     for _ in range(count_):
         groups_item, position = _read_offset_fetch_response_group_10(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 23
 NAME = "OffsetForLeaderEpochRequest"
@@ -65,7 +65,6 @@ def _read_offset_for_leader_partition_2(view: memoryview, position: int) -> tupl
 def _read_offset_for_leader_topic_2(view: memoryview, position: int) -> tuple[OffsetForLeaderTopic, int]:
     topic, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetForLeaderPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_for_leader_partition_2(view, position)
@@ -75,7 +74,6 @@ def _read_offset_for_leader_topic_2(view: memoryview, position: int) -> tuple[Of
 
 def _read_offset_for_leader_epoch_request_2(view: memoryview, position: int) -> tuple[OffsetForLeaderEpochRequest, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetForLeaderTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_for_leader_topic_2(view, position)
@@ -104,7 +102,6 @@ def _read_offset_for_leader_epoch_request_3(view: memoryview, position: int) -> 
     (replica_id,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetForLeaderTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_for_leader_topic_2(view, position)
@@ -129,7 +126,6 @@ def _read_offset_for_leader_partition_4(view: memoryview, position: int) -> tupl
 def _read_offset_for_leader_topic_4(view: memoryview, position: int) -> tuple[OffsetForLeaderTopic, int]:
     topic, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[OffsetForLeaderPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_offset_for_leader_partition_4(view, position)
@@ -142,7 +138,6 @@ def _read_offset_for_leader_epoch_request_4(view: memoryview, position: int) -> 
     (replica_id,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetForLeaderTopic] = []
     for _ in range(count_):
         topics_item, position = _read_offset_for_leader_topic_4(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 23
 NAME = "OffsetForLeaderEpochResponse"
@@ -67,7 +67,6 @@ def _read_epoch_end_offset_2(view: memoryview, position: int) -> tuple[EpochEndO
 def _read_offset_for_leader_topic_result_2(view: memoryview, position: int) -> tuple[OffsetForLeaderTopicResult, int]:
     topic, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[EpochEndOffset] = []
     for _ in range(count_):
         partitions_item, position = _read_epoch_end_offset_2(view, position)
@@ -79,7 +78,6 @@ def _read_offset_for_leader_epoch_response_2(view: memoryview, position: int) ->
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetForLeaderTopicResult] = []
     for _ in range(count_):
         topics_item, position = _read_offset_for_leader_topic_result_2(view, position)
@@ -115,7 +113,6 @@ def _read_epoch_end_offset_4(view: memoryview, position: int) -> tuple[EpochEndO
 def _read_offset_for_leader_topic_result_4(view: memoryview, position: int) -> tuple[OffsetForLeaderTopicResult, int]:
     topic, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[EpochEndOffset] = []
     for _ in range(count_):
         partitions_item, position = _read_epoch_end_offset_4(view, position)
@@ -128,7 +125,6 @@ def _read_offset_for_leader_epoch_response_4(view: memoryview, position: int) ->
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[OffsetForLeaderTopicResult] = []
     for _ in range(count_):
         topics_item, position = _read_offset_for_leader_topic_result_4(view, position)

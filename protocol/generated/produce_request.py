@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_records, read_nullable_compact_string, read_nullable_records, read_nullable_string, read_string, refuse_null, skip_tags, string, write_data
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_records, read_nullable_compact_string, read_nullable_records, read_nullable_string, read_string, skip_tags, string, write_data
 
 _ZERO_UUID = UUID(int=0)
 
@@ -74,7 +74,6 @@ def _read_partition_produce_data_3(view: memoryview, position: int) -> tuple[Par
 def _read_topic_produce_data_3(view: memoryview, position: int) -> tuple[TopicProduceData, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partition_data: list[PartitionProduceData] = []
     for _ in range(count_):
         partition_data_item, position = _read_partition_produce_data_3(view, position)
@@ -87,7 +86,6 @@ def _read_produce_request_3(view: memoryview, position: int) -> tuple[ProduceReq
     acks, timeout_ms = _S0.unpack_from(view, position)
     position += 6
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topic_data: list[TopicProduceData] = []
     for _ in range(count_):
         topic_data_item, position = _read_topic_produce_data_3(view, position)
@@ -126,7 +124,6 @@ def _read_partition_produce_data_9(view: memoryview, position: int) -> tuple[Par
 def _read_topic_produce_data_9(view: memoryview, position: int) -> tuple[TopicProduceData, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partition_data: list[PartitionProduceData] = []
     for _ in range(count_):
         partition_data_item, position = _read_partition_produce_data_9(view, position)
@@ -140,7 +137,6 @@ def _read_produce_request_9(view: memoryview, position: int) -> tuple[ProduceReq
     acks, timeout_ms = _S0.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topic_data: list[TopicProduceData] = []
     for _ in range(count_):
         topic_data_item, position = _read_topic_produce_data_9(view, position)
@@ -176,7 +172,6 @@ def _read_topic_produce_data_13(view: memoryview, position: int) -> tuple[TopicP
     topic_id = UUID(bytes=_S2.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partition_data: list[PartitionProduceData] = []
     for _ in range(count_):
         partition_data_item, position = _read_partition_produce_data_9(view, position)
@@ -190,7 +185,6 @@ def _read_produce_request_13(view: memoryview, position: int) -> tuple[ProduceRe
     acks, timeout_ms = _S0.unpack_from(view, position)
     position += 6
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topic_data: list[TopicProduceData] = []
     for _ in range(count_):
         topic_data_item, position = _read_topic_produce_data_13(view, position)

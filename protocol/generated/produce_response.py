@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, read_tag, read_varint, refuse_null, skip_tags, string, write_tags
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, read_tag, read_varint, refuse_tag, skip_tags, string, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -128,7 +128,6 @@ def _read_partition_produce_response_3(view: memoryview, position: int) -> tuple
 def _read_topic_produce_response_3(view: memoryview, position: int) -> tuple[TopicProduceResponse, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partition_responses: list[PartitionProduceResponse] = []
     for _ in range(count_):
         partition_responses_item, position = _read_partition_produce_response_3(view, position)
@@ -138,7 +137,6 @@ def _read_topic_produce_response_3(view: memoryview, position: int) -> tuple[Top
 
 def _read_produce_response_3(view: memoryview, position: int) -> tuple[ProduceResponse, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     responses: list[TopicProduceResponse] = []
     for _ in range(count_):
         responses_item, position = _read_topic_produce_response_3(view, position)
@@ -175,7 +173,6 @@ def _read_partition_produce_response_5(view: memoryview, position: int) -> tuple
 def _read_topic_produce_response_5(view: memoryview, position: int) -> tuple[TopicProduceResponse, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partition_responses: list[PartitionProduceResponse] = []
     for _ in range(count_):
         partition_responses_item, position = _read_partition_produce_response_5(view, position)
@@ -185,7 +182,6 @@ def _read_topic_produce_response_5(view: memoryview, position: int) -> tuple[Top
 
 def _read_produce_response_5(view: memoryview, position: int) -> tuple[ProduceResponse, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     responses: list[TopicProduceResponse] = []
     for _ in range(count_):
         responses_item, position = _read_topic_produce_response_5(view, position)
@@ -224,7 +220,6 @@ def _read_partition_produce_response_8(view: memoryview, position: int) -> tuple
     index, error_code, base_offset, log_append_time_ms, log_start_offset = _S2.unpack_from(view, position)
     position += 30
     count_, position = read_count(view, position)
-    refuse_null(count_)
     record_errors: list[BatchIndexAndErrorMessage] = []
     for _ in range(count_):
         record_errors_item, position = _read_batch_index_and_error_message_8(view, position)
@@ -236,7 +231,6 @@ def _read_partition_produce_response_8(view: memoryview, position: int) -> tuple
 def _read_topic_produce_response_8(view: memoryview, position: int) -> tuple[TopicProduceResponse, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partition_responses: list[PartitionProduceResponse] = []
     for _ in range(count_):
         partition_responses_item, position = _read_partition_produce_response_8(view, position)
@@ -246,7 +240,6 @@ def _read_topic_produce_response_8(view: memoryview, position: int) -> tuple[Top
 
 def _read_produce_response_8(view: memoryview, position: int) -> tuple[ProduceResponse, int]:
     count_, position = read_count(view, position)
-    refuse_null(count_)
     responses: list[TopicProduceResponse] = []
     for _ in range(count_):
         responses_item, position = _read_topic_produce_response_8(view, position)
@@ -295,7 +288,6 @@ def _read_partition_produce_response_9(view: memoryview, position: int) -> tuple
     index, error_code, base_offset, log_append_time_ms, log_start_offset = _S2.unpack_from(view, position)
     position += 30
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     record_errors: list[BatchIndexAndErrorMessage] = []
     for _ in range(count_):
         record_errors_item, position = _read_batch_index_and_error_message_9(view, position)
@@ -308,7 +300,6 @@ def _read_partition_produce_response_9(view: memoryview, position: int) -> tuple
 def _read_topic_produce_response_9(view: memoryview, position: int) -> tuple[TopicProduceResponse, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partition_responses: list[PartitionProduceResponse] = []
     for _ in range(count_):
         partition_responses_item, position = _read_partition_produce_response_9(view, position)
@@ -319,7 +310,6 @@ def _read_topic_produce_response_9(view: memoryview, position: int) -> tuple[Top
 
 def _read_produce_response_9(view: memoryview, position: int) -> tuple[ProduceResponse, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[TopicProduceResponse] = []
     for _ in range(count_):
         responses_item, position = _read_topic_produce_response_9(view, position)
@@ -372,7 +362,6 @@ def _read_partition_produce_response_10(view: memoryview, position: int) -> tupl
     index, error_code, base_offset, log_append_time_ms, log_start_offset = _S2.unpack_from(view, position)
     position += 30
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     record_errors: list[BatchIndexAndErrorMessage] = []
     for _ in range(count_):
         record_errors_item, position = _read_batch_index_and_error_message_9(view, position)
@@ -384,14 +373,16 @@ def _read_partition_produce_response_10(view: memoryview, position: int) -> tupl
         tag, position, end = read_tag(view, position)
         if tag == 0:
             current_leader, position = _read_leader_id_and_epoch_10(view, position)
-        position = end
+        else:
+            position = end
+        if position != end:
+            refuse_tag(tag, position, end)
     return PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, current_leader), position
 
 
 def _read_topic_produce_response_10(view: memoryview, position: int) -> tuple[TopicProduceResponse, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partition_responses: list[PartitionProduceResponse] = []
     for _ in range(count_):
         partition_responses_item, position = _read_partition_produce_response_10(view, position)
@@ -413,7 +404,6 @@ def _read_node_endpoint_10(view: memoryview, position: int) -> tuple[NodeEndpoin
 
 def _read_produce_response_10(view: memoryview, position: int) -> tuple[ProduceResponse, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[TopicProduceResponse] = []
     for _ in range(count_):
         responses_item, position = _read_topic_produce_response_10(view, position)
@@ -426,12 +416,14 @@ def _read_produce_response_10(view: memoryview, position: int) -> tuple[ProduceR
         tag, position, end = read_tag(view, position)
         if tag == 0:
             count_, position = read_compact_count(view, position)
-            refuse_null(count_)
             node_endpoints = []
             for _ in range(count_):
                 node_endpoints_item, position = _read_node_endpoint_10(view, position)
                 node_endpoints.append(node_endpoints_item)
-        position = end
+        else:
+            position = end
+        if position != end:
+            refuse_tag(tag, position, end)
     return ProduceResponse(responses, throttle_time_ms, node_endpoints), position
 
 
@@ -489,7 +481,6 @@ def _read_topic_produce_response_13(view: memoryview, position: int) -> tuple[To
     topic_id = UUID(bytes=_S4.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partition_responses: list[PartitionProduceResponse] = []
     for _ in range(count_):
         partition_responses_item, position = _read_partition_produce_response_10(view, position)
@@ -500,7 +491,6 @@ def _read_topic_produce_response_13(view: memoryview, position: int) -> tuple[To
 
 def _read_produce_response_13(view: memoryview, position: int) -> tuple[ProduceResponse, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[TopicProduceResponse] = []
     for _ in range(count_):
         responses_item, position = _read_topic_produce_response_13(view, position)
@@ -513,12 +503,14 @@ def _read_produce_response_13(view: memoryview, position: int) -> tuple[ProduceR
         tag, position, end = read_tag(view, position)
         if tag == 0:
             count_, position = read_compact_count(view, position)
-            refuse_null(count_)
             node_endpoints = []
             for _ in range(count_):
                 node_endpoints_item, position = _read_node_endpoint_10(view, position)
                 node_endpoints.append(node_endpoints_item)
-        position = end
+        else:
+            position = end
+        if position != end:
+            refuse_tag(tag, position, end)
     return ProduceResponse(responses, throttle_time_ms, node_endpoints), position
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, nullable_compact_string, read_compact_count, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, nullable_compact_string, read_compact_count, read_nullable_compact_string, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -95,7 +95,6 @@ def _read_partition_result_0(view: memoryview, position: int) -> tuple[Partition
     state_epoch, start_offset = _S2.unpack_from(view, position)
     position += 12
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     state_batches: list[StateBatch] = []
     for _ in range(count_):
         state_batches_item, position = _read_state_batch_0(view, position)
@@ -108,7 +107,6 @@ def _read_read_state_result_0(view: memoryview, position: int) -> tuple[ReadStat
     topic_id = UUID(bytes=_S0.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionResult] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_result_0(view, position)
@@ -119,7 +117,6 @@ def _read_read_state_result_0(view: memoryview, position: int) -> tuple[ReadStat
 
 def _read_read_share_group_state_response_0(view: memoryview, position: int) -> tuple[ReadShareGroupStateResponse, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[ReadStateResult] = []
     for _ in range(count_):
         results_item, position = _read_read_state_result_0(view, position)

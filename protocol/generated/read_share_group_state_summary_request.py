@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -68,7 +68,6 @@ def _read_read_state_summary_data_0(view: memoryview, position: int) -> tuple[Re
     topic_id = UUID(bytes=_S0.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_0(view, position)
@@ -80,7 +79,6 @@ def _read_read_state_summary_data_0(view: memoryview, position: int) -> tuple[Re
 def _read_read_share_group_state_summary_request_0(view: memoryview, position: int) -> tuple[ReadShareGroupStateSummaryRequest, int]:
     group_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[ReadStateSummaryData] = []
     for _ in range(count_):
         topics_item, position = _read_read_state_summary_data_0(view, position)

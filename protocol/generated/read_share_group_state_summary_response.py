@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, nullable_compact_string, read_compact_count, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, nullable_compact_string, read_compact_count, read_nullable_compact_string, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -81,7 +81,6 @@ def _read_read_state_summary_result_0(view: memoryview, position: int) -> tuple[
     topic_id = UUID(bytes=_S0.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionResult] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_result_0(view, position)
@@ -92,7 +91,6 @@ def _read_read_state_summary_result_0(view: memoryview, position: int) -> tuple[
 
 def _read_read_share_group_state_summary_response_0(view: memoryview, position: int) -> tuple[ReadShareGroupStateSummaryResponse, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[ReadStateSummaryResult] = []
     for _ in range(count_):
         results_item, position = _read_read_state_summary_result_0(view, position)
@@ -137,7 +135,6 @@ def _read_read_state_summary_result_1(view: memoryview, position: int) -> tuple[
     topic_id = UUID(bytes=_S0.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionResult] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_result_1(view, position)
@@ -148,7 +145,6 @@ def _read_read_state_summary_result_1(view: memoryview, position: int) -> tuple[
 
 def _read_read_share_group_state_summary_response_1(view: memoryview, position: int) -> tuple[ReadShareGroupStateSummaryResponse, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[ReadStateSummaryResult] = []
     for _ in range(count_):
         results_item, position = _read_read_state_summary_result_1(view, position)

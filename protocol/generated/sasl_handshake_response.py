@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, count, read_count, read_string, refuse_null, string
+from protocol.message import Data, Message, count, read_count, read_string, string
 
 API_KEY = 17
 NAME = "SaslHandshakeResponse"
@@ -33,7 +33,6 @@ def _read_sasl_handshake_response_0(view: memoryview, position: int) -> tuple[Sa
     (error_code,) = _S0.unpack_from(view, position)
     position += 2
     count_, position = read_count(view, position)
-    refuse_null(count_)
     mechanisms: list[str] = []
     for _ in range(count_):
         mechanisms_item, position = read_string(view, position)

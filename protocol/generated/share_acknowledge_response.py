@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -122,7 +122,6 @@ def _read_share_acknowledge_topic_response_1(view: memoryview, position: int) ->
     topic_id = UUID(bytes=_S1.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_1(view, position)
@@ -147,13 +146,11 @@ def _read_share_acknowledge_response_1(view: memoryview, position: int) -> tuple
     position += 6
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[ShareAcknowledgeTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_share_acknowledge_topic_response_1(view, position)
         responses.append(responses_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     node_endpoints: list[NodeEndpoint] = []
     for _ in range(count_):
         node_endpoints_item, position = _read_node_endpoint_1(view, position)
@@ -209,13 +206,11 @@ def _read_share_acknowledge_response_2(view: memoryview, position: int) -> tuple
     (acquisition_lock_timeout_ms,) = _S3.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[ShareAcknowledgeTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_share_acknowledge_topic_response_1(view, position)
         responses.append(responses_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     node_endpoints: list[NodeEndpoint] = []
     for _ in range(count_):
         node_endpoints_item, position = _read_node_endpoint_1(view, position)

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_records, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags, write_data
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_records, read_compact_string, read_nullable_compact_string, skip_tags, write_data
 
 _ZERO_UUID = UUID(int=0)
 
@@ -150,7 +150,6 @@ def _read_partition_data_1(view: memoryview, position: int) -> tuple[PartitionDa
     current_leader, position = _read_leader_id_and_epoch_1(view, position)
     records, position = read_compact_records(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     acquired_records: list[AcquiredRecords] = []
     for _ in range(count_):
         acquired_records_item, position = _read_acquired_records_1(view, position)
@@ -163,7 +162,6 @@ def _read_share_fetchable_topic_response_1(view: memoryview, position: int) -> t
     topic_id = UUID(bytes=_S2.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_1(view, position)
@@ -190,13 +188,11 @@ def _read_share_fetch_response_1(view: memoryview, position: int) -> tuple[Share
     (acquisition_lock_timeout_ms,) = _S1.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     responses: list[ShareFetchableTopicResponse] = []
     for _ in range(count_):
         responses_item, position = _read_share_fetchable_topic_response_1(view, position)
         responses.append(responses_item)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     node_endpoints: list[NodeEndpoint] = []
     for _ in range(count_):
         node_endpoints_item, position = _read_node_endpoint_1(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 77
 NAME = "ShareGroupDescribeRequest"
@@ -31,7 +31,6 @@ class ShareGroupDescribeRequest(Message):
 
 def _read_share_group_describe_request_1(view: memoryview, position: int) -> tuple[ShareGroupDescribeRequest, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     group_ids: list[str] = []
     for _ in range(count_):
         group_ids_item, position = read_compact_string(view, position)

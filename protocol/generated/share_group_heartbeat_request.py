@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_string, nullable_compact_count, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
+from protocol.message import Data, Message, compact_string, nullable_compact_count, nullable_compact_string, read_compact_string, read_nullable_compact_count, read_nullable_compact_string, skip_tags
 
 API_KEY = 76
 NAME = "ShareGroupHeartbeatRequest"
@@ -41,7 +41,7 @@ def _read_share_group_heartbeat_request_1(view: memoryview, position: int) -> tu
     (member_epoch,) = _S0.unpack_from(view, position)
     position += 4
     rack_id, position = read_nullable_compact_string(view, position)
-    count_, position = read_compact_count(view, position)
+    count_, position = read_nullable_compact_count(view, position)
     subscribed_topic_names: list[str] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         subscribed_topic_names_item, position = read_compact_string(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string, write_data
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string, write_data
 
 API_KEY = 14
 NAME = "SyncGroupRequest"
@@ -63,7 +63,6 @@ def _read_sync_group_request_0(view: memoryview, position: int) -> tuple[SyncGro
     position += 4
     member_id, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     assignments: list[SyncGroupRequestAssignment] = []
     for _ in range(count_):
         assignments_item, position = _read_sync_group_request_assignment_0(view, position)
@@ -92,7 +91,6 @@ def _read_sync_group_request_3(view: memoryview, position: int) -> tuple[SyncGro
     member_id, position = read_string(view, position)
     group_instance_id, position = read_nullable_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     assignments: list[SyncGroupRequestAssignment] = []
     for _ in range(count_):
         assignments_item, position = _read_sync_group_request_assignment_0(view, position)
@@ -124,7 +122,6 @@ def _read_sync_group_request_4(view: memoryview, position: int) -> tuple[SyncGro
     member_id, position = read_compact_string(view, position)
     group_instance_id, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     assignments: list[SyncGroupRequestAssignment] = []
     for _ in range(count_):
         assignments_item, position = _read_sync_group_request_assignment_4(view, position)
@@ -159,7 +156,6 @@ def _read_sync_group_request_5(view: memoryview, position: int) -> tuple[SyncGro
     protocol_type, position = read_nullable_compact_string(view, position)
     protocol_name, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     assignments: list[SyncGroupRequestAssignment] = []
     for _ in range(count_):
         assignments_item, position = _read_sync_group_request_assignment_4(view, position)

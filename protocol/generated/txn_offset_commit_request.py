@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 28
 NAME = "TxnOffsetCommitRequest"
@@ -82,7 +82,6 @@ def _read_txn_offset_commit_request_partition_0(view: memoryview, position: int)
 def _read_txn_offset_commit_request_topic_0(view: memoryview, position: int) -> tuple[TxnOffsetCommitRequestTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[TxnOffsetCommitRequestPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_txn_offset_commit_request_partition_0(view, position)
@@ -96,7 +95,6 @@ def _read_txn_offset_commit_request_0(view: memoryview, position: int) -> tuple[
     producer_id, producer_epoch = _S0.unpack_from(view, position)
     position += 10
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_txn_offset_commit_request_topic_0(view, position)
@@ -135,7 +133,6 @@ def _read_txn_offset_commit_request_partition_2(view: memoryview, position: int)
 def _read_txn_offset_commit_request_topic_2(view: memoryview, position: int) -> tuple[TxnOffsetCommitRequestTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[TxnOffsetCommitRequestPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_txn_offset_commit_request_partition_2(view, position)
@@ -149,7 +146,6 @@ def _read_txn_offset_commit_request_2(view: memoryview, position: int) -> tuple[
     producer_id, producer_epoch = _S0.unpack_from(view, position)
     position += 10
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_txn_offset_commit_request_topic_2(view, position)
@@ -189,7 +185,6 @@ def _read_txn_offset_commit_request_partition_3(view: memoryview, position: int)
 def _read_txn_offset_commit_request_topic_3(view: memoryview, position: int) -> tuple[TxnOffsetCommitRequestTopic, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[TxnOffsetCommitRequestPartition] = []
     for _ in range(count_):
         partitions_item, position = _read_txn_offset_commit_request_partition_3(view, position)
@@ -206,7 +201,6 @@ def _read_txn_offset_commit_request_3(view: memoryview, position: int) -> tuple[
     member_id, position = read_compact_string(view, position)
     group_instance_id, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(count_):
         topics_item, position = _read_txn_offset_commit_request_topic_3(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, refuse_null, skip_tags, string
+from protocol.message import Data, Message, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, string
 
 API_KEY = 28
 NAME = "TxnOffsetCommitResponse"
@@ -63,7 +63,6 @@ def _read_txn_offset_commit_response_partition_0(view: memoryview, position: int
 def _read_txn_offset_commit_response_topic_0(view: memoryview, position: int) -> tuple[TxnOffsetCommitResponseTopic, int]:
     name, position = read_string(view, position)
     count_, position = read_count(view, position)
-    refuse_null(count_)
     partitions: list[TxnOffsetCommitResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_txn_offset_commit_response_partition_0(view, position)
@@ -75,7 +74,6 @@ def _read_txn_offset_commit_response_0(view: memoryview, position: int) -> tuple
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_count(view, position)
-    refuse_null(count_)
     topics: list[TxnOffsetCommitResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_txn_offset_commit_response_topic_0(view, position)
@@ -111,7 +109,6 @@ def _read_txn_offset_commit_response_partition_3(view: memoryview, position: int
 def _read_txn_offset_commit_response_topic_3(view: memoryview, position: int) -> tuple[TxnOffsetCommitResponseTopic, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[TxnOffsetCommitResponsePartition] = []
     for _ in range(count_):
         partitions_item, position = _read_txn_offset_commit_response_partition_3(view, position)
@@ -124,7 +121,6 @@ def _read_txn_offset_commit_response_3(view: memoryview, position: int) -> tuple
     (throttle_time_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[TxnOffsetCommitResponseTopic] = []
     for _ in range(count_):
         topics_item, position = _read_txn_offset_commit_response_topic_3(view, position)

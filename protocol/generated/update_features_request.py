@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 57
 NAME = "UpdateFeaturesRequest"
@@ -62,7 +62,6 @@ def _read_update_features_request_0(view: memoryview, position: int) -> tuple[Up
     (timeout_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     feature_updates: list[FeatureUpdateKey] = []
     for _ in range(count_):
         feature_updates_item, position = _read_feature_update_key_0(view, position)
@@ -97,7 +96,6 @@ def _read_update_features_request_1(view: memoryview, position: int) -> tuple[Up
     (timeout_ms,) = _S0.unpack_from(view, position)
     position += 4
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     feature_updates: list[FeatureUpdateKey] = []
     for _ in range(count_):
         feature_updates_item, position = _read_feature_update_key_1(view, position)

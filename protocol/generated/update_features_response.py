@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags
 
 API_KEY = 57
 NAME = "UpdateFeaturesResponse"
@@ -62,7 +62,6 @@ def _read_update_features_response_0(view: memoryview, position: int) -> tuple[U
     position += 6
     error_message, position = read_nullable_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[UpdatableFeatureResult] = []
     for _ in range(count_):
         results_item, position = _read_updatable_feature_result_0(view, position)

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -94,7 +94,6 @@ def _read_partition_data_0(view: memoryview, position: int) -> tuple[PartitionDa
     partition, state_epoch, leader_epoch, start_offset = _S1.unpack_from(view, position)
     position += 20
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     state_batches: list[StateBatch] = []
     for _ in range(count_):
         state_batches_item, position = _read_state_batch_0(view, position)
@@ -107,7 +106,6 @@ def _read_write_state_data_0(view: memoryview, position: int) -> tuple[WriteStat
     topic_id = UUID(bytes=_S0.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_0(view, position)
@@ -119,7 +117,6 @@ def _read_write_state_data_0(view: memoryview, position: int) -> tuple[WriteStat
 def _read_write_share_group_state_request_0(view: memoryview, position: int) -> tuple[WriteShareGroupStateRequest, int]:
     group_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[WriteStateData] = []
     for _ in range(count_):
         topics_item, position = _read_write_state_data_0(view, position)
@@ -161,7 +158,6 @@ def _read_partition_data_1(view: memoryview, position: int) -> tuple[PartitionDa
     partition, state_epoch, leader_epoch, start_offset, delivery_complete_count = _S3.unpack_from(view, position)
     position += 24
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     state_batches: list[StateBatch] = []
     for _ in range(count_):
         state_batches_item, position = _read_state_batch_0(view, position)
@@ -174,7 +170,6 @@ def _read_write_state_data_1(view: memoryview, position: int) -> tuple[WriteStat
     topic_id = UUID(bytes=_S0.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionData] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_data_1(view, position)
@@ -186,7 +181,6 @@ def _read_write_state_data_1(view: memoryview, position: int) -> tuple[WriteStat
 def _read_write_share_group_state_request_1(view: memoryview, position: int) -> tuple[WriteShareGroupStateRequest, int]:
     group_id, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[WriteStateData] = []
     for _ in range(count_):
         topics_item, position = _read_write_state_data_1(view, position)

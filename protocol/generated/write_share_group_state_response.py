@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, nullable_compact_string, read_compact_count, read_nullable_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, nullable_compact_string, read_compact_count, read_nullable_compact_string, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -69,7 +69,6 @@ def _read_write_state_result_0(view: memoryview, position: int) -> tuple[WriteSt
     topic_id = UUID(bytes=_S0.unpack_from(view, position)[0])
     position += 16
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[PartitionResult] = []
     for _ in range(count_):
         partitions_item, position = _read_partition_result_0(view, position)
@@ -80,7 +79,6 @@ def _read_write_state_result_0(view: memoryview, position: int) -> tuple[WriteSt
 
 def _read_write_share_group_state_response_0(view: memoryview, position: int) -> tuple[WriteShareGroupStateResponse, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     results: list[WriteStateResult] = []
     for _ in range(count_):
         results_item, position = _read_write_state_result_0(view, position)

@@ -5,7 +5,7 @@ from struct import Struct, error as StructError
 from typing import Final
 
 from protocol.errors import ProtocolError
-from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, refuse_null, skip_tags
+from protocol.message import Data, Message, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 27
 NAME = "WriteTxnMarkersResponse"
@@ -74,7 +74,6 @@ def _read_writable_txn_marker_partition_result_1(view: memoryview, position: int
 def _read_writable_txn_marker_topic_result_1(view: memoryview, position: int) -> tuple[WritableTxnMarkerTopicResult, int]:
     name, position = read_compact_string(view, position)
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     partitions: list[WritableTxnMarkerPartitionResult] = []
     for _ in range(count_):
         partitions_item, position = _read_writable_txn_marker_partition_result_1(view, position)
@@ -87,7 +86,6 @@ def _read_writable_txn_marker_result_1(view: memoryview, position: int) -> tuple
     (producer_id,) = _S0.unpack_from(view, position)
     position += 8
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     topics: list[WritableTxnMarkerTopicResult] = []
     for _ in range(count_):
         topics_item, position = _read_writable_txn_marker_topic_result_1(view, position)
@@ -98,7 +96,6 @@ def _read_writable_txn_marker_result_1(view: memoryview, position: int) -> tuple
 
 def _read_write_txn_markers_response_1(view: memoryview, position: int) -> tuple[WriteTxnMarkersResponse, int]:
     count_, position = read_compact_count(view, position)
-    refuse_null(count_)
     markers: list[WritableTxnMarkerResult] = []
     for _ in range(count_):
         markers_item, position = _read_writable_txn_marker_result_1(view, position)
