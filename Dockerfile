@@ -7,26 +7,32 @@ ARG BASE=python:3.13-slim
 FROM ${BASE} AS build
 WORKDIR /src
 RUN python3 -m venv /opt/oncelog
-COPY pyproject.toml README.md LICENSE ./
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+COPY pyproject.toml ./
+# What others wrote comes first, in a layer that a change of ours does not touch.
+RUN --mount=type=secret,id=ca,target=/run/ca.pem \
+    if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
+    python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+        > dependencies.txt \
+    && /opt/oncelog/bin/pip install hatchling -r dependencies.txt
+COPY README.md LICENSE ./
 COPY broker broker
 COPY client client
 COPY oncelog oncelog
 COPY pipeline pipeline
 COPY protocol protocol
-RUN --mount=type=secret,id=ca,target=/run/ca.pem \
-    if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
-    /opt/oncelog/bin/pip install --no-cache-dir --disable-pip-version-check .
+RUN /opt/oncelog/bin/pip install --no-build-isolation --no-deps .
 
 FROM build AS build-tests
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \
     if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
-    /opt/oncelog/bin/pip install --no-cache-dir --disable-pip-version-check '.[test]'
+    /opt/oncelog/bin/pip install --no-build-isolation '.[test]'
 
 FROM build AS build-demo
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \
     if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
-    /opt/oncelog/bin/pip install --no-cache-dir --disable-pip-version-check '.[demo]' \
-    && /opt/oncelog/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps Lifetimes
+    /opt/oncelog/bin/pip install --no-build-isolation '.[demo]' \
+    && /opt/oncelog/bin/pip install --no-deps Lifetimes
 
 FROM ${BASE} AS base
 ENV PATH=/opt/oncelog/bin:$PATH PYTHONUNBUFFERED=1

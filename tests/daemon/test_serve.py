@@ -1,0 +1,104 @@
+"""`oncelog serve` as a process: how it starts, what it prints, how it stops, and what it refuses."""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from oncelog.health import check_health
+from tests.support.daemon import Daemon
+
+Start = Callable[..., Daemon]
+MAX_RESIDENT_KIB = 60 * 1024
+
+
+def _address(daemon: Daemon) -> tuple[str, int]:
+    host, _, port = daemon.bootstrap.rpartition(":")
+    return host, int(port)
+
+
+def test_the_ready_line_tells_an_address_that_answers(start_daemon: Start) -> None:
+    daemon = start_daemon()
+    assert re.fullmatch(r"127\.0\.0\.1:[1-9]\d*", daemon.bootstrap)
+    assert check_health(*_address(daemon), timeout_s=5) > 15
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_with_code_0_and_nothing_more_on_standard_output(
+    start_daemon: Start, how: signal.Signals
+) -> None:
+    daemon = start_daemon()
+    process = daemon.process
+    process.send_signal(how)
+    rest, _ = process.communicate(timeout=20)
+    assert (process.returncode, rest) == (0, "")
+
+
+def test_a_second_daemon_on_the_same_directory_is_refused_in_one_line(start_daemon: Start) -> None:
+    daemon = start_daemon()
+    second = subprocess.run(
+        [sys.executable, "-m", "broker", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(daemon.data_dir)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert second.returncode == 1
+    assert second.stdout == ""
+    assert second.stderr.startswith("oncelog: ")
+    assert second.stderr.count("\n") == 1
+    assert str(daemon.data_dir) in second.stderr
+    check_health(*_address(daemon), timeout_s=5)
+
+
+def test_a_port_that_is_taken_is_one_line_and_code_1(start_daemon: Start, tmp_path: Path) -> None:
+    daemon = start_daemon()
+    second = subprocess.run(
+        [sys.executable, "-m", "broker", "serve", "--listen", daemon.bootstrap, "--data-dir", str(tmp_path / "other")],
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert second.returncode == 1
+    assert second.stdout == ""
+    assert daemon.bootstrap in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_settings_that_one_node_does_not_need_are_one_warning_in_the_log(start_daemon: Start) -> None:
+    daemon = start_daemon("process.roles=broker,controller", "controller.quorum.voters=1@x:9093", "num.partitions=3")
+    daemon.stop()
+    lines = [line for line in daemon.stderr_path.read_text().splitlines() if "process.roles" in line]
+    assert len(lines) == 1
+    assert "controller.quorum.voters" in lines[0]
+    assert '"level": "warning"' in lines[0]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_an_idle_broker_stays_below_60_mib(start_daemon: Start) -> None:
+    daemon = start_daemon()
+    check_health(*_address(daemon), timeout_s=5)
+    status = Path(f"/proc/{daemon.process.pid}/status").read_text()
+    resident = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert resident
+    assert int(resident[1]) < MAX_RESIDENT_KIB
+
+
+def test_serving_imports_nothing_that_it_does_not_need() -> None:
+    unwanted = (
+        "construct",
+        "rich",
+        "pyspark",
+        "hypothesis",
+        "asyncio_dgram",
+        "difflib",
+        "client",
+        "zstandard",
+        "cramjam",
+    )
+    code = f"import sys, broker.app, broker.cli; print([name for name in {unwanted!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    assert result.stdout == "[]\n"
