@@ -36,7 +36,7 @@ from broker.observability.metrics import Metrics
 from broker.partition_markers import PartitionMarkers
 from broker.purgatory import FetchPurgatory
 from broker.system.clock import SystemClock, SystemEntropy
-from broker.system.disk import DataDirectoryLocked, RealDisk
+from broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from broker.system.loop import LoopScheduler
 from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic_config, log_config_for
 from broker.topics import InternalTopicSource, Topics
@@ -67,6 +67,7 @@ class _App:
         self._log = log
         self._stop = asyncio.Event()
         self._exit_code = 0
+        self._syncs = SyncPool()
 
     async def run(self, warnings: Sequence[str]) -> int:
         for warning in warnings:
@@ -83,6 +84,7 @@ class _App:
             await self._serve(broker, listeners)
         finally:
             scheduler.close()
+            self._syncs.close()
             disk.unlock()
         return self._exit_code
 
@@ -100,7 +102,8 @@ class _App:
     async def _build(self, disk: RealDisk, scheduler: LoopScheduler) -> Broker:
         config, clock, entropy = self._config, SystemClock(), SystemEntropy()
         node_id = config.get_int("node.id")
-        self._flusher = Flusher(scheduler, config.get_str("oncelog.flush.policy"), self._on_disk_failure, clock)
+        policy = config.get_str("oncelog.flush.policy")
+        self._flusher = Flusher(scheduler, policy, self._on_disk_failure, clock, self._syncs.run_all)
         purgatory = FetchPurgatory(scheduler)
         logs = LogManager(
             disk,

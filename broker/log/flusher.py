@@ -71,11 +71,14 @@ class Flusher:
         policy: str,
         on_failure: Callable[[OSError], None],
         clock: Clock | None = None,
+        run_all: Callable[[Sequence[Callable[[], None]]], None] | None = None,
     ) -> None:
+        """`run_all` calls each function given and returns when all have returned; perhaps side by side."""
         if policy not in POLICIES:
             raise ValueError(f"oncelog.flush.policy is {policy!r}, it must be one of {', '.join(POLICIES)}")
         self._scheduler = scheduler
         self._clock = clock
+        self._run_all = run_all or _one_by_one
         self._on_failure = on_failure
         self.policy = policy
         self.journal: FlushJournal | None = None
@@ -86,12 +89,8 @@ class Flusher:
         self._dirty: list[PartitionLog] = []
         self._is_scheduled = False
         self._is_in_flight = False
+        self._behind_count = 0
         self._last_sync_ms = 0
-
-    @property
-    def is_busy(self) -> bool:
-        """A round is in flight or due: a clean stop waits for it."""
-        return self._is_in_flight or self._is_scheduled
 
     def arm(self, log: "PartitionLog") -> None:
         """`log` has grown: include it in the next round."""
@@ -118,8 +117,9 @@ class Flusher:
             self._sync_and_complete([log.begin_flush(everything=True) for log in logs if not log.is_deleted])
 
     @property
-    def is_in_flight(self) -> bool:
-        return self._is_in_flight
+    def is_busy(self) -> bool:
+        """Something is being synced or is about to be: a clean stop waits for it."""
+        return bool(self._dirty) or self._is_in_flight or self._behind_count > 0
 
     def _run_round(self) -> None:
         self._is_scheduled = False
@@ -148,17 +148,18 @@ class Flusher:
     def _sync_behind(self, targets: Sequence[FlushTarget]) -> None:
         """Under `os`: nobody waits for it, but a failure counts."""
         if targets:
+            self._behind_count += 1
             self._scheduler.run_in_thread(
                 lambda: self._sync(targets), lambda error: self._on_synced_behind(targets, error)
             )
 
     def _on_synced_behind(self, targets: Sequence[FlushTarget], error: Exception | None) -> None:
+        self._behind_count -= 1
         self._judge(targets, error)
 
     def _sync(self, targets: Sequence[FlushTarget]) -> None:
         started_ms = self._clock.monotonic_ms() if self._clock is not None else 0
-        for target in targets:
-            target.sync()
+        self._run_all([target.sync for target in targets])
         if self._clock is not None:
             self._last_sync_ms = self._clock.monotonic_ms() - started_ms
         if self.journal is not None:
@@ -184,6 +185,11 @@ class Flusher:
             if target.error is not None and not target.log.is_deleted:
                 self.fail(target.error)
             target.log.end_flush()
+
+
+def _one_by_one(functions: Sequence[Callable[[], None]]) -> None:
+    for function in functions:
+        function()
 
 
 def _advance(targets: Sequence[FlushTarget]) -> None:

@@ -1,8 +1,8 @@
 """The sparse time index of one segment: where the first record at or after a timestamp can be.
 
 Owns: its entries, in memory as two arrays, and their form on disk (Kafka's: int64 timestamp, int32 relative offset).
-An entry (timestamp, offset) says: the batch that ends with `offset` is the first with this timestamp, and at the time of
-the entry none had a greater one.
+An entry (timestamp, offset) says: the batch that ends with `offset` is the first with this timestamp, and at the time
+of the entry none had a greater one.
 Invariant: timestamps strictly rise, offsets never fall.
 """
 

@@ -142,3 +142,20 @@ def test_os_policy_syncs_completed_segments_behind() -> None:
 def test_unknown_policy_is_refused() -> None:
     with pytest.raises(ValueError, match="fsync, os, memory"):
         Flusher(ManualScheduler(), "always", print)
+
+
+def test_flusher_is_busy_until_nothing_waits_for_a_sync() -> None:
+    for policy in ("fsync", "os"):
+        logs = Logs(policy=policy)
+        log = logs.open()
+        assert not logs.flusher.is_busy
+        logs.append(log, batch())
+        logs.append(log, batch())
+        assert logs.flusher.is_busy
+        logs.scheduler.threads_run_at_once = False
+        logs.scheduler.run()
+        assert logs.flusher.is_busy
+        logs.scheduler.run_thread()
+        assert logs.flusher.is_busy
+        logs.scheduler.run()
+        assert not logs.flusher.is_busy

@@ -9,7 +9,7 @@ from broker.log.flusher import Flusher
 from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
 from broker.log.partition_log import FetchIsolation
-from broker.system.disk import DataDirectoryLocked, RealDisk
+from broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from tests.fakes.logs import TOPIC_ID, Listener, batch
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 
@@ -127,3 +127,20 @@ def test_log_on_a_real_disk_comes_back(tmp_path: Path, is_clean: bool) -> None:
     again.delete("topic", 0)
     again.close()
     assert not any(name.startswith("topic") for name in os.listdir(tmp_path))
+
+
+def test_pool_returns_when_all_have_run_and_passes_no_error_by() -> None:
+    pool = SyncPool(2)
+    done: list[int] = []
+    for count in (1, 10):
+        done.clear()
+        pool.run_all([lambda number=number: done.append(number) for number in range(count)])  # type: ignore[misc]
+        assert sorted(done) == list(range(count))
+
+    def fail() -> None:
+        raise OSError("broken")
+
+    for count in (1, 10):
+        with pytest.raises(OSError, match="broken"):
+            pool.run_all([fail] * count)
+    pool.close()
