@@ -54,7 +54,7 @@ format: $(VENV)/.dev ## Format and fix what ruff can fix
 
 .PHONY: generate
 generate: $(VENV)/.test ## Write the protocol codecs from their construct declarations
-	$(BIN)/python -m protocol.generate
+	$(BIN)/python -m protocol.codec
 
 .PHONY: compose-test
 compose-test: ## Build the images and run tests/integration inside the compose network (podman or docker)
