@@ -1,0 +1,21 @@
+"""docs/configuration.md says what the tables say."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.config_keys import BROKER_KEYS, ConfigKey
+
+_PAGE = (Path(__file__).parent.parent.parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
+_ROWS = {line.split("|")[1].strip(" `"): line for line in _PAGE.splitlines() if line.startswith("| `")}
+
+
+@pytest.mark.parametrize("key", BROKER_KEYS.values(), ids=lambda key: str(key.name))
+def test_each_setting_is_on_the_page_with_its_default_and_its_text(key: ConfigKey) -> None:
+    row = _ROWS[key.name]
+    assert key.doc in row
+    assert key.default is None or f"`{key.default}`" in row
+
+
+def test_the_page_has_no_setting_that_is_gone() -> None:
+    assert _ROWS.keys() - {"name"} == BROKER_KEYS.keys()
