@@ -69,7 +69,8 @@ class Writer:
         pad = " " * indent
         default = field.get("default")
         arguments = [repr(snake_case(field["name"])).replace("'", '"'), self.type(field, indent)]
-        versions = field.get("versions") or "0+"
+        # As in Kafka's FieldSpec: a field that names its tagged versions only exists in those only.
+        versions = field.get("versions") or field.get("taggedVersions") or "0+"
         if versions != "0+":
             arguments.append(f'"{versions}"')
         if field.get("nullableVersions"):

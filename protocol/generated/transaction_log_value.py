@@ -12,12 +12,10 @@ NAME = "TransactionLogValue"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 1
 
-_S0 = Struct(">qqqhhib")
-_S1 = Struct(">qqh")
-_S2 = Struct(">qhib")
-_S3 = Struct(">qq")
-_S4 = Struct(">q")
-_S5 = Struct(">h")
+_S0 = Struct(">qhib")
+_S1 = Struct(">qq")
+_S2 = Struct(">q")
+_S3 = Struct(">h")
 
 
 class PartitionsSchema(Message):
@@ -73,16 +71,16 @@ def _read_partitions_schema_0(view: memoryview, position: int) -> tuple[Partitio
 
 
 def _read_transaction_log_value_0(view: memoryview, position: int) -> tuple[TransactionLogValue, int]:
-    producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status = _S0.unpack_from(view, position)
-    position += 33
+    producer_id, producer_epoch, transaction_timeout_ms, transaction_status = _S0.unpack_from(view, position)
+    position += 15
     count_, position = read_nullable_count(view, position)
     transaction_partitions: list[PartitionsSchema] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         transaction_partitions_item, position = _read_partitions_schema_0(view, position)
         transaction_partitions.append(transaction_partitions_item)  # type: ignore[union-attr]
-    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version = _S1.unpack_from(view, position)
-    position += 18
-    return TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version), position
+    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _S1.unpack_from(view, position)
+    position += 16
+    return TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, 0), position
 
 
 def _write_partitions_schema_0(out: list[Data], message: PartitionsSchema) -> None:
@@ -93,11 +91,11 @@ def _write_partitions_schema_0(out: list[Data], message: PartitionsSchema) -> No
 
 
 def _write_transaction_log_value_0(out: list[Data], message: TransactionLogValue) -> None:
-    out.append(_S0.pack(message.producer_id, message.previous_producer_id, message.next_producer_id, message.producer_epoch, message.next_producer_epoch, message.transaction_timeout_ms, message.transaction_status))
+    out.append(_S0.pack(message.producer_id, message.producer_epoch, message.transaction_timeout_ms, message.transaction_status))
     out.append(nullable_count(message.transaction_partitions))
     for item_transaction_partitions in message.transaction_partitions or ():
         _write_partitions_schema_0(out, item_transaction_partitions)
-    out.append(_S1.pack(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms, message.client_transaction_version))
+    out.append(_S1.pack(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms))
 
 
 def _read_partitions_schema_1(view: memoryview, position: int) -> tuple[PartitionsSchema, int]:
@@ -110,14 +108,14 @@ def _read_partitions_schema_1(view: memoryview, position: int) -> tuple[Partitio
 
 
 def _read_transaction_log_value_1(view: memoryview, position: int) -> tuple[TransactionLogValue, int]:
-    producer_id, producer_epoch, transaction_timeout_ms, transaction_status = _S2.unpack_from(view, position)
+    producer_id, producer_epoch, transaction_timeout_ms, transaction_status = _S0.unpack_from(view, position)
     position += 15
     count_, position = read_nullable_compact_count(view, position)
     transaction_partitions: list[PartitionsSchema] | None = [] if count_ >= 0 else None
     for _ in range(count_):
         transaction_partitions_item, position = _read_partitions_schema_1(view, position)
         transaction_partitions.append(transaction_partitions_item)  # type: ignore[union-attr]
-    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _S3.unpack_from(view, position)
+    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _S1.unpack_from(view, position)
     position += 16
     previous_producer_id: int = -1
     next_producer_id: int = -1
@@ -127,16 +125,16 @@ def _read_transaction_log_value_1(view: memoryview, position: int) -> tuple[Tran
     for _ in range(tag_count):
         tag, position, end = read_tag(view, position)
         if tag == 0:
-            (previous_producer_id,) = _S4.unpack_from(view, position)
+            (previous_producer_id,) = _S2.unpack_from(view, position)
             position += 8
         elif tag == 1:
-            (next_producer_id,) = _S4.unpack_from(view, position)
+            (next_producer_id,) = _S2.unpack_from(view, position)
             position += 8
         elif tag == 2:
-            (client_transaction_version,) = _S5.unpack_from(view, position)
+            (client_transaction_version,) = _S3.unpack_from(view, position)
             position += 2
         elif tag == 3:
-            (next_producer_epoch,) = _S5.unpack_from(view, position)
+            (next_producer_epoch,) = _S3.unpack_from(view, position)
             position += 2
         else:
             position = end
@@ -154,27 +152,27 @@ def _write_partitions_schema_1(out: list[Data], message: PartitionsSchema) -> No
 
 
 def _write_transaction_log_value_1(out: list[Data], message: TransactionLogValue) -> None:
-    out.append(_S2.pack(message.producer_id, message.producer_epoch, message.transaction_timeout_ms, message.transaction_status))
+    out.append(_S0.pack(message.producer_id, message.producer_epoch, message.transaction_timeout_ms, message.transaction_status))
     out.append(nullable_compact_count(message.transaction_partitions))
     for item_transaction_partitions in message.transaction_partitions or ():
         _write_partitions_schema_1(out, item_transaction_partitions)
-    out.append(_S3.pack(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms))
+    out.append(_S1.pack(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms))
     tags: list[tuple[int, list[Data]]] = []
     if message.previous_producer_id != -1:
         data: list[Data] = []
-        data.append(_S4.pack(message.previous_producer_id))
+        data.append(_S2.pack(message.previous_producer_id))
         tags.append((0, data))
     if message.next_producer_id != -1:
         data = []
-        data.append(_S4.pack(message.next_producer_id))
+        data.append(_S2.pack(message.next_producer_id))
         tags.append((1, data))
     if message.client_transaction_version != 0:
         data = []
-        data.append(_S5.pack(message.client_transaction_version))
+        data.append(_S3.pack(message.client_transaction_version))
         tags.append((2, data))
     if message.next_producer_epoch != -1:
         data = []
-        data.append(_S5.pack(message.next_producer_epoch))
+        data.append(_S3.pack(message.next_producer_epoch))
         tags.append((3, data))
     write_tags(out, tags)
 

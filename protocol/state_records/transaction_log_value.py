@@ -13,10 +13,10 @@ TRANSACTION_LOG_VALUE = Schema(
     flexible="1+",
     fields=(
         Field("producer_id", Int64),
-        Field("previous_producer_id", Int64, default=-1, tag=0, tagged="1+"),
-        Field("next_producer_id", Int64, default=-1, tag=1, tagged="1+"),
+        Field("previous_producer_id", Int64, "1+", default=-1, tag=0, tagged="1+"),
+        Field("next_producer_id", Int64, "1+", default=-1, tag=1, tagged="1+"),
         Field("producer_epoch", Int16),
-        Field("next_producer_epoch", Int16, default=-1, tag=3, tagged="1+"),
+        Field("next_producer_epoch", Int16, "1+", default=-1, tag=3, tagged="1+"),
         Field("transaction_timeout_ms", Int32),
         Field("transaction_status", Int8),
         Field(
@@ -32,6 +32,6 @@ TRANSACTION_LOG_VALUE = Schema(
         ),
         Field("transaction_last_update_timestamp_ms", Int64),
         Field("transaction_start_timestamp_ms", Int64),
-        Field("client_transaction_version", Int16, default=0, tag=2, tagged="1+"),
+        Field("client_transaction_version", Int16, "1+", default=0, tag=2, tagged="1+"),
     ),
 )
