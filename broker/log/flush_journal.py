@@ -9,6 +9,7 @@ Logs are named by topic id: a topic that is made again under an old name inherit
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 from uuid import UUID
@@ -75,12 +76,10 @@ class FlushedOffsets:
         with self._lock:
             for topic_id, partition, points in entries:
                 self._points[topic_id, partition] = points
-            try:
+            with suppress(OSError):
                 self._file.append([_encode(*entry) for entry in entries])
                 if self._file.size_bytes > _REWRITE_BYTES:
                     self._rewrite()
-            except OSError:
-                return
 
     def set_points(self, topic_id: UUID, partition: int, points: LogPoints) -> None:
         """To be made durable by `rewrite`."""
@@ -91,7 +90,8 @@ class FlushedOffsets:
         """The partition is deleted: whoever looks for its files again need not miss any."""
         with self._lock:
             if self._points.pop((topic_id, partition), None) is not None:
-                self._file.append([_encode(topic_id, partition, _NOTHING)])
+                with suppress(OSError):  # the topic's id will not come again, only its entry stays
+                    self._file.append([_encode(topic_id, partition, _NOTHING)])
 
     def rewrite(self) -> None:
         """Write every log's latest entry, durably; raises OSError."""

@@ -12,6 +12,7 @@ The policies: `fsync`, and `os` and `memory`, where an append is as durable as i
 completes is still synced under `os`, so that recovery need not read old segments again.
 """
 
+import errno
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 POLICIES = ("fsync", "os", "memory")
 # A sync on the loop saves two thread hand-overs, but every other connection waits for it meanwhile.
 _SLOW_SYNC_MS = 2
+# No room, or no descriptor: nothing was written, and the client may retry once there is.
+_TRANSIENT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
+
+
+def is_transient(error: OSError) -> bool:
+    """The disk is as good as before and may do better later; after any other failed write it cannot be trusted."""
+    return error.errno in _TRANSIENT_ERRORS
 
 
 class FlushTarget:
@@ -132,7 +140,7 @@ class Flusher:
         targets = [log.begin_flush() for log in logs if not log.is_deleted]
         if self.policy != "fsync":
             _advance(targets)
-            self._sync_behind([target for target in targets if target.files or target.directories])
+            self._sync_behind(targets)
         elif is_single and self._last_sync_ms < _SLOW_SYNC_MS:
             self._sync_and_complete(targets)
         else:
@@ -147,7 +155,9 @@ class Flusher:
 
     def _sync_behind(self, targets: Sequence[FlushTarget]) -> None:
         """Under `os`: nobody waits for it, but a failure counts."""
-        if targets:
+        if not any(target.files or target.directories for target in targets):
+            self._judge(targets, None)
+        else:
             self._behind_count += 1
             self._scheduler.run_in_thread(
                 lambda: self._sync(targets), lambda error: self._on_synced_behind(targets, error)
@@ -184,7 +194,7 @@ class Flusher:
         for target in targets:
             if target.error is not None and not target.log.is_deleted:
                 self.fail(target.error)
-            target.log.end_flush()
+            target.log.end_flush(target)
 
 
 def _one_by_one(functions: Sequence[Callable[[], None]]) -> None:

@@ -12,12 +12,13 @@ from uuid import UUID
 
 from broker.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT, LOG_START, RECOVERY_POINT, write_checkpoint
 from broker.log.flush_journal import FlushedOffsets, LogPoints
-from broker.log.flusher import Flusher
+from broker.log.flusher import Flusher, is_transient
 from broker.log.log_config import LogConfig
 from broker.log.partition_log import PartitionLog
 from broker.log.recovery import RecoveryReport, recover_log
 from broker.log.retention import prepare_log_start
 from broker.ports import Clock, Disk, PartitionListener
+from protocol.errors import ErrorCode, KafkaError
 
 _DELETED_SUFFIX = "-delete"
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000
@@ -122,9 +123,12 @@ class LogManager:
             log.on_deleted()
 
     def delete_records(self, log: PartitionLog, before_offset: int) -> None:
-        """Move the start of a log (DeleteRecords); durable on return. Raises KafkaError or OSError."""
+        """Move the start of a log (DeleteRecords); durable on return. Raises KafkaError."""
         log.advance_log_start(before_offset)
-        self._forget_removed([log])
+        try:
+            self._record_starts([log])
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the new log start is not durable: {error}") from error
 
     def step(self, now_ms: int) -> None:
         """One background turn: retention and producer expiry, each when its time has come."""
@@ -137,40 +141,61 @@ class LogManager:
                 log.expire_producers(now_ms)
 
     def apply_retention(self, now_ms: int) -> None:
-        """Delete what is too old or too much, everywhere."""
-        moved = []
+        """Delete what is too old or too much, everywhere; a full disk may put it off to the next time."""
         for log in self._logs.values():
             if log.offline_error is None:
                 new_start = prepare_log_start(log.segments, log.config, log.high_watermark, now_ms)
                 if new_start is not None:
                     log.advance_log_start(new_start)
-                    moved.append(log)
+        moved = [log for log in self._logs.values() if log.has_removed]
         if moved:
-            self._forget_removed(moved)
-        for log in self._logs.values():
-            log.delete_removed()
+            try:
+                self._record_starts(moved)
+            except OSError as error:
+                if not is_transient(error):
+                    self._flusher.fail(error)
 
-    def _forget_removed(self, moved: list[PartitionLog]) -> None:
+    def _record_starts(self, moved: list[PartitionLog]) -> None:
+        """Make new log starts durable, then delete the files below them; raises OSError and leaves those."""
         for log in moved:
             known = self._journal.get(log.topic_id, log.partition)
             synced_offset = known.synced_offset if known else 0
             self._journal.set_points(log.topic_id, log.partition, LogPoints(synced_offset, log.log_start_offset))
-        self._journal.rewrite()
+        try:
+            self._journal.rewrite()
+        except OSError as error:
+            if not is_transient(error):
+                raise
+            for log in moved:
+                log.delete_removed_indexes()
+            self._journal.rewrite()
         for log in moved:
             log.delete_removed()
 
-    def close(self) -> None:
-        """Clean stop: flush, write indexes, snapshots and checkpoints, then the marker. After a failure: only close."""
+    def close(self) -> OSError | None:
+        """Clean stop: flush, write indexes, snapshots and checkpoints, then the marker. After a failure: only close.
+
+        Returns what kept the stop from being clean, such as a full disk; what is flushed is safe nevertheless.
+        """
+        problem: OSError | None = None
         if not self._flusher.failed:
-            self._stop_cleanly()
+            try:
+                self._stop_cleanly()
+            except OSError as error:
+                problem = error
         for log in self._logs.values():
             log.close()
         self._journal.close()
+        return problem
 
     def _stop_cleanly(self) -> None:
         usable = [log for log in self._logs.values() if log.offline_error is None and log.log_end_offset > 0]
+        problem: OSError | None = None
         for log in usable:
-            log.complete_segments()
+            try:
+                log.complete_segments()
+            except OSError as error:
+                problem = error  # its indexes are rebuilt at the next start; the others need not be
             self._flusher.arm(log)
         self._flusher.flush_now()
         if self._flusher.failed:
@@ -180,4 +205,6 @@ class LogManager:
         starts = [(log.topic, log.partition, log.log_start_offset) for log in usable if log.log_start_offset > 0]
         write_checkpoint(self._disk, RECOVERY_POINT, ends)
         write_checkpoint(self._disk, LOG_START, starts)
+        if problem is not None:
+            raise problem
         self._disk.write_atomically(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)

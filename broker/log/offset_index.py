@@ -24,6 +24,10 @@ class OffsetIndex:
     def __len__(self) -> int:
         return len(self._positions)
 
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * len(self._positions)
+
     def append(self, offset: int, position: int) -> None:
         self._relative_offsets.append(offset - self._base_offset)
         self._positions.append(position)

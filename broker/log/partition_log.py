@@ -10,7 +10,6 @@ Invariants
 KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a first batch is returned whole).
 """
 
-import errno
 from bisect import insort
 from collections.abc import Iterator
 from operator import itemgetter
@@ -21,12 +20,12 @@ from crc32c import crc32c
 
 from broker.completion import Completion
 from broker.log.batch_validation import validate_batch
-from broker.log.flusher import Flusher, FlushTarget
+from broker.log.flusher import Flusher, FlushTarget, is_transient
 from broker.log.log_config import LogConfig
 from broker.log.producer_snapshot import encode_snapshot
 from broker.log.producer_state import ProducerStateManager
 from broker.log.reader import collect_aborted, find_max_timestamp, find_timestamp, iterate_batches, read_records
-from broker.log.segment import Segment
+from broker.log.segment import LOG_SUFFIX, Segment
 from broker.log.segments import Segments
 from broker.log.transaction_index import AbortedEntry
 from broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation, FetchResult
@@ -53,8 +52,6 @@ _MAX_TIMESTAMP_AT = 35
 _AFTER_MAX_TIMESTAMP = 43
 _LOG_APPEND_TIME_BIT = 0x08
 _MAX_RELATIVE_OFFSET = 2**31 - 1
-# The disk has no room, or we have no descriptor: told to the client, who may retry once there is.
-_TRANSIENT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
 
 _wait_offset = itemgetter(0)
 
@@ -227,23 +224,27 @@ class PartitionLog:
         segments = self._segments
         segment = segments.active
         try:
-            if segment is None or self._must_roll(segment, size_bytes, next_offset, timestamp):
+            if segment is None or self._must_roll(segment, size_bytes, next_offset, timestamp, now_ms):
                 segment = segments.roll(self.log_end_offset, now_ms, encode_snapshot(self.producer_state))
             segment.append(parts, size_bytes, next_offset, timestamp, self.config.index_interval_bytes)
         except OSError as error:
-            if error.errno not in _TRANSIENT_ERRORS:
+            if not is_transient(error):
                 self._flusher.fail(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} cannot be written: {error}") from error
         segments.mark_active_dirty()
         return segment
 
-    def _must_roll(self, segment: Segment, size_bytes: int, next_offset: int, timestamp: int) -> bool:
+    def _must_roll(self, segment: Segment, size_bytes: int, next_offset: int, timestamp: int, now_ms: int) -> bool:
         if segment.size_bytes == 0:
             return False
         config = self.config
+        # As in Kafka a segment's age is told by its records, so that a rebuilt log rolls where the first one did.
+        first_timestamp = segment.first_timestamp
+        age_ms = timestamp - first_timestamp if first_timestamp >= 0 else now_ms - segment.created_ms
         return (
             segment.size_bytes > config.segment_bytes - size_bytes
-            or (segment.first_timestamp >= 0 and timestamp - segment.first_timestamp > config.segment_ms)
+            or age_ms > config.segment_ms
+            or segment.index.size_bytes >= config.segment_index_bytes
             or next_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
         )
 
@@ -336,9 +337,12 @@ class PartitionLog:
         self._in_flight_count += 1
         return FlushTarget(self, self._segments.disk, files, directories, next_offset, synced_offset)
 
-    def end_flush(self) -> None:
-        """The round that `begin_flush` belonged to uses no file of this log any more."""
+    def end_flush(self, target: FlushTarget) -> None:
+        """The round uses no file of this log any more."""
         self._in_flight_count -= 1
+        for file in target.files:
+            if not file.path.endswith(LOG_SUFFIX):
+                file.close()  # indexes, snapshots: not needed again before the next start
 
     def advance_high_watermark(self, next_offset: int) -> None:
         """All below `next_offset` is durable (the flusher, for every log of a round before anybody is told)."""
@@ -399,6 +403,17 @@ class PartitionLog:
             self._removed.append(self._segments.take_first())
         if self.last_stable_offset != last_stable_offset:
             self._listener.on_last_stable_offset(self)
+
+    @property
+    def has_removed(self) -> bool:
+        """Files of removed segments are still there."""
+        return bool(self._removed)
+
+    def delete_removed_indexes(self) -> None:
+        """Delete what could be rebuilt of removed segments: room for the journal, on a full disk."""
+        if not self._in_flight_count:
+            for segment in self._removed:
+                self._segments.delete_indexes(segment)
 
     def delete_removed(self) -> None:
         """Delete the files of removed segments, unless a flush uses them at the moment."""

@@ -20,7 +20,7 @@ from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from broker.log.producer_snapshot import load_snapshot
 from broker.log.producer_state import ProducerStateManager
 from broker.log.reader import iterate_batches
-from broker.log.segment import Segment, file_name
+from broker.log.segment import LOG_SUFFIX, Segment, file_name
 from broker.log.segment_manifest import INDEX_SUFFIXES, ManifestEntry, entry_of, load_manifest, rewrite_manifest
 from broker.log.segments import SEGMENT_SUFFIXES, Segments
 from broker.log.time_index import TimeIndex
@@ -104,7 +104,7 @@ class _Recovery:
     def run(self) -> None:
         names = self._disk.list_dir(self._directory)
         self._snapshots = _offsets_named(names, SNAPSHOT_SUFFIX)
-        base_offsets = _offsets_named(names, ".log")
+        base_offsets = _offsets_named(names, LOG_SUFFIX)
         if not base_offsets:
             if self._synced_offset > 0:
                 raise DamagedLogError(f"no segment file is left, offsets up to {self._synced_offset} were durable")
@@ -136,7 +136,7 @@ class _Recovery:
 
     def _drop_segments(self, base_offsets: list[int], end_offset: int) -> None:
         """What follows a segment that ends too early: never durable, or the proof of damage."""
-        problem = f"the segment before {file_name(base_offsets[0], '.log')} ends at offset {end_offset}"
+        problem = f"the segment before {file_name(base_offsets[0], LOG_SUFFIX)} ends at offset {end_offset}"
         if end_offset < self._synced_offset or not self._may_cut_anywhere:
             raise DamagedLogError(f"{self._directory}: {problem}")
         for base_offset in reversed(base_offsets):
@@ -163,7 +163,7 @@ class _Recovery:
             segment.time_index = TimeIndex.from_bytes(segment.base_offset, times)
             segment.transaction_index = TransactionIndex.from_bytes(transactions)
         except ValueError as error:
-            self._tell(f"the indexes of {segment.path('.log')} are rebuilt: {error}")
+            self._tell(f"the indexes of {segment.path(LOG_SUFFIX)} are rebuilt: {error}")
             return False
         segment.size_bytes = entry.size_bytes
         segment.next_offset = entry.next_offset
@@ -196,7 +196,7 @@ class _Recovery:
         self._recovered.scanned_bytes += segment.size_bytes
         if problem is None:
             return
-        place = f"{segment.path('.log')} at position {segment.size_bytes}, offset {segment.next_offset}"
+        place = f"{segment.path(LOG_SUFFIX)} at position {segment.size_bytes}, offset {segment.next_offset}"
         if segment.next_offset < self._synced_offset or (next_base is not None and not self._may_cut_anywhere):
             raise DamagedLogError(f"{place}: {problem}")
         cut_bytes = file_bytes - segment.size_bytes
@@ -306,15 +306,26 @@ class _Recovery:
             self._tell(f"the producer snapshot of offset {offset} is dropped: the log ends at {log_end_offset}")
             self._drop_snapshot(offset)
         self._load_state(log_end_offset)
+        self._drop_old_snapshots()
         entries = vouched + self._make_durable(rebuilt)
         if {entry.base_offset: entry for entry in entries} != manifest:
             rewrite_manifest(self._disk, self._directory, entries)
         recovered = self._recovered
         recovered.segments = Segments(self._disk, self._directory, self._segments)
+        # A stop between the move of the log start and the deletion leaves these behind.
+        while len(self._segments) > 1 and self._segments[0].next_offset <= log_start_offset:
+            recovered.segments.delete_files(recovered.segments.take_first())
         recovered.producer_state = self._state
         recovered.producer_state.on_high_watermark(log_end_offset)
         recovered.log_start_offset = log_start_offset
         recovered.log_end_offset = log_end_offset
+
+    def _drop_old_snapshots(self) -> None:
+        """Of clean stops only the last one's snapshot is of use; those of rolls go with their segments."""
+        base_offsets = {segment.base_offset for segment in self._segments}
+        for offset in self._snapshots[:-1]:
+            if offset not in base_offsets:
+                self._drop_snapshot(offset)
 
     def _make_durable(self, rebuilt: list[Segment]) -> list[ManifestEntry]:
         """Sync what was scanned: the kernel may hold it only in memory. The entries of completed segments."""

@@ -20,6 +20,7 @@ from protocol.errors import ErrorCode, KafkaError
 # base offset, batch length, (leader epoch, magic, crc, attributes), last offset delta, base timestamp, max timestamp
 _BATCH_HEAD = Struct(">qi11xiqq")
 HEAD_BYTES = _BATCH_HEAD.size
+LOG_SUFFIX = ".log"
 _LENGTH_PREFIX_BYTES = 12
 _HINT_LIMIT = 64
 _SCAN_BYTES = 64 * 1024
@@ -63,7 +64,7 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.next_offset = base_offset
-        self.file: File = disk.open(self.path(".log"))
+        self.file: File = disk.open(self.path(LOG_SUFFIX))
         self.size_bytes = 0
         self.created_ms = created_ms
         self.index = OffsetIndex(base_offset)
@@ -157,7 +158,7 @@ class Segment:
     def damaged(self, offset: int | None = None, position: int | None = None) -> KafkaError:
         """What a reader gets that meets bytes which are no batch, in a segment that was whole once."""
         where = f"offset {offset}" if position is None else f"position {position}"
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path('.log')} is damaged: no whole batch at {where}")
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)} is damaged: no whole batch at {where}")
 
     def offset_at_or_after(self, position: int) -> int:
         """An offset at or past `position`, by the index alone; `next_offset` if none is known."""

@@ -10,11 +10,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from broker.log.segment import Segment, file_name
+from broker.log.segment import LOG_SUFFIX, Segment, file_name
 from broker.log.segment_manifest import INDEX_SUFFIXES, append_entry, entry_of
 from broker.ports import Disk, File
 
-SEGMENT_SUFFIXES = (*INDEX_SUFFIXES, SNAPSHOT_SUFFIX, ".log")
+_REBUILT_SUFFIXES = (*INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
+SEGMENT_SUFFIXES = (*_REBUILT_SUFFIXES, LOG_SUFFIX)
 
 
 class Segments:
@@ -122,6 +123,10 @@ class Segments:
         """The `.log` goes last: after a crash in between the segment is whole, or rebuilt."""
         segment.file.close()
         for suffix in SEGMENT_SUFFIXES:
+            self.disk.delete(segment.path(suffix))
+
+    def delete_indexes(self, segment: Segment) -> None:
+        for suffix in _REBUILT_SUFFIXES:
             self.disk.delete(segment.path(suffix))
 
     def close(self) -> None:

@@ -337,3 +337,11 @@ def test_memory_and_os_policies_count_an_append_as_durable_after_its_turn() -> N
         assert waiting.done
         assert log.high_watermark == 1
         assert logs.disk.sync_count == 0
+
+
+def test_roll_when_the_index_is_full() -> None:
+    logs = Logs()
+    log = logs.open(index_interval_bytes=0, segment_index_bytes=16)
+    for _ in range(7):
+        logs.append(log, batch())
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6]

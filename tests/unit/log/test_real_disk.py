@@ -144,3 +144,16 @@ def test_pool_returns_when_all_have_run_and_passes_no_error_by() -> None:
         with pytest.raises(OSError, match="broken"):
             pool.run_all([fail] * count)
     pool.close()
+
+
+def test_files_that_a_roll_completes_do_not_stay_open(tmp_path: Path) -> None:
+    manager, scheduler = start(tmp_path)
+    log = manager.open("topic", 0, TOPIC_ID, LogConfig(segment_bytes=200))
+    log.append(batch(2), now_ms=1_000_000)
+    scheduler.run()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        log.append(batch(2), now_ms=1_000_000)
+        scheduler.run()
+    assert len(os.listdir("/proc/self/fd")) - before == len(log.segments) - 1
+    manager.close()

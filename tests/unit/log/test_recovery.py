@@ -235,3 +235,26 @@ def test_crashes_over_and_over_give_what_one_recovery_gives() -> None:
         logs = logs.crashed(seed)
         assert contents(logs.open()) == wanted
         assert encode_snapshot(logs.open().producer_state) == state
+
+
+def test_full_disk_makes_a_stop_unclean_but_loses_nothing() -> None:
+    logs = filled()
+    wanted = contents(logs.open())
+    logs.append(logs.open(), batch())
+    logs.disk.capacity_bytes = logs.disk.used_bytes
+    assert isinstance(logs.manager.close(), OSError)
+    logs = logs.killed()
+    assert not logs.manager.was_clean
+    assert contents(logs.open())[:-1] == wanted
+
+
+def test_snapshots_of_earlier_clean_stops_do_not_pile_up() -> None:
+    logs = filled()
+    for _ in range(3):
+        log = logs.open()
+        logs.append(log, batch(1, timestamp=1))
+        logs = logs.stopped_cleanly()
+    log = logs.open()
+    assert {int(path[8:28]) for path in logs_of(logs, ".snapshot")} - {log.log_end_offset} <= {
+        segment.base_offset for segment in log.segments
+    }

@@ -1,12 +1,16 @@
 """What age and size remove: whole segments from the start, never what is not durable."""
 
+import errno
+
+import pytest
+
 from broker.log.log_config import LogConfig
 from broker.log.partition_log import PartitionLog
 from tests.fakes.logs import Logs, batch
 
 
-def filled(**settings: int | str) -> tuple[Logs, PartitionLog]:
-    logs = Logs()
+def filled(policy: str = "fsync", **settings: int | str) -> tuple[Logs, PartitionLog]:
+    logs = Logs(policy=policy)
     log = logs.open(segment_bytes=100, **settings)  # type: ignore[arg-type]
     for number in range(5):
         logs.append(log, batch(2, timestamp=1000 * (number + 1)))
@@ -14,13 +18,18 @@ def filled(**settings: int | str) -> tuple[Logs, PartitionLog]:
     return logs, log
 
 
-def test_age_removes_segments_whose_newest_record_is_too_old() -> None:
-    logs, log = filled(retention_ms=10_000)
+def log_files(logs: Logs) -> list[str]:
+    return [path for path in sorted(logs.disk.files) if path.endswith(".log")]
+
+
+@pytest.mark.parametrize("policy", ["fsync", "os", "memory"])
+def test_age_removes_segments_whose_newest_record_is_too_old(policy: str) -> None:
+    logs, log = filled(policy, retention_ms=10_000)
     logs.manager.apply_retention(13_001)
     assert log.log_start_offset == 4  # 1001 and 2001 are older than 3001; 3001 is just young enough
     logs.manager.apply_retention(10**9)
     assert log.log_start_offset == 8, "the active segment stays"
-    assert [path for path in logs.disk.files if path.endswith(".log")] == ["topic-0/00000000000000000008.log"]
+    assert log_files(logs) == ["topic-0/00000000000000000008.log"]
     again = logs.killed().open()
     assert (again.log_start_offset, again.log_end_offset, again.offline_error) == (8, 10, None)
 
@@ -71,7 +80,7 @@ def test_files_in_use_by_a_flush_are_deleted_after_it() -> None:
     logs.scheduler.run()
     logs.manager.apply_retention(10**9)
     assert not logs.failures
-    assert [path for path in sorted(logs.disk.files) if path.endswith(".log")] == ["topic-0/00000000000000000010.log"]
+    assert log_files(logs) == ["topic-0/00000000000000000010.log"]
 
 
 def test_step_checks_only_when_the_interval_has_passed() -> None:
@@ -82,3 +91,37 @@ def test_step_checks_only_when_the_interval_has_passed() -> None:
     assert log.log_start_offset == 0
     logs.manager.step(300_000)
     assert log.log_start_offset == 8
+
+
+def test_full_disk_still_lets_retention_make_room() -> None:
+    """The indexes of what is to go give the room that the journal needs first."""
+    logs, _log = filled(retention_ms=1)
+    logs.disk.capacity_bytes = logs.disk.used_bytes
+    logs.manager.apply_retention(10**9)
+    assert log_files(logs) == ["topic-0/00000000000000000008.log"]
+    assert logs.killed().open().log_start_offset == 8
+
+
+def test_retention_that_cannot_be_recorded_is_put_off_and_then_done() -> None:
+    logs, _log = filled(retention_ms=1)
+    logs.disk.append_error = lambda path: OSError(errno.ENOSPC, "No space left on device", path)
+    logs.manager.apply_retention(10**9)
+    assert not logs.failures
+    assert len(log_files(logs)) == 5
+    assert logs.killed().open().offline_error is None
+    logs.disk.append_error = None
+    logs.manager.apply_retention(10**9)
+    assert len(log_files(logs)) == 1
+
+
+def test_files_below_the_log_start_that_a_stop_left_behind_go_at_the_next_start() -> None:
+    logs, log = filled()
+    logs.scheduler.threads_run_at_once = False
+    logs.append(log, batch())
+    logs.append(log, batch())
+    logs.scheduler.run()  # a flush is in flight, so nothing may be deleted yet
+    logs.manager.delete_records(log, 5)
+    assert len(log_files(logs)) == 7
+    logs = logs.killed()
+    assert logs.open().log_start_offset == 5
+    assert log_files(logs)[0] == "topic-0/00000000000000000004.log"
