@@ -1,0 +1,37 @@
+"""One log line and one count for each transition of a transaction.
+
+Owns: the words and which counter grows. Told by the transaction coordinator once a transition is durable.
+"""
+
+from typing import Any
+
+from broker.coordinator.transaction.metadata import TransactionMetadata
+from broker.coordinator.transaction.states import TransactionState
+from broker.observability.metrics import Metrics
+from protocol.errors import ErrorCode
+
+
+class TransitionLog:
+    def __init__(self, log: Any, metrics: Metrics) -> None:
+        self._log = log
+        self._metrics = metrics
+
+    def on_transition(self, metadata: TransactionMetadata) -> None:
+        match metadata.state:
+            case TransactionState.ONGOING if metadata.start_timestamp_ms == metadata.last_update_timestamp_ms:
+                self._metrics.transactions_started += 1
+            case TransactionState.COMPLETE_COMMIT:
+                self._metrics.transactions_committed += 1
+            case TransactionState.COMPLETE_ABORT:
+                self._metrics.transactions_aborted += 1
+        self._log.info(
+            f"transaction.{metadata.state.name.lower()}",
+            transactional_id=metadata.transactional_id,
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            partitions=len(metadata.partitions),
+        )
+
+    def on_fenced(self, transactional_id: str, error: ErrorCode) -> None:
+        self._metrics.producers_fenced += 1
+        self._log.info("producer.fenced", transactional_id=transactional_id, error=error.name)
