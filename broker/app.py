@@ -22,7 +22,7 @@ from broker.config import BrokerConfig
 from broker.coordinator.group.coordinator import GroupCoordinator
 from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.runtime import CoordinatorRuntime
-from broker.coordinator.transaction.coordinator import TransactionCoordinator
+from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits
 from broker.coordinator.transaction.markers import LocalMarkerChannel
 from broker.coordinator.transaction.producer_ids import ProducerIdManager
 from broker.coordinator.transaction.shard import TransactionShard
@@ -33,6 +33,7 @@ from broker.log.recovery import RecoveryReport
 from broker.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, cluster_id_records
 from broker.net.listener import Endpoint, Listeners
 from broker.observability.metrics import Metrics
+from broker.observability.transitions import TransitionLog
 from broker.partition_markers import PartitionMarkers
 from broker.purgatory import FetchPurgatory
 from broker.system.clock import SystemClock, SystemEntropy
@@ -140,9 +141,14 @@ class _App:
             transaction_runtime,
             ProducerIdManager(metadata, node_id),
             LocalMarkerChannel(node_id, markers),
+            topics.leader_of,
             clock,
             scheduler,
-            config,
+            TransactionLimits(
+                max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
+                id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
+            ),
+            TransitionLog(self._log, metrics),
         )
         groups = GroupCoordinator(group_runtime, clock, scheduler, entropy, config)
         group_runtime.load_all()
@@ -224,7 +230,7 @@ class _App:
         def refresh() -> None:
             broker.metrics.flush_rounds = self._flusher.round_count
             broker.metrics.open_connections = listeners.connection_count
-            broker.transactions.refresh(broker.metrics)
+            broker.metrics.open_transactions = broker.transactions.open_count
 
         reporter = StatsdReporter(broker.metrics, address, self._config.get_int("oncelog.statsd.interval.ms"), refresh)
         try:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from broker.completion import Completion
-
 if TYPE_CHECKING:
     from broker.log.partition_log import PartitionLog
 
@@ -106,27 +104,3 @@ class PartitionListener(Protocol):
 
     def on_last_stable_offset(self, log: "PartitionLog") -> None:
         """The last stable offset moved while the high watermark stood still."""
-
-
-class MarkerChannel(Protocol):
-    """Carries end-of-transaction markers to the leader of each partition; its remote form is WriteTxnMarkers (27)."""
-
-    def send(self, node_id: int, markers: "Sequence[TxnMarker]") -> "Completion[list[TxnMarkerResult]]": ...
-
-
-class TxnMarker(Protocol):
-    """One transaction's marker for some partitions of one node (WriteTxnMarkersRequest.TxnMarkerEntry)."""
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    committed: bool
-    transaction_version: int
-    partitions: Sequence[tuple[str, int]]
-
-
-class TxnMarkerResult(Protocol):
-    """The error code (ErrorCode) for each partition of one marker."""
-
-    producer_id: int
-    errors: Sequence[tuple[tuple[str, int], int]]

@@ -82,6 +82,11 @@ class Topics:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_error)
         return log
 
+    def leader_of(self, name: str, index: int) -> int | None:
+        """The node that leads a partition; None when there is no such partition (any more)."""
+        topic = self.get(name)
+        return self._node_id if topic is not None and 0 <= index < topic.partition_count else None
+
     def find_partition(self, name: str, index: int) -> PartitionLog | None:
         log = self._logs.get(name, index)
         if log is not None:

@@ -69,9 +69,7 @@ class InternalTopic(Protocol):
 
 
 class CoordinatorRuntime(Generic[ShardT]):
-    def __init__(
-        self, topic: str, source: InternalTopic, shard_factory: Callable[[int], ShardT], clock: Clock
-    ) -> None:
+    def __init__(self, topic: str, source: InternalTopic, shard_factory: Callable[[int], ShardT], clock: Clock) -> None:
         self.topic = topic
         self._source = source
         self._shard_factory = shard_factory

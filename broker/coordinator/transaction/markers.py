@@ -1,0 +1,99 @@
+"""Markers on their way from the coordinator to the partitions of a transaction.
+
+Owns: the values that travel, the local channel, the verdict on each answer. Does not own: when to send and what
+follows (`coordinator`), how a partition writes a marker (`broker.partition_markers`). The remote form of the channel
+is a WriteTxnMarkers request to the node that leads the partitions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from broker.completion import Completion, all_of
+from broker.coordinator.transaction.metadata import TopicPartition
+from protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class EndMarker:
+    """One transaction's marker for some partitions of one node (WriteTxnMarkersRequest.WritableTxnMarker)."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    transaction_version: int
+    partitions: Sequence[TopicPartition]
+
+
+class Verdict(Enum):
+    """What an answer means for the transaction."""
+
+    WRITTEN = "written"
+    RETRY = "retry"
+    GIVE_UP = "give up"
+
+
+_RETRIED = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+
+def verdict(error: ErrorCode) -> Verdict:
+    """As Kafka's TransactionMarkerRequestCompletionHandler: a fenced marker means that someone newer was there."""
+    if error is ErrorCode.NONE or error is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+        return Verdict.WRITTEN
+    return Verdict.RETRY if error in _RETRIED else Verdict.GIVE_UP
+
+
+class MarkerWriter(Protocol):
+    """`broker.partition_markers.PartitionMarkers`."""
+
+    def write_marker(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        committed: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+    ) -> Completion[ErrorCode]: ...
+
+
+class LocalMarkerChannel:
+    """Delivers to the partitions of this very node."""
+
+    def __init__(self, node_id: int, writer: MarkerWriter) -> None:
+        self._node_id = node_id
+        self._writer = writer
+
+    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
+        """The answer of each partition, in their order, once all have answered."""
+        if node_id != self._node_id:
+            raise ValueError(f"node {node_id} is not reached by the local channel of node {self._node_id}")
+        return all_of(
+            [
+                self._writer.write_marker(
+                    topic,
+                    partition,
+                    producer_id=marker.producer_id,
+                    producer_epoch=marker.producer_epoch,
+                    committed=marker.committed,
+                    coordinator_epoch=marker.coordinator_epoch,
+                    transaction_version=marker.transaction_version,
+                )
+                for topic, partition in marker.partitions
+            ]
+        )
