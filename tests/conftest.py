@@ -7,6 +7,8 @@ import pytest
 
 from tests.support.daemon import Daemon
 
+Start = Callable[..., Daemon]
+
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
@@ -17,7 +19,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 @pytest.fixture
-def start_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
+def start_daemon(tmp_path: Path) -> Iterator[Start]:
     """Starts daemons that are this test's alone: `start_daemon("key=value", …)`; all are stopped in the end."""
     started: list[Daemon] = []
 

@@ -18,7 +18,6 @@ COUNTERS = (
     "transactions_aborted",
     "producers_fenced",
     "connections",
-    "bad_frames",
 )
 GAUGES = ("open_transactions", "open_connections")
 
@@ -39,8 +38,6 @@ class Metrics:
         self.producers_fenced = 0
         self.connections = 0
         """Accepted since the start."""
-        self.bad_frames = 0
-        """Connections closed because of what they sent."""
         self.open_transactions = 0
         self.open_connections = 0
 

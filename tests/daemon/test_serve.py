@@ -4,15 +4,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from oncelog.health import check_health
+from tests.conftest import Start
 from tests.support.daemon import Daemon
 
-Start = Callable[..., Daemon]
 MAX_RESIDENT_KIB = 60 * 1024
 
 
