@@ -141,7 +141,7 @@ class _Module:
         return text + (f"\n\n\n_{snake_case(structure.name).upper()} = {structure.name}()" if used else "")
 
     def _needs_shared(self, field: Field, name: str) -> bool:
-        return isinstance(field.type, Structure) and field.type.name == name and field.default_value is None
+        return field.defaults_to_structure and field.type.name == name
 
     def _annotation(self, field: Field) -> str:
         kind = _python_type(field.type)
@@ -150,7 +150,7 @@ class _Module:
 
     def _default(self, field: Field) -> str:
         value = field.default_value
-        if value is None and isinstance(field.type, Structure) and not field.nullable:
+        if field.defaults_to_structure:
             return f"_{snake_case(field.type.name).upper()}"
         if isinstance(value, UUID):
             return "_ZERO_UUID"
@@ -256,6 +256,14 @@ def encode(message: {name}, version: int) -> list[Data]:
         if isinstance(kind, ArrayOf):
             return [indent + line for line in self._read_array(name, kind.element, version, compact, nullable)]
         call = self._read_call(kind, version, compact, nullable)
+        if isinstance(kind, Structure) and nullable and field.is_tagged(version):
+            inner = self._read_call(kind, version, compact, False)
+            return [
+                f"{indent}{name}: {kind.name} | None = None",
+                f"{indent}present, position = {self._use('read_varint')}(view, position)",
+                f"{indent}if present:",
+                f"{indent}    {name}, position = {inner}",
+            ]
         if isinstance(kind, Structure) and nullable:
             struct = self._struct("b")
             inner = self._read_call(kind, version, compact, False)
@@ -360,9 +368,11 @@ def encode(message: {name}, version: int) -> list[Data]:
         if not nullable:
             cast = "  # type: ignore[arg-type]" if field.nullable else ""
             return [f"{function}({out}, {value}){cast}"]
+        # KIP-893 says -1 for null; in a tagged field Kafka writes a varint 0.
+        null = "\\x00" if field.is_tagged(version) else "\\xff"
         return [
             f"if {value} is None:",
-            f'    {out}.append(b"\\xff")',
+            f'    {out}.append(b"{null}")',
             "else:",
             f'    {out}.append(b"\\x01")',
             f"    {function}({out}, {value})",

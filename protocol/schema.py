@@ -67,8 +67,13 @@ class Field:
         return self.tag is not None and version in version_range(self.tagged)
 
     @property
+    def defaults_to_structure(self) -> bool:
+        """Without a default of its own a structure has one made of its fields' defaults, even where it is nullable."""
+        return isinstance(self.type, Structure) and self.default is _REQUIRED
+
+    @property
     def default_value(self) -> Any:
-        """The default; None for a non-nullable structure, whose default is itself made of defaults."""
+        """The default; None for one that `defaults_to_structure`."""
         if self.default is not _REQUIRED:
             return self.default
         match self.type:
@@ -188,10 +193,13 @@ class TaggedFields(Construct):
 
 
 def _construct(field: Field, version: int, flexible: bool) -> Construct:
-    return _type_construct(field.type, version, flexible, flexible and not field.plain, field.is_nullable(version))
+    compact, tagged = flexible and not field.plain, field.is_tagged(version)
+    return _type_construct(field.type, version, flexible, compact, field.is_nullable(version), tagged)
 
 
-def _type_construct(kind: FieldType, version: int, flexible: bool, compact: bool, nullable: bool) -> Construct:
+def _type_construct(
+    kind: FieldType, version: int, flexible: bool, compact: bool, nullable: bool, tagged: bool = False
+) -> Construct:
     match kind:
         case Primitive():
             return kind.construct
@@ -202,5 +210,5 @@ def _type_construct(kind: FieldType, version: int, flexible: bool, compact: bool
             return CountedArray(count, _type_construct(kind.element, version, flexible, compact, False))
         case Structure():
             inner = kind.construct(version, flexible)
-            return NullableStruct(inner) if nullable else inner
+            return NullableStruct(inner, tagged) if nullable else inner
     raise TypeError(f"{kind!r} is not a field type")

@@ -147,26 +147,28 @@ class CountedArray(Construct):
         return obj
 
 
-class NullableStruct(Construct):
-    """A struct behind one byte: -1 for null, 1 otherwise."""
+VARINT = UnsignedVarint()
 
-    def __init__(self, element: Construct) -> None:
+
+class NullableStruct(Construct):
+    """A struct behind one byte, -1 for null and 1 otherwise (KIP-893); in a tagged field 0 for null and 1 otherwise."""
+
+    def __init__(self, element: Construct, tagged: bool) -> None:
         super().__init__()
         self._element = element
+        self._null = 0 if tagged else -1
+        self._marker: Construct = VARINT if tagged else construct.Int8sb
 
     def _parse(self, stream: Any, context: Any, path: str) -> Any:
-        if construct.Int8sb._parsereport(stream, context, path) < 0:
+        if self._marker._parsereport(stream, context, path) <= self._null:
             return None
         return self._element._parsereport(stream, context, path)
 
     def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
-        construct.Int8sb._build(-1 if obj is None else 1, stream, context, path)
+        self._marker._build(self._null if obj is None else 1, stream, context, path)
         if obj is not None:
             self._element._build(obj, stream, context, path)
         return obj
-
-
-VARINT = UnsignedVarint()
 
 
 @dataclass(frozen=True, slots=True)

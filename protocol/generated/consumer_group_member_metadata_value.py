@@ -13,7 +13,6 @@ VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 
 _S0 = Struct(">i")
-_S1 = Struct(">b")
 
 
 class ClassicProtocol(Message):
@@ -58,7 +57,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         subscribed_topic_regex: str | None = "",
         rebalance_timeout_ms: int = -1,
         server_assignor: str | None = "",
-        classic_member_metadata: ClassicMemberMetadata | None = None,
+        classic_member_metadata: ClassicMemberMetadata | None = _CLASSIC_MEMBER_METADATA,
     ) -> None:
         self.instance_id: Final = instance_id
         self.rack_id: Final = rack_id
@@ -104,14 +103,14 @@ def _read_consumer_group_member_metadata_value_0(view: memoryview, position: int
     (rebalance_timeout_ms,) = _S0.unpack_from(view, position)
     position += 4
     server_assignor, position = read_nullable_compact_string(view, position)
-    classic_member_metadata: ClassicMemberMetadata | None = None
+    classic_member_metadata: ClassicMemberMetadata | None = _CLASSIC_MEMBER_METADATA
     tag_count, position = read_varint(view, position)
     for _ in range(tag_count):
         tag, position, end = read_tag(view, position)
         if tag == 0:
             classic_member_metadata = None
-            position += 1
-            if _S1.unpack_from(view, position - 1)[0] >= 0:
+            present, position = read_varint(view, position)
+            if present:
                 classic_member_metadata, position = _read_classic_member_metadata_0(view, position)
         else:
             position = end
@@ -146,10 +145,10 @@ def _write_consumer_group_member_metadata_value_0(out: list[Data], message: Cons
     out.append(_S0.pack(message.rebalance_timeout_ms))
     out.append(nullable_compact_string(message.server_assignor))
     tags: list[tuple[int, list[Data]]] = []
-    if message.classic_member_metadata is not None:
+    if message.classic_member_metadata is not _CLASSIC_MEMBER_METADATA and message.classic_member_metadata != _CLASSIC_MEMBER_METADATA:
         data: list[Data] = []
         if message.classic_member_metadata is None:
-            data.append(b"\xff")
+            data.append(b"\x00")
         else:
             data.append(b"\x01")
             _write_classic_member_metadata_0(data, message.classic_member_metadata)

@@ -38,9 +38,6 @@ class Cursor(Message):
         self.partition_index: Final = partition_index
 
 
-_CURSOR = Cursor()
-
-
 class DescribeTopicPartitionsRequest(Message):
     __slots__ = ("topics", "response_partition_limit", "cursor")
 

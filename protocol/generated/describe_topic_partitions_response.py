@@ -80,9 +80,6 @@ class Cursor(Message):
         self.partition_index: Final = partition_index
 
 
-_CURSOR = Cursor()
-
-
 class DescribeTopicPartitionsResponse(Message):
     __slots__ = ("throttle_time_ms", "topics", "next_cursor")
 

@@ -43,9 +43,6 @@ class Assignment(Message):
         self.topic_partitions: Final = topic_partitions
 
 
-_ASSIGNMENT = Assignment()
-
-
 class ShareGroupHeartbeatResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "assignment")
 

@@ -80,9 +80,6 @@ class Topology(Message):
         self.subtopologies: Final = subtopologies
 
 
-_TOPOLOGY = Topology()
-
-
 class Endpoint(Message):
     __slots__ = ("host", "port")
 
@@ -93,9 +90,6 @@ class Endpoint(Message):
     ) -> None:
         self.host: Final = host
         self.port: Final = port
-
-
-_ENDPOINT = Endpoint()
 
 
 class TaskOffset(Message):

@@ -97,9 +97,6 @@ class Topology(Message):
         self.subtopologies: Final = subtopologies
 
 
-_TOPOLOGY = Topology()
-
-
 class TaskIds(Message):
     __slots__ = ("subtopology_id", "partitions")
 
@@ -122,9 +119,6 @@ class Endpoint(Message):
     ) -> None:
         self.host: Final = host
         self.port: Final = port
-
-
-_ENDPOINT = Endpoint()
 
 
 class TaskOffset(Message):
