@@ -131,7 +131,7 @@ class Flusher:
 
     def _run_round(self) -> None:
         self._is_scheduled = False
-        if self._is_in_flight or self.failed or not self._dirty:
+        if self.failed or not self._dirty:
             return
         logs, self._dirty = self._dirty, []
         is_single = self._appends_waiting == 1

@@ -110,6 +110,21 @@ def test_ended_transaction_holds_the_stable_offset_until_its_marker_is_durable()
     assert log.last_stable_offset == log.high_watermark == 5
 
 
+def test_round_that_does_not_cover_a_marker_does_not_free_its_transaction() -> None:
+    logs = Logs()
+    log = logs.open()
+    logs.append(log, batch(1, producer_id=1, base_sequence=0, transactional=True))
+    logs.append(log, batch())
+    logs.scheduler.threads_run_at_once = False
+    logs.scheduler.run()
+    logs.end_transaction(log, 1, committed=True)
+    logs.scheduler.run_thread()
+    logs.scheduler.queue.pop(0)()  # the round ends; the marker waits for the next
+    assert (log.high_watermark, log.last_stable_offset) == (2, 0)
+    logs.scheduler.run()
+    assert (log.high_watermark, log.last_stable_offset) == (3, 3)
+
+
 def test_offset_outside_of_the_log_is_refused_and_its_end_is_empty() -> None:
     logs = Logs()
     log = logs.open()

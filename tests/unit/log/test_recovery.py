@@ -77,6 +77,7 @@ def test_clean_stop_leaves_nothing_to_scan_or_report() -> None:
     assert all(segment.size_bytes for segment in log.segments)
     assert logs.disk.files["recovery-point-offset-checkpoint"].data == b"0\n1\ntopic 0 18\n"
     assert not logs.killed().manager.was_clean
+    assert all(inode.synced == bytes(inode.data) for inode in logs.disk.files.values())
 
 
 def test_rebuilt_index_is_reported_with_its_file() -> None:
@@ -119,7 +120,10 @@ def test_unacknowledged_batch_that_is_torn_is_cut(cut: int) -> None:
 
 
 def offline(logs: Logs) -> str:
+    before = {path: bytes(logs.disk.files[path].data) for path in logs_of(logs, ".log")}
     log = logs.open()
+    after = {path: bytes(logs.disk.files[path].data) for path in logs_of(logs, ".log")}
+    assert after == before, "what is left must stay for a person to look at"
     assert log.offline_error is not None
     assert log.offline_error in logs.reports[0].lines
     for call in (
@@ -258,3 +262,26 @@ def test_snapshots_of_earlier_clean_stops_do_not_pile_up() -> None:
     assert {int(path[8:28]) for path in logs_of(logs, ".snapshot")} - {log.log_end_offset} <= {
         segment.base_offset for segment in log.segments
     }
+
+
+def test_indexes_of_a_segment_that_was_cut_and_grew_again_are_not_believed() -> None:
+    """The power goes after a roll that was never durable: the indexes survive, the log does not, and its next life has
+    the same size and another outcome."""
+    logs = Logs()
+    log = logs.open(segment_bytes=200)
+    logs.append(log, batch(1, producer_id=1, base_sequence=0, transactional=True))
+    logs.end_transaction(log, 1, committed=False)
+    logs.append(log, batch(3))
+    assert len(log.segments) == 2
+    first, second = logs_of(logs, ".log")
+    del logs.disk.files[second]
+    del logs.disk.files[first].data[len(batch()) :]
+    for _ in range(2):
+        logs = logs.killed()
+        log = logs.open(segment_bytes=200)
+        assert log.offline_error is None
+        if log.log_end_offset == 1:
+            logs.end_transaction(log, 1, committed=True)
+            logs.flush()
+    assert log.log_end_offset == 2
+    assert log.read(0, 1000, FetchIsolation.TXN_COMMITTED).aborted_transactions == ()
