@@ -15,6 +15,8 @@ _LENGTH = Struct(">i")
 class FrameReader:
     """Feed it what the socket gives; it returns whole frames without their length."""
 
+    __slots__ = ("_max_frame_bytes", "_needed", "_partial")
+
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._partial = bytearray()
@@ -27,44 +29,41 @@ class FrameReader:
 
     def feed(self, data: bytes) -> list[memoryview]:
         frames: list[memoryview] = []
-        if self._needed:
-            # Complete the frame at hand first, then go on in `data` without copying what follows it.
-            start = 0
-            while self._needed:
-                take = self._needed - len(self._partial)
-                self._partial += memoryview(data)[start : start + take]
-                start += take
-                if len(self._partial) < self._needed:
-                    return frames
-                self._advance(frames)
-            data = data[start:] if start < len(data) else b""
-        self._cut(data, frames)
+        view = memoryview(data)
+        self._cut(view, self._complete(view, frames) if self._needed else 0, frames)
         return frames
 
-    def _advance(self, frames: list[memoryview]) -> None:
-        """`_partial` has what was needed: either the length is now known, or the frame is whole."""
-        if self._needed == 4:
-            self._needed = 4 + self._check(_LENGTH.unpack(self._partial)[0])
-        else:
-            frames.append(memoryview(bytes(self._partial))[4:])
-            self._partial = bytearray()
-            self._needed = 0
-
-    def _cut(self, data: bytes, frames: list[memoryview]) -> None:
-        view = memoryview(data)
+    def _complete(self, view: memoryview, frames: list[memoryview]) -> int:
+        """Go on with the frame at hand; gives how much of `view` it took."""
         position = 0
-        left = len(data)
-        while left >= 4:
-            length = self._check(_LENGTH.unpack_from(view, position)[0])
-            if left - 4 < length:
-                self._needed = 4 + length
+        while self._needed:
+            stop = position + self._needed - len(self._partial)
+            self._partial += view[position:stop]
+            if len(self._partial) < self._needed:
+                return len(view)
+            position = stop
+            if self._needed == _LENGTH.size:
+                self._needed += self._check(_LENGTH.unpack(self._partial)[0])
+            else:
+                # The reader lets go of the buffer, so the frame may keep it instead of a copy.
+                frames.append(memoryview(self._partial).toreadonly()[_LENGTH.size :])
+                self._partial = bytearray()
+                self._needed = 0
+        return position
+
+    def _cut(self, view: memoryview, position: int, frames: list[memoryview]) -> None:
+        end = len(view)
+        while end - position >= 4:
+            start = position + 4
+            stop = start + self._check(_LENGTH.unpack_from(view, position)[0])
+            if stop > end:
+                self._needed = stop - position
                 self._partial += view[position:]
                 return
-            frames.append(view[position + 4 : position + 4 + length])
-            position += 4 + length
-            left -= 4 + length
-        if left:
-            self._needed = 4
+            frames.append(view[start:stop])
+            position = stop
+        if position < end:
+            self._needed = _LENGTH.size
             self._partial += view[position:]
 
     def _check(self, length: int) -> int:
