@@ -43,6 +43,13 @@ class ManualScheduler:
             error = raised
         self.queue.append(lambda: done(error))
 
+    def run_one(self) -> None:
+        """One step: a function of the loop, or else one of the thread's."""
+        if self.queue:
+            self.queue.pop(0)()
+        elif self.threads:
+            self.run_thread()
+
     def run(self) -> None:
         while self.queue or (self.threads and self.threads_run_at_once):
             if self.queue:

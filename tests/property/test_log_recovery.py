@@ -196,6 +196,8 @@ OPERATIONS = st.lists(
         st.tuples(st.just("end"), st.integers(0, PRODUCERS - 1), st.booleans(), st.booleans()),
         st.tuples(st.just("end"), st.integers(0, PRODUCERS - 1), st.booleans(), st.booleans()),
         st.tuples(st.just("flush")),
+        st.tuples(st.just("turns"), st.integers(1, 4)),
+        st.tuples(st.just("turns"), st.integers(1, 4)),
         st.tuples(st.just("stop"), st.sampled_from(["clean", "kill", "crash"]), st.integers(0, 2**32)),
     ),
     min_size=1,
@@ -216,6 +218,9 @@ def run_operation(logs: Logs, log: PartitionLog, model: Model, operation: tuple[
             end_transaction(logs, log, model, producer_id, committed, bump)
         case ("flush",):
             logs.flush()
+        case ("turns", int(count)):
+            for _ in range(count):
+                logs.scheduler.run_one()
 
 
 def restart(logs: Logs, kind: str, seed: int) -> Logs:
@@ -239,6 +244,8 @@ def test_recovered_log_equals_the_model_after_any_stops(operations: list[tuple[o
             run_operation(logs, log, model, operation)
             continue
         _, kind, seed = operation
+        if kind == "clean":
+            logs.flush()
         acknowledged = log.high_watermark if policy == "fsync" or kind != "crash" else 0
         check_equal(log, model)
         logs = restart(logs, str(kind), int(str(seed)))
