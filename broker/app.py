@@ -19,7 +19,7 @@ import uvloop
 from broker.broker import Broker
 from broker.completion import Completion
 from broker.config import BrokerConfig
-from broker.coordinator.group.coordinator import GroupCoordinator
+from broker.coordinator.group.coordinator import GroupCoordinator, GroupLimits
 from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits
@@ -150,7 +150,7 @@ class _App:
             ),
             TransitionLog(self._log, metrics),
         )
-        groups = GroupCoordinator(group_runtime, clock, scheduler, entropy, config)
+        groups = GroupCoordinator(group_runtime, clock, scheduler, entropy, _group_limits(config))
         group_runtime.load_all()
         transaction_runtime.load_all()
         groups.load()
@@ -262,6 +262,17 @@ class _App:
         event = "log.offline" if report.offline_error else "log.recovered"
         for line in report.lines:
             self._log.warning(event, topic=report.topic, partition=report.partition, message=line)
+
+
+def _group_limits(config: BrokerConfig) -> GroupLimits:
+    return GroupLimits(
+        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
+        max_size=config.get_int("group.max.size"),
+        offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
+    )
 
 
 async def _durable(write: Completion[None]) -> None:

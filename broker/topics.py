@@ -109,7 +109,7 @@ class Topics:
         folded = name.replace(".", "_")
         for other in self._metadata.state.topics if folded != name or "_" in name else ():
             if other.replace(".", "_") == folded:
-                # Metric names fold '.' into '_' in Kafka, so it refuses the pair; a topic made here must also fit there.
+                # Kafka folds '.' into '_' in metric names and refuses the pair; a topic made here must fit there.
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with '{other}'.")
         if partition_count <= 0:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (24), versions 0–3: partitions that a producer is about to write to become part of its transaction.
+"""AddPartitionsToTxn (24), versions 0–3: partitions that a producer will write to become part of its transaction.
 
 - All or nothing: with one unknown partition, that one is UNKNOWN_TOPIC_OR_PARTITION, the others are
   OPERATION_NOT_ATTEMPTED, and nothing is added. Internal topics may not be added.

@@ -76,7 +76,7 @@ def _append(
         if name in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients may not write to {name}")
         log = broker.topics.partition(name, data.index)
-        if batch is None:
+        if not isinstance(batch, memoryview):
             raise KafkaError(ErrorCode.INVALID_RECORD, "the partition comes without a record batch")
         if context.api_version < 7 and len(batch) > 22 and batch[22] & 7 == _ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")

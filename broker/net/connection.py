@@ -28,12 +28,17 @@ _LARGE_PART_BYTES = 16_384
 class Peer:
     """Who is at the other end, and the address under which this listener is advertised to it."""
 
-    __slots__ = ("address", "advertised", "listener_name")
+    __slots__ = ("advertised", "host", "listener_name", "port")
 
-    def __init__(self, address: str, listener_name: str, advertised: tuple[str, int]) -> None:
-        self.address: Final = address
+    def __init__(self, host: str, port: int, listener_name: str, advertised: tuple[str, int]) -> None:
+        self.host: Final = host
+        self.port: Final = port
         self.listener_name: Final = listener_name
         self.advertised: Final = advertised
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
 
 
 class Connection(asyncio.Protocol):
@@ -59,15 +64,15 @@ class Connection(asyncio.Protocol):
         self._write_paused = False
         self._read_paused = False
         self._transport: asyncio.Transport | None = None
-        self._peer = Peer("?", listener_name, advertised)
+        self._peer = Peer("?", 0, listener_name, advertised)
 
     # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         name = transport.get_extra_info("peername")
-        address = f"{name[0]}:{name[1]}" if name else "?"
-        self._peer = Peer(address, self._listener_name, self._advertised)
+        host, port = name[:2] if name else ("?", 0)
+        self._peer = Peer(host, port, self._listener_name, self._advertised)
         self._open_connections.add(self)
         self._broker.metrics.connections += 1
 

@@ -21,7 +21,7 @@ class TransactionShard:
     def all(self) -> Iterable[TransactionMetadata]:
         return self._metadata.values()
 
-    def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:  # noqa: ARG002
+    def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
         transactional_id, metadata = from_record(record)
         if metadata is None:
             self._metadata.pop(transactional_id, None)

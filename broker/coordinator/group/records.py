@@ -1,0 +1,148 @@
+"""Group records in `__consumer_offsets`: committed offsets and the membership of a generation, in Kafka's formats.
+
+Owns: encoding and decoding. Does not own: what they add up to (`shard`). Offset values are written in version 3 and
+group values in version 3, as Kafka 4.0 does; every version that Kafka ever wrote is read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker.coordinator.runtime import CoordinatorRecord
+from protocol import state_record_codec
+from protocol.generated import group_metadata_key, group_metadata_value, offset_commit_key, offset_commit_value
+from protocol.generated.group_metadata_key import GroupMetadataKey
+from protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
+from protocol.generated.offset_commit_key import OffsetCommitKey
+from protocol.generated.offset_commit_value import OffsetCommitValue
+
+OFFSET_COMMIT_TYPES = (0, 1)
+GROUP_METADATA_TYPE = 2
+_VALUE_VERSION = 3
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMember:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """A generation as it was last logged."""
+
+    protocol_type: str
+    generation_id: int
+    protocol_name: str | None
+    leader_id: str | None
+    state_timestamp_ms: int
+    members: Sequence[StoredMember]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetKey:
+    group_id: str
+    partition: TopicPartition
+
+
+def offset_record(group_id: str, partition: TopicPartition, committed: CommittedOffset | None) -> CoordinatorRecord:
+    """One committed offset; None is its tombstone."""
+    key = OffsetCommitKey(group=group_id, topic=partition[0], partition=partition[1])
+    value = None
+    if committed is not None:
+        value = state_record_codec.encode_value(
+            OffsetCommitValue(
+                offset=committed.offset,
+                leader_epoch=committed.leader_epoch,
+                metadata=committed.metadata,
+                commit_timestamp=committed.commit_timestamp_ms,
+            ),
+            _VALUE_VERSION,
+        )
+    return CoordinatorRecord(state_record_codec.encode_key(key), value)
+
+
+def group_record(group_id: str, group: StoredGroup | None) -> CoordinatorRecord:
+    """A generation; None is the group's tombstone."""
+    value = None
+    if group is not None:
+        value = state_record_codec.encode_value(
+            GroupMetadataValue(
+                protocol_type=group.protocol_type,
+                generation=group.generation_id,
+                protocol=group.protocol_name,
+                leader=group.leader_id,
+                current_state_timestamp=group.state_timestamp_ms,
+                members=[
+                    MemberMetadata(
+                        member_id=member.member_id,
+                        group_instance_id=member.group_instance_id,
+                        client_id=member.client_id,
+                        client_host=member.client_host,
+                        rebalance_timeout=member.rebalance_timeout_ms,
+                        session_timeout=member.session_timeout_ms,
+                        subscription=member.subscription,
+                        assignment=member.assignment,
+                    )
+                    for member in group.members
+                ],
+            ),
+            _VALUE_VERSION,
+        )
+    return CoordinatorRecord(state_record_codec.encode_key(GroupMetadataKey(group=group_id)), value)
+
+
+def decode_key(record: CoordinatorRecord) -> OffsetKey | str | None:
+    """An offset's key, a group id, or None for a kind of record that this broker does not keep. Raises ProtocolError."""
+    kind = state_record_codec.prefix(record.key)
+    if kind in OFFSET_COMMIT_TYPES:
+        key: OffsetCommitKey = state_record_codec.decode(offset_commit_key, record.key, 0)
+        return OffsetKey(key.group, (key.topic, key.partition))
+    if kind == GROUP_METADATA_TYPE:
+        group_key: GroupMetadataKey = state_record_codec.decode(group_metadata_key, record.key, 0)
+        return group_key.group
+    return None
+
+
+def decode_offset(value: bytes) -> CommittedOffset:
+    decoded: OffsetCommitValue = state_record_codec.decode(offset_commit_value, value)
+    return CommittedOffset(decoded.offset, decoded.leader_epoch, decoded.metadata, decoded.commit_timestamp)
+
+
+def decode_group(value: bytes) -> StoredGroup:
+    decoded: GroupMetadataValue = state_record_codec.decode(group_metadata_value, value)
+    return StoredGroup(
+        decoded.protocol_type,
+        decoded.generation,
+        decoded.protocol,
+        decoded.leader,
+        decoded.current_state_timestamp,
+        tuple(
+            StoredMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout,
+                member.session_timeout,
+                bytes(member.subscription),
+                bytes(member.assignment),
+            )
+            for member in decoded.members
+        ),
+    )

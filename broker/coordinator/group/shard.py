@@ -1,0 +1,113 @@
+"""The groups of one `__consumer_offsets` partition, as the log tells them.
+
+Owns: committed offsets, offsets of open transactions, the last logged generation of each group; changed by replay
+alone. What a restart must forget (sessions, waiting joins) is `membership.Group`, with the coordinator.
+Invariants
+- A transactional offset is visible only after its producer's COMMIT marker in this partition; ABORT drops it (KIP-98).
+- Of two commits for one partition the later *record* wins, also when an older transactional one is promoted later.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from broker.coordinator.group.records import (
+    CommittedOffset,
+    OffsetKey,
+    StoredGroup,
+    TopicPartition,
+    decode_group,
+    decode_key,
+    decode_offset,
+)
+from broker.coordinator.runtime import CoordinatorRecord
+
+
+class _Recorded(NamedTuple):
+    record_offset: int
+    committed: CommittedOffset
+
+
+class GroupShard:
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self._groups: dict[str, StoredGroup] = {}
+        self._offsets: dict[str, dict[TopicPartition, _Recorded]] = {}
+        self._pending: dict[int, dict[OffsetKey, _Recorded]] = {}
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def group(self, group_id: str) -> StoredGroup | None:
+        return self._groups.get(group_id)
+
+    def groups(self) -> Mapping[str, StoredGroup]:
+        return self._groups
+
+    def group_ids(self) -> list[str]:
+        """Every group that has a generation or an offset."""
+        return sorted(self._groups.keys() | self._offsets.keys())
+
+    def offset(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
+        recorded = self._offsets.get(group_id, {}).get(partition)
+        return None if recorded is None else recorded.committed
+
+    def offsets(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+        return {partition: recorded.committed for partition, recorded in self._offsets.get(group_id, {}).items()}
+
+    def pending_partitions(self, group_id: str) -> set[TopicPartition]:
+        """Partitions with an offset in a transaction whose outcome is open (require_stable, KIP-447)."""
+        return {key.partition for offsets in self._pending.values() for key in offsets if key.group_id == group_id}
+
+    # --- replay -------------------------------------------------------------------------------------------------------
+
+    def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
+        key = decode_key(record)
+        if isinstance(key, OffsetKey):
+            self._replay_offset(key, record.value, offset, producer_id)
+        elif key is not None:
+            if record.value is None:
+                self._groups.pop(key, None)
+            else:
+                self._groups[key] = decode_group(record.value)
+
+    def _replay_offset(self, key: OffsetKey, value: bytes | None, offset: int, producer_id: int) -> None:
+        if value is None:
+            self._forget(key)
+        elif producer_id < 0:
+            self._offsets.setdefault(key.group_id, {})[key.partition] = _Recorded(offset, decode_offset(value))
+        else:
+            self._pending.setdefault(producer_id, {})[key] = _Recorded(offset, decode_offset(value))
+
+    def _forget(self, key: OffsetKey) -> None:
+        offsets = self._offsets.get(key.group_id)
+        if offsets is not None:
+            offsets.pop(key.partition, None)
+            if not offsets:
+                del self._offsets[key.group_id]
+        for producer_id, pending in list(self._pending.items()):
+            pending.pop(key, None)
+            if not pending:
+                del self._pending[producer_id]
+
+    def replay_end_transaction_marker(
+        self, *, producer_id: int, producer_epoch: int, committed: bool, offset: int
+    ) -> None:
+        pending = self._pending.pop(producer_id, {})
+        if not committed:
+            return
+        for key, recorded in pending.items():
+            offsets = self._offsets.setdefault(key.group_id, {})
+            current = offsets.get(key.partition)
+            if current is None or current.record_offset < recorded.record_offset:
+                offsets[key.partition] = recorded
+
+    # --- expiry -------------------------------------------------------------------------------------------------------
+
+    def expired_partitions(
+        self, group_id: str, idle_since_ms: int, now_ms: int, retention_ms: int
+    ) -> Iterable[TopicPartition]:
+        """Offsets that nobody committed or used for `retention_ms`; never one that a transaction still holds."""
+        pending = self.pending_partitions(group_id)
+        for partition, committed in self.offsets(group_id).items():
+            base_ms = max(idle_since_ms, committed.commit_timestamp_ms)
+            if partition not in pending and now_ms - base_ms >= retention_ms:
+                yield partition

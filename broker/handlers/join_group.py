@@ -1,0 +1,57 @@
+"""JoinGroup (11), versions 0–9: become a member; answered when the rebalance is over.
+
+- v0 has no rebalance timeout: the session timeout stands in. v4+ a first join without a member id is answered
+  MEMBER_ID_REQUIRED with the id to use (KIP-394). v5+ static members (KIP-345). v7+ names the protocol type.
+- The answer may take as long as the rebalance: the connection waits, as in Kafka; clients keep one for this.
+
+Left out: v9's skip_assignment (a returning static leader is told the old leader's id instead, which all clients know).
+"""
+
+from broker.completion import Completion
+from broker.coordinator.group.membership import JoinRequest, JoinResult
+from broker.dispatch import RequestContext
+from protocol.errors import KafkaError
+from protocol.generated.join_group_request import JoinGroupRequest
+from protocol.generated.join_group_response import JoinGroupResponse, JoinGroupResponseMember
+
+
+def handle(context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Completion[JoinGroupResponse]:
+    rebalance_timeout_ms = request.rebalance_timeout_ms if context.api_version >= 1 else request.session_timeout_ms
+    join = JoinRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        client_id=context.client_id or "",
+        client_host=f"/{context.peer.host}",
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+        requires_known_member_id=context.api_version >= 4,
+    )
+    try:
+        joined = context.broker.groups.join(join)
+    except KafkaError as error:
+        return _respond(context, JoinResult(error.code, request.member_id))
+    return joined.map(lambda result: _respond(context, result))
+
+
+def _respond(context: RequestContext, result: JoinResult) -> JoinGroupResponse:
+    # Before v7 the protocol name may not be null.
+    protocol_name = result.protocol_name
+    if protocol_name is None and context.api_version < 7:
+        protocol_name = ""
+    return JoinGroupResponse(
+        error_code=result.error,
+        generation_id=result.generation_id,
+        protocol_type=result.protocol_type,
+        protocol_name=protocol_name,
+        leader=result.leader_id,
+        member_id=result.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata
+            )
+            for member in result.members
+        ],
+    )

@@ -1,0 +1,36 @@
+"""SyncGroup (14), versions 0–5: the leader hands in the assignment, every member gets its part once that is durable.
+
+v3+ static members, v5+ names protocol type and protocol (INCONSISTENT_GROUP_PROTOCOL when they are not the group's).
+"""
+
+from broker.completion import Completion
+from broker.coordinator.group.membership import SyncResult
+from broker.dispatch import RequestContext
+from protocol.errors import KafkaError
+from protocol.generated.sync_group_request import SyncGroupRequest
+from protocol.generated.sync_group_response import SyncGroupResponse
+
+
+def handle(context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | Completion[SyncGroupResponse]:
+    try:
+        synced = context.broker.groups.sync(
+            request.group_id,
+            request.generation_id,
+            request.member_id,
+            request.group_instance_id,
+            request.protocol_type,
+            request.protocol_name,
+            [(assignment.member_id, assignment.assignment) for assignment in request.assignments],
+        )
+    except KafkaError as error:
+        return SyncGroupResponse(error_code=error.code)
+    return synced.map(_respond)
+
+
+def _respond(result: SyncResult) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=result.error,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )
