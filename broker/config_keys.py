@@ -86,7 +86,6 @@ _TABLE = (
     # The node and its addresses.
     ConfigKey("node.id", _INT, "1", "The id of this node; required in Kafka, 1 here.", 0),
     ConfigKey("broker.id", _INT, "-1", "The older name of node.id.", -1),
-    ConfigKey("broker.rack", _STRING, None, "The rack told in Metadata."),
     ConfigKey("cluster.id", _STRING, None, "The cluster id of a new data directory; made up when empty."),
     ConfigKey("listeners", _LIST, "PLAINTEXT://127.0.0.1:9092", "Addresses to listen on; loopback by default here."),
     ConfigKey("advertised.listeners", _LIST, None, "Addresses that clients are told; those of listeners when empty."),
@@ -152,7 +151,6 @@ _TABLE = (
     # Idempotent and transactional producers.
     ConfigKey("producer.id.expiration.ms", _INT, "86400000", "An idle producer id is forgotten after this time.", 1),
     ConfigKey("transaction.max.timeout.ms", _INT, "900000", "The longest transaction timeout a client may ask for.", 1),
-    ConfigKey("transaction.partition.verification.enable", _BOOLEAN, "true", "Check transactional appends (KIP-890)."),
     ConfigKey("transaction.state.log.num.partitions", _INT, "50", "Partitions of __transaction_state.", 1),
     ConfigKey("transaction.state.log.segment.bytes", _INT, "104857600", "segment.bytes of __transaction_state.", 1),
     ConfigKey("transactional.id.expiration.ms", _INT, "604800000", "An idle transactional id is forgotten.", 1),

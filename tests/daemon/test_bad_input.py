@@ -110,7 +110,8 @@ def test_api_versions_of_a_version_to_come_is_answered_in_version_0_with_its_err
     connect: Callable[[], socket.socket],
 ) -> None:
     connection = connect()
-    connection.sendall(_frame(_header(API_VERSIONS, 99)))
+    no_tags = b"\0"
+    connection.sendall(_frame(_header(API_VERSIONS, 99) + no_tags))
     answer = connection.recv(65536)
     _, correlation_id, error_code, api_count = struct.unpack_from(">iihi", answer)
     assert (correlation_id, error_code) == (7, 35)
