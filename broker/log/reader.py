@@ -58,7 +58,7 @@ def iterate_batches(segments: Segments, from_offset: int, end_offset: int) -> It
         before = offset
         for header, batch in _whole_batches(records):
             is_next = header.base_offset == offset or (offset == from_offset and header.base_offset < offset)
-            if not is_next or header.last_offset_delta < 0 or not check_crc(batch):
+            if not is_next or header.magic != 2 or header.last_offset_delta < 0 or not check_crc(batch):
                 raise segment.damaged(offset)
             offset = header.base_offset + header.last_offset_delta + 1
             yield header, batch
