@@ -5,7 +5,6 @@ imported at their first use. Invariant: decompression stops at `max_bytes`, so t
 """
 
 import zlib
-from io import BytesIO
 from struct import Struct, error
 
 from protocol.errors import ProtocolError
@@ -19,6 +18,7 @@ _GZIP_LEVEL = 6
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES = 32 * 1024
+_STEP_BYTES = 256 * 1024
 _BLOCK_LENGTH = Struct(">i")
 
 
@@ -38,7 +38,8 @@ def compress(codec: int, body: bytes) -> bytes:
     if codec == _LZ4:
         import lz4.frame
 
-        return bytes(lz4.frame.compress(body))
+        # Java's reader refuses frames whose blocks lean on each other.
+        return bytes(lz4.frame.compress(body, block_linked=False))
     if codec == _ZSTD:
         import zstandard
 
@@ -65,9 +66,13 @@ def decompress(codec: int, body: bytes | memoryview, max_bytes: int | None = Non
     raise ProtocolError(f"unknown compression codec {codec}")
 
 
+def _too_large(limit: int) -> ProtocolError:
+    return ProtocolError(f"the batch decompresses to more than {limit} bytes")
+
+
 def _bounded(data: bytes, limit: int) -> bytes:
     if len(data) > limit:
-        raise ProtocolError(f"the batch decompresses to more than {limit} bytes")
+        raise _too_large(limit)
     return data
 
 
@@ -94,14 +99,14 @@ def _unsnappy(body: bytes, limit: int) -> bytes:
             blocks.append(body[position : position + length])
             position += length
     out, size = [], 0
-    for block in blocks:
-        size += snappy.decompress_raw_len(block)
-        if size > limit:
-            raise ProtocolError(f"the batch decompresses to more than {limit} bytes")
-        try:
+    try:
+        for block in blocks:
+            size += snappy.decompress_raw_len(block)
+            if size > limit:
+                raise _too_large(limit)
             out.append(bytes(snappy.decompress_raw(block)))
-        except DecompressionError as problem:
-            raise ProtocolError(f"the snappy data is damaged: {problem}") from problem
+    except DecompressionError as problem:
+        raise ProtocolError(f"the snappy data is damaged: {problem}") from problem
     return b"".join(out)
 
 
@@ -118,8 +123,15 @@ def _unlz4(body: bytes | memoryview, limit: int) -> bytes:
 def _unzstd(body: bytes | memoryview, limit: int) -> bytes:
     import zstandard
 
+    parts, left = [], limit
     try:
-        with zstandard.ZstdDecompressor().stream_reader(BytesIO(body)) as reader:
-            return _bounded(reader.read(limit + 1), limit)
+        with zstandard.ZstdDecompressor().stream_reader(body) as reader:
+            # A step at a time: read() allocates as much as it is asked for.
+            while part := reader.read(min(_STEP_BYTES, left + 1)):
+                parts.append(part)
+                left -= len(part)
+                if left < 0:
+                    raise _too_large(limit)
     except zstandard.ZstdError as problem:
         raise ProtocolError(f"the zstd data is damaged: {problem}") from problem
+    return b"".join(parts)

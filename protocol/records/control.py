@@ -45,7 +45,10 @@ def encode_end_txn_marker(
 
 def decode_end_txn_marker(batch: memoryview) -> tuple[ControlRecordType, int]:
     """The type and coordinator epoch of a marker; raises ProtocolError for any other control record."""
-    (record, *_) = decode_records(batch)
+    records = decode_records(batch)
+    if not records:
+        raise ProtocolError("a control batch without a record is no marker")
+    record = records[0]
     try:
         _, control_type = _KEY.unpack_from(record.key or b"")
         _, coordinator_epoch = _VALUE.unpack_from(record.value or b"")

@@ -12,8 +12,13 @@ from protocol.errors import ProtocolError
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-_NULL = b"\x01"
 _MAX_SHIFT = 63
+# Of one byte: 0 to 63, then -64 to -1, so that a negative value is its own index.
+_SMALL = tuple(bytes((value << 1,)) for value in range(64)) + tuple(bytes((~(value << 1),)) for value in range(-64, 0))
+_NULL = _SMALL[-1]
+_MIN_RECORD_BYTES = 7
+# A NamedTuple's own constructor is a Python function that does no more than this.
+_new_record = tuple.__new__
 
 
 class Record(NamedTuple):
@@ -28,10 +33,9 @@ class Record(NamedTuple):
 
 def zigzag(value: int) -> bytes:
     """A signed varint (zigzag, base 128)."""
+    if -64 <= value < 64:
+        return _SMALL[value]
     value = (value << 1) ^ (value >> 63)
-    if 0 <= value < 0x80:
-        return bytes((value,))
-    value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -61,7 +65,7 @@ def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
 
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
     """One record with its length in front."""
-    key, value = record.key, record.value
+    _, _, key, value, headers = record
     parts = [b"\x00", zigzag(timestamp_delta), zigzag(offset_delta)]
     if key is None:
         parts.append(_NULL)
@@ -71,8 +75,8 @@ def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> by
         parts.append(_NULL)
     else:
         parts += (zigzag(len(value)), value)
-    parts.append(zigzag(len(record.headers)))
-    for name, content in record.headers:
+    parts.append(zigzag(len(headers)))
+    for name, content in headers:
         encoded = name.encode()
         parts += (zigzag(len(encoded)), encoded)
         if content is None:
@@ -95,46 +99,62 @@ def decode_body(
 ) -> list[Record]:
     """The records of an uncompressed body; with LogAppendTime every record has the batch's timestamp."""
     data = bytes(data)
-    if record_count < 0 or record_count * 7 > len(data) + 7:
-        raise ProtocolError(f"{record_count} records do not fit into {len(data)} bytes")
+    size = len(data)
+    if not 0 <= record_count * _MIN_RECORD_BYTES <= size:
+        raise ProtocolError(f"{record_count} records do not fit into {size} bytes")
     records: list[Record] = []
     position = 0
     try:
         for _ in range(record_count):
             length, position = read_zigzag(data, position)
             end = position + length
-            if length < 0 or end > len(data):
-                raise ProtocolError(f"a record of {length} bytes at byte {position} of {len(data)}")
-            timestamp_delta, position = read_zigzag(data, position + 1)
-            offset_delta, position = read_zigzag(data, position)
+            if length < 0 or end > size:
+                raise ProtocolError(f"a record of {length} bytes at byte {position} of {size}")
+            # One byte is spelt out here and below: a call each would double the cost of a record.
+            byte = data[position + 1]
+            if byte < 0x80:
+                timestamp_delta, position = (byte >> 1) ^ -(byte & 1), position + 2
+            else:
+                timestamp_delta, position = read_zigzag(data, position + 1)
+            byte = data[position]
+            if byte < 0x80:
+                offset_delta, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                offset_delta, position = read_zigzag(data, position)
             key, position = _read_bytes(data, position, end)
             value, position = _read_bytes(data, position, end)
-            header_count, position = read_zigzag(data, position)
             headers: Headers = ()
-            if header_count:
-                headers, position = _read_headers(data, position, end, header_count)
+            if data[position]:
+                headers, position = _read_headers(data, position, end)
+            else:
+                position += 1
             if position != end:
                 raise ProtocolError(f"a record ends at byte {position} instead of {end}")
             timestamp = base_timestamp + timestamp_delta if log_append_time is None else log_append_time
-            records.append(Record(base_offset + offset_delta, timestamp, key, value, headers))
+            records.append(_new_record(Record, (base_offset + offset_delta, timestamp, key, value, headers)))
     except (IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"record {len(records)} is malformed: {error}") from error
-    if position != len(data):
-        raise ProtocolError(f"{len(data) - position} bytes are left behind the last of {record_count} records")
+    if position != size:
+        raise ProtocolError(f"{size - position} bytes are left behind the last of {record_count} records")
     return records
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = read_zigzag(data, position)
+    byte = data[position]
+    if byte < 0x80:
+        length, position = (byte >> 1) ^ -(byte & 1), position + 1
+    else:
+        length, position = read_zigzag(data, position)
+    stop = position + length
+    if length >= 0 and stop <= end:
+        return data[position:stop], stop
     if length == -1:
         return None, position
-    stop = position + length
-    if length < 0 or stop > end:
-        raise ProtocolError(f"{length} bytes are announced at byte {position}, {end - position} are left")
-    return data[position:stop], stop
+    raise ProtocolError(f"{length} bytes are announced at byte {position}, {end - position} are left")
 
 
-def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
+def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
+    count, position = read_zigzag(data, position)
     if not 0 <= count <= (end - position) // 2:
         raise ProtocolError(f"{count} headers are announced, {end - position} bytes are left")
     headers = []
