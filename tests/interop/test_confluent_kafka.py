@@ -90,6 +90,7 @@ def test_only_committed_transactions_reach_read_committed(daemon: Daemon) -> Non
         producer.begin_transaction()
         for partition in range(3):
             producer.produce(topic, b"%d-%d" % (round_number, partition), partition=partition)
+        producer.flush(20)  # an abort drops what the client has not sent yet
         if round_number % 2:
             producer.abort_transaction(20)
         else:
