@@ -233,7 +233,7 @@ def _unknown(name: str, setting: _Setting) -> str:
     # Only an error needs these: serving does not import them.
     from difflib import get_close_matches
 
-    from broker.topic_config import TOPIC_CONFIGS
+    from broker.topic_keys import TOPIC_CONFIGS
 
     topic_key = TOPIC_CONFIGS.get(name)
     if topic_key is not None and topic_key.synonyms:

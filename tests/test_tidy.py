@@ -245,7 +245,7 @@ def test_each_package_is_typed_for_those_who_use_it(package: str) -> None:
 
 def test_every_setting_has_an_effect() -> None:
     from broker.config_keys import BROKER_KEYS
-    from broker.topic_config import TOPIC_CONFIGS
+    from broker.topic_keys import TOPIC_CONFIGS
 
     read_by_topics = {synonym.name for item in TOPIC_CONFIGS.values() for synonym in item.synonyms}
     text = "".join(

@@ -4,13 +4,13 @@ import pytest
 
 from broker.config import BrokerConfig, load_config
 from broker.topic_config import (
-    TOPIC_CONFIGS,
     ConfigSource,
     internal_topic_config,
     log_config_for,
     resolve_topic_config,
     validate_topic_config,
 )
+from broker.topic_keys import TOPIC_CONFIGS
 from protocol.errors import ErrorCode, KafkaError
 
 
