@@ -3,7 +3,7 @@
 A key starts with the record type, a value with the version of its schema (Kafka's CoordinatorRecordSerde).
 """
 
-from importlib import import_module
+import sys
 from struct import Struct, error
 from types import ModuleType
 from typing import Any
@@ -39,4 +39,4 @@ def decode(module: ModuleType, data: bytes | memoryview, version: int | None = N
 
 
 def _module(message: Message) -> ModuleType:
-    return import_module(type(message).__module__)
+    return sys.modules[type(message).__module__]

@@ -5,10 +5,7 @@ Needs Java and Kafka's jars: ONCELOG_KAFKA_LIBS names their directory.
 
 import base64
 import json
-import os
 import random
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,23 +16,14 @@ from protocol.codec import attribute
 from protocol.errors import ProtocolError
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Primitive, Variable
+from tests.support.java import ask_kafka
 from tests.support.messages import every_version, generated, message_from
 
 pytestmark = pytest.mark.kafka
 
+PROGRAM = Path(__file__).parent / "KafkaCodec.java"
 MESSAGES_OF_EACH_VERSION = 20
 Case = tuple[Schema, int, Any, bytes]
-
-
-def ask_kafka(lines: list[str]) -> list[str]:
-    libraries = os.environ.get("ONCELOG_KAFKA_LIBS")
-    java = shutil.which("java")
-    if libraries is None or java is None:
-        pytest.skip("needs java and ONCELOG_KAFKA_LIBS")
-    source = Path(__file__).parent / "KafkaCodec.java"
-    command = [java, "-cp", f"{libraries}/*", str(source)]
-    answer = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True, timeout=300)
-    return answer.stdout.splitlines()
 
 
 def cases() -> Iterator[Case]:
@@ -96,8 +84,7 @@ def renamed(printed: Any, structure: Structure, version: int) -> dict[str, Any]:
 
 def test_kafka_reads_what_we_write_and_writes_the_same_bytes() -> None:
     sent = list(cases())
-    answers = ask_kafka([f"{schema.name} {version} {data.hex()}" for schema, version, _, data in sent])
-    assert len(answers) == len(sent)
+    answers = ask_kafka(PROGRAM, [f"{schema.name} {version} {data.hex()}" for schema, version, _, data in sent])
     for (schema, version, message, data), answer in zip(sent, answers, strict=True):
         where = f"{schema.name} version {version}"
         assert not answer.startswith("!"), f"{where}: {answer}"
@@ -110,7 +97,7 @@ def test_kafka_reads_what_we_write_and_writes_the_same_bytes() -> None:
 
 def test_our_defaults_are_kafkas() -> None:
     versions = list(every_version())
-    answers = ask_kafka([f"{schema.name} {version} default" for schema, version in versions])
+    answers = ask_kafka(PROGRAM, [f"{schema.name} {version} default" for schema, version in versions])
     for (schema, version), answer in zip(versions, answers, strict=True):
         where = f"{schema.name} version {version}"
         message = getattr(generated(schema), schema.name)()
