@@ -31,7 +31,8 @@ STATE_RECORDS = {
         "ConsumerGroupRegularExpressionValue",
     ),
     "kafka-metadata": (
-        "TopicRecord", "PartitionRecord", "RemoveTopicRecord", "ConfigRecord", "FeatureLevelRecord", "ProducerIdsRecord",
+        "TopicRecord", "PartitionRecord", "RemoveTopicRecord", "ConfigRecord", "FeatureLevelRecord",
+        "ProducerIdsRecord",
     ),
 }  # fmt: skip
 HEADERS = ("RequestHeader", "ResponseHeader", "ConsumerProtocolSubscription", "ConsumerProtocolAssignment")

@@ -1,0 +1,71 @@
+"""What every generated module promises, besides its format: no copies of record data, defaults, equality."""
+
+from uuid import UUID
+
+import pytest
+
+from protocol.generated import fetch_response, metadata_response, produce_request
+from protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from protocol.generated.metadata_response import MetadataResponse, MetadataResponseTopic
+from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.messages import SCHEMAS, generated
+
+
+def produce(records: bytes | memoryview | None) -> ProduceRequest:
+    partition = PartitionProduceData(index=3, records=records)
+    return ProduceRequest(
+        acks=-1, timeout_ms=1_500, topic_data=[TopicProduceData(name="t", partition_data=[partition])]
+    )
+
+
+def test_a_produce_request_is_the_bytes_that_kafka_documents() -> None:
+    assert b"".join(produce_request.encode(produce(b"batch"), 7)) == bytes.fromhex(
+        "ffff ffff 000005dc 00000001 0001 74 00000001 00000003 00000005 6261746368"
+    )
+    assert b"".join(produce_request.encode(produce(b"batch"), 9)) == bytes.fromhex(
+        "00 ffff 000005dc 02 02 74 02 00000003 06 6261746368 00 00 00"
+    )
+
+
+@pytest.mark.parametrize("version", [7, 9, 12])
+def test_decoded_records_are_a_view_of_the_frame(version: int) -> None:
+    frame = b"".join(produce_request.encode(produce(b"batch"), version))
+    request, _ = produce_request.decode(memoryview(frame), version)
+    records = request.topic_data[0].partition_data[0].records
+    assert isinstance(records, memoryview)
+    assert records.obj is frame
+    assert records == b"batch"
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_encoded_records_are_the_object_that_was_given(version: int) -> None:
+    records = memoryview(bytes(100_000))
+    topic = FetchableTopicResponse(topic="t", partitions=[PartitionData(records=records)])
+    parts = fetch_response.encode(FetchResponse(responses=[topic]), version)
+    assert any(part is records for part in parts)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+def test_a_module_says_what_it_holds(schema: object) -> None:
+    module = generated(schema)
+    assert (schema.name, schema.api_key) == (module.NAME, module.API_KEY)
+    assert (schema.version_range, schema.flexible_from) == (module.VERSIONS, module.FLEXIBLE_FROM)
+
+
+def test_messages_are_equal_by_value_whatever_sequence_holds_their_arrays() -> None:
+    one = MetadataResponse(topics=[MetadataResponseTopic(name="t")])
+    other = MetadataResponse(topics=(MetadataResponseTopic(name="t"),))
+    assert one == other
+    assert one != MetadataResponse(topics=[MetadataResponseTopic(name="u")])
+    assert one != MetadataResponseTopic(name="t")
+    assert "name='t'" in repr(one)
+
+
+def test_defaults_are_those_of_the_schema() -> None:
+    topic = metadata_response.MetadataResponseTopic()
+    assert (topic.topic_id, topic.partitions, topic.topic_authorized_operations) == (UUID(int=0), (), -(2**31))
+
+
+def test_messages_have_no_room_for_misspelt_fields() -> None:
+    with pytest.raises(AttributeError):
+        ProduceRequest().transaction_id = "id"  # type: ignore[attr-defined]
