@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from protocol.codec import attribute
+from protocol.codec_parts import attribute
 from protocol.errors import ProtocolError
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Primitive, Variable

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from protocol.codec import all_schemas, attribute, snake_case
+from protocol.codec import all_schemas
+from protocol.codec_parts import attribute, snake_case
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Primitive, Variable
 

@@ -1,0 +1,118 @@
+"""Emits the functions that write: a message to parts that are joined later.
+
+Invariants of what is emitted: record data becomes a part as it was given, tagged fields ascend and leave out what has
+its default, a field that the version lacks is left out whatever its value.
+"""
+
+from protocol.codec_parts import FunctionOf, Gathered, attribute, default_text, is_fixed, runs
+from protocol.schema import ArrayOf, Field, FieldType, Structure
+from protocol.types import Primitive, Variable
+
+
+class WriterEmitter:
+    """Lines of Python that write the layouts of one message."""
+
+    def __init__(self, gathered: Gathered, function_of: FunctionOf) -> None:
+        self._gathered = gathered
+        self._function_of = function_of
+
+    def lines(self, structure: Structure, version: int, flexible: bool) -> list[str]:
+        """The body of the function that writes one layout of a structure."""
+        lines: list[str] = []
+        for group in runs(structure.fields_in(version)):
+            if is_fixed(group[0]):
+                struct = self._gathered.struct("".join(field.type.letter for field in group))
+                values = ", ".join(_packed(field, "message.") for field in group)
+                lines.append(f"out.append({struct}.pack({values}))")
+            else:
+                field = group[0]
+                compact = flexible and not field.plain
+                lines += self._write_field(field, version, compact, f"message.{attribute(field.name)}", "out")
+        if flexible:
+            lines += self._write_tagged(structure.tagged_in(version), version)
+        return lines or ["pass"]
+
+    def _write_field(self, field: Field, version: int, compact: bool, value: str, out: str) -> list[str]:
+        nullable = field.is_nullable(version)
+        kind = field.type
+        if isinstance(kind, Primitive):
+            struct = self._gathered.struct(kind.letter)
+            return [f"{out}.append({struct}.pack({value}{'.bytes' if kind.name == 'uuid' else ''}))"]
+        if isinstance(kind, Variable):
+            return [self._write_variable(kind, compact, nullable, value, out, bool(field.nullable))]
+        if isinstance(kind, ArrayOf):
+            return self._write_array(field, kind.element, version, compact, value, out)
+        function = self._function_of(kind, version)
+        if not nullable:
+            cast = "  # type: ignore[arg-type]" if field.nullable else ""
+            return [f"{function}({out}, {value}){cast}"]
+        # KIP-893 says -1 for null; in a tagged field Kafka writes a varint 0.
+        null = "\\x00" if field.is_tagged(version) else "\\xff"
+        return [
+            f"if {value} is None:",
+            f'    {out}.append(b"{null}")',
+            "else:",
+            f'    {out}.append(b"\\x01")',
+            f"    {function}({out}, {value})",
+        ]
+
+    def _write_variable(
+        self, kind: Variable, compact: bool, nullable: bool, value: str, out: str, sometimes_null: bool
+    ) -> str:
+        if kind.name == "string":
+            name = f"{'nullable_' if nullable else ''}{'compact_' if compact else ''}string"
+            ignore = "  # type: ignore[arg-type]" if sometimes_null and not nullable else ""
+            return f"{out}.append({self._gathered.use(name)}({value})){ignore}"
+        return f"{self._gathered.use('write_data')}({out}, {value}, {compact})"
+
+    def _write_array(
+        self, field: Field, element: FieldType, version: int, compact: bool, value: str, out: str
+    ) -> list[str]:
+        nullable = field.is_nullable(version)
+        name = self._gathered.use(f"{'nullable_' if nullable else ''}{'compact_' if compact else ''}count")
+        ignore = "  # type: ignore[arg-type]" if field.nullable and not nullable else ""
+        lines = [f"{out}.append({name}({value})){ignore}"]
+        source = f"{value} or ()" if field.nullable else value
+        if isinstance(element, Primitive) and element.name != "uuid":
+            lines.append(f"if {value}:")
+            lines.append(f'    {out}.append(pack(f">{{len({value})}}{element.letter}", *{value}))')
+            return lines
+        lines.append(f"for item_{attribute(field.name)} in {source}:")
+        item = f"item_{attribute(field.name)}"
+        if isinstance(element, Primitive):
+            lines.append(f"    {out}.append({item}.bytes)")
+        elif isinstance(element, Variable):
+            lines.append("    " + self._write_variable(element, compact, False, item, out, False))
+        else:
+            lines.append(f"    {self._function_of(element, version)}({out}, {item})")
+        return lines
+
+    def _write_tagged(self, fields: list[Field], version: int) -> list[str]:
+        if not fields:
+            return ['out.append(b"\\x00")']
+        lines = ["tags: list[tuple[int, list[Data]]] = []"]
+        for field in fields:
+            value = f"message.{attribute(field.name)}"
+            lines.append(f"if {self._differs(field, value)}:")
+            lines.append("    data: list[Data] = []" if field is fields[0] else "    data = []")
+            lines += [f"    {line}" for line in self._write_field(field, version, True, value, "data")]
+            lines.append(f"    tags.append(({field.tag}, data))")
+        lines.append(f"{self._gathered.use('write_tags')}(out, tags)")
+        return lines
+
+    def _differs(self, field: Field, value: str) -> str:
+        default = default_text(field)
+        if default == "None":
+            return f"{value} is not None"
+        if default == "()":
+            return f"{value} is None or len({value})" if field.nullable else f"len({value})"
+        if default in ("True", "False"):
+            return value if default == "False" else f"not {value}"
+        if isinstance(field.type, Structure):
+            return f"{value} is not {default} and {value} != {default}"
+        return f"{value} != {default}"
+
+
+def _packed(field: Field, prefix: str) -> str:
+    name = prefix + attribute(field.name)
+    return f"{name}.bytes" if field.type.name == "uuid" else name
