@@ -1,13 +1,24 @@
-"""Fixtures for all tests: a daemon of its own process, one for a whole module or a fresh one."""
+"""For all tests: a daemon of its own process, one for a whole module or a fresh one; and how hypothesis searches.
+
+By default a property meets the same examples in each run, so a failure is always the last change's. To search on:
+`make test ARGS='--hypothesis-profile=search -k …'`.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.daemon import Daemon
 
 Start = Callable[..., Daemon]
+
+# A machine that is busy with other things is no reason to fail.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", _PATIENT, derandomize=True)
+settings.register_profile("search", _PATIENT, derandomize=False)
+settings.load_profile("fixed")
 
 
 @pytest.fixture(scope="module")
