@@ -1,6 +1,6 @@
-"""The composition root: builds every part, starts them in order, stops them in the opposite order.
+"""The daemon: puts a broker on the real machine, starts it, serves until a signal, stops it in the opposite order.
 
-Owns: the order of start and stop, signals, the ready line. Knows all parts; no part knows it.
+Owns: the order of start and stop, signals, the ready line. How the parts fit is `broker.assembly`.
 Invariants
 - Nothing listens before every log is recovered and every coordinator has replayed its records.
 - A clean stop closes the sockets first, then flushes; a failed disk stops the process without touching the files
@@ -8,52 +8,31 @@ Invariants
 """
 
 import asyncio
+import contextlib
 import signal
 import sys
-from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import uvloop
 
+from broker.assembly import StartError, System, assemble
 from broker.broker import Broker
-from broker.completion import Completion
+from broker.completion import all_of
 from broker.config import BrokerConfig
-from broker.coordinator.group.coordinator import GroupCoordinator, GroupLimits
-from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.runtime import CoordinatorRuntime
-from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits
-from broker.coordinator.transaction.markers import LocalMarkerChannel
-from broker.coordinator.transaction.producer_ids import ProducerIdManager
-from broker.coordinator.transaction.shard import TransactionShard
-from broker.log.flusher import Flusher
-from broker.log.log_config import LogConfig
-from broker.log.log_manager import LogManager
-from broker.log.recovery import RecoveryReport
-from broker.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, cluster_id_records
 from broker.net.listener import Endpoint, Listeners
-from broker.observability.metrics import Metrics
-from broker.observability.transitions import TransitionLog
-from broker.partition_markers import PartitionMarkers
-from broker.purgatory import FetchPurgatory
 from broker.system.clock import SystemClock, SystemEntropy
 from broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from broker.system.loop import LoopScheduler
-from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic_config, log_config_for
-from broker.topics import InternalTopicSource, Topics
 
 if TYPE_CHECKING:
     from broker.observability.statsd import StatsdReporter
 
-FEATURES = {"transaction.version": 1}
-"""Finalized when a data directory is made."""
-METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1)
+__all__ = ["EXIT_DISK_FAILED", "StartError", "serve"]
+
 EXIT_DISK_FAILED = 3
 _STEP_INTERVAL_MS = 1_000
-
-
-class StartError(Exception):
-    """The broker cannot start; the message says why and what to do."""
+_FLUSH_TIMEOUT_S = 30
 
 
 def serve(config: BrokerConfig, warnings: Sequence[str], log: Any) -> int:
@@ -79,7 +58,8 @@ class _App:
         disk = self._open_disk()
         scheduler = LoopScheduler(loop)
         try:
-            broker = await self._build(disk, scheduler)
+            system = System(SystemClock(), SystemEntropy(), scheduler, disk, self._syncs.run_all, self._on_disk_failure)
+            broker = assemble(self._config, system, self._log)
             listeners = Listeners(broker)
             await self._listen(listeners)
             await self._serve(broker, listeners)
@@ -99,94 +79,6 @@ class _App:
         except OSError as error:
             raise StartError(f"cannot use the data directory {path}: {error.strerror or error}") from error
         return disk
-
-    async def _build(self, disk: RealDisk, scheduler: LoopScheduler) -> Broker:
-        config, clock, entropy = self._config, SystemClock(), SystemEntropy()
-        node_id = config.get_int("node.id")
-        policy = config.get_str("oncelog.flush.policy")
-        self._flusher = Flusher(scheduler, policy, self._on_disk_failure, clock, self._syncs.run_all)
-        purgatory = FetchPurgatory(scheduler)
-        logs = LogManager(
-            disk,
-            clock,
-            self._flusher,
-            purgatory,
-            on_report=self._on_recovery,
-            retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
-        )
-        metadata_log = logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
-        if metadata_log.offline_error is not None:
-            raise StartError(f"the metadata log is damaged: {metadata_log.offline_error}")
-        metadata = MetadataLog(metadata_log, clock)
-        metadata.load()
-        cluster_id = await self._cluster_id(metadata, entropy)
-        topics = Topics(
-            metadata,
-            logs,
-            entropy,
-            node_id,
-            lambda topic: log_config_for(topic.config, config),
-            {name: internal_topic_config(name, config) for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)},
-        )
-        topics.load()
-        metrics = Metrics()
-        group_runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            CONSUMER_OFFSETS, InternalTopicSource(topics, CONSUMER_OFFSETS), GroupShard, clock
-        )
-        markers = PartitionMarkers(topics, group_runtime, clock)
-        transaction_runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
-            TRANSACTION_STATE, InternalTopicSource(topics, TRANSACTION_STATE), TransactionShard, clock
-        )
-        transactions = TransactionCoordinator(
-            transaction_runtime,
-            ProducerIdManager(metadata, node_id),
-            LocalMarkerChannel(node_id, markers),
-            topics.leader_of,
-            clock,
-            scheduler,
-            TransactionLimits(
-                max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
-                id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
-            ),
-            TransitionLog(self._log, metrics),
-        )
-        groups = GroupCoordinator(group_runtime, clock, scheduler, entropy, _group_limits(config))
-        group_runtime.load_all()
-        transaction_runtime.load_all()
-        groups.load()
-        transactions.load()
-        return Broker(
-            config=config,
-            clock=clock,
-            entropy=entropy,
-            scheduler=scheduler,
-            node_id=node_id,
-            cluster_id=cluster_id,
-            metadata=metadata,
-            topics=topics,
-            logs=logs,
-            purgatory=purgatory,
-            markers=markers,
-            transactions=transactions,
-            groups=groups,
-            metrics=metrics,
-            log=self._log,
-            fetch_max_bytes=config.get_int("fetch.max.bytes"),
-        )
-
-    async def _cluster_id(self, metadata: MetadataLog, entropy: SystemEntropy) -> str:
-        """The id in the metadata log; a first start writes it, with the features of this release."""
-        wanted = self._config.get_str("cluster.id")
-        known = metadata.state.cluster_id
-        if known is None:
-            known = wanted or urlsafe_b64encode(entropy.uuid().bytes).decode().rstrip("=")
-            await _durable(metadata.write(cluster_id_records(known, FEATURES)))
-        elif wanted and wanted != known:
-            raise StartError(
-                f"the data directory {self._config.data_dir} belongs to the cluster {known}, not to {wanted}: "
-                "drop cluster.id, or use another --data-dir."
-            )
-        return known
 
     async def _listen(self, listeners: Listeners) -> None:
         for wanted in self._config.listeners:
@@ -215,11 +107,22 @@ class _App:
         await self._stop.wait()
         self._log.info("broker.stopping")
         await listeners.close()
-        await self._flusher_idle()
+        await self._flushed(broker)
         if statsd is not None:
             await statsd.close()
-        broker.logs.close()
+        unclean = broker.logs.close()
+        if unclean is not None:
+            self._log.warning("broker.stopped_uncleanly", error=str(unclean), message="the next start recovers")
         self._log.info("broker.stopped")
+
+    async def _flushed(self, broker: Broker) -> None:
+        """Wait for the round in flight and what was appended since; a disk that has failed never answers."""
+        ended = asyncio.Event()
+        pending = [log.when_durable(log.log_end_offset) for log in broker.logs.logs if log.offline_error is None]
+        all_of(pending).then(lambda _: ended.set())
+        if not broker.flusher.failed:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), _FLUSH_TIMEOUT_S)
 
     async def _start_statsd(self, broker: Broker, listeners: Listeners) -> "StatsdReporter | None":
         address = self._config.statsd_address
@@ -228,7 +131,7 @@ class _App:
         from broker.observability.statsd import StatsdReporter
 
         def refresh() -> None:
-            broker.metrics.flush_rounds = self._flusher.round_count
+            broker.metrics.flush_rounds = broker.flusher.round_count
             broker.metrics.open_connections = listeners.connection_count
             broker.metrics.open_transactions = broker.transactions.open_count
 
@@ -249,35 +152,7 @@ class _App:
         broker.groups.step(now_ms)
         broker.scheduler.call_later(_STEP_INTERVAL_MS, lambda: self._step(broker))
 
-    async def _flusher_idle(self) -> None:
-        while self._flusher.is_busy and not self._flusher.failed:
-            await asyncio.sleep(0.001)
-
     def _on_disk_failure(self, error: OSError) -> None:
         self._log.critical("disk.failed", error=str(error), data_dir=str(self._config.data_dir))
         self._exit_code = EXIT_DISK_FAILED
         self._stop.set()
-
-    def _on_recovery(self, report: RecoveryReport) -> None:
-        event = "log.offline" if report.offline_error else "log.recovered"
-        for line in report.lines:
-            self._log.warning(event, topic=report.topic, partition=report.partition, message=line)
-
-
-def _group_limits(config: BrokerConfig) -> GroupLimits:
-    return GroupLimits(
-        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
-        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
-        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
-        max_size=config.get_int("group.max.size"),
-        offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
-        offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
-    )
-
-
-async def _durable(write: Completion[None]) -> None:
-    """Wait for a completion where a coroutine may: at the start."""
-    ended = asyncio.Event()
-    write.then(lambda _: ended.set())
-    await ended.wait()
-    write.result()

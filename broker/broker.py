@@ -1,6 +1,6 @@
 """The parts of one running broker, by name: what handlers are given.
 
-Owns nothing but the references. Built by `broker.app`, the one place that knows how the parts are made.
+Owns nothing but the references. Built by `broker.assembly`, the one place that knows how the parts are made.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from broker.config import BrokerConfig
     from broker.coordinator.group.coordinator import GroupCoordinator
     from broker.coordinator.transaction.coordinator import TransactionCoordinator
+    from broker.log.flusher import Flusher
     from broker.log.log_manager import LogManager
     from broker.metadata_log import MetadataLog
     from broker.observability.metrics import Metrics
@@ -30,6 +31,7 @@ class Broker:
     metadata: "MetadataLog"
     topics: "Topics"
     logs: "LogManager"
+    flusher: "Flusher"
     purgatory: "FetchPurgatory"
     markers: "PartitionMarkers"
     transactions: "TransactionCoordinator"

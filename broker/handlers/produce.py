@@ -25,6 +25,7 @@ from protocol.generated.produce_response import PartitionProduceResponse, Produc
 _ZSTD = 4
 _TRANSACTIONAL_BIT = 0x10
 _PRODUCER_ID_AT = 43
+_BASE_SEQUENCE_AT = 53
 
 Answer = ProduceResponse | Pipelined | None
 
@@ -122,6 +123,9 @@ def _verify(context: RequestContext, transactional_id: str, log: PartitionLog, b
         transactional_id, producer_id, producer_epoch, ((log.topic, log.partition),)
     )
     if error:
+        # A later batch may not overtake this one when it comes again: the sequence that was refused is remembered.
+        base_sequence = int.from_bytes(batch[_BASE_SEQUENCE_AT : _BASE_SEQUENCE_AT + 4], "big", signed=True)
+        log.note_unverified(producer_id, producer_epoch, base_sequence)
         raise KafkaError(_verification_error(error, context.api_version), "the transaction does not hold the partition")
 
 

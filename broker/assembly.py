@@ -1,0 +1,185 @@
+"""Builds a broker out of its parts, on whatever machine it is given.
+
+Owns: which part gets which other part, and the order in which their state is replayed. Does not own: the machine
+(`System`: real in `broker.app`, virtual in tests and simulation), sockets, signals.
+Invariant: when `assemble` returns, every log is recovered and every coordinator has replayed its records.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broker.broker import Broker
+from broker.config import BrokerConfig
+from broker.coordinator.group.coordinator import GroupCoordinator, GroupLimits
+from broker.coordinator.group.shard import GroupShard
+from broker.coordinator.runtime import CoordinatorRuntime
+from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits
+from broker.coordinator.transaction.markers import LocalMarkerChannel
+from broker.coordinator.transaction.producer_ids import ProducerIdManager
+from broker.coordinator.transaction.shard import TransactionShard
+from broker.log.flusher import Flusher
+from broker.log.log_config import LogConfig
+from broker.log.log_manager import LogManager
+from broker.log.recovery import RecoveryReport
+from broker.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, cluster_id_records
+from broker.observability.metrics import Metrics
+from broker.observability.transitions import TransitionLog
+from broker.partition_markers import PartitionMarkers
+from broker.ports import Clock, Disk, Entropy, Scheduler
+from broker.purgatory import FetchPurgatory
+from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic_config, log_config_for
+from broker.topics import InternalTopicSource, Topics
+from protocol.errors import KafkaError
+
+FEATURES = {"transaction.version": 1}
+"""Finalized when a data directory is made."""
+METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1)
+
+
+class StartError(Exception):
+    """The broker cannot start; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The machine that a broker runs on."""
+
+    clock: Clock
+    entropy: Entropy
+    scheduler: Scheduler
+    disk: Disk
+    run_all: Callable[[Sequence[Callable[[], None]]], None] | None
+    """Runs the syncs of one flush round side by side; None: one after the other."""
+    on_disk_failure: Callable[[OSError], None]
+
+
+def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
+    """A broker that has recovered and is ready to listen. Raises StartError, OSError."""
+    flusher = Flusher(
+        system.scheduler,
+        config.get_str("oncelog.flush.policy"),
+        system.on_disk_failure,
+        system.clock,
+        system.run_all,
+    )
+    purgatory = FetchPurgatory(system.scheduler)
+    logs = LogManager(
+        system.disk,
+        system.clock,
+        flusher,
+        purgatory,
+        on_report=lambda report: _tell(log, report),
+        retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
+    )
+    metadata = _load_metadata(config, system, logs)
+    # A first start has written the cluster id: nobody may be told of it before it is durable.
+    flusher.flush_now()
+    node_id = config.get_int("node.id")
+    topics = Topics(
+        metadata,
+        logs,
+        system.entropy,
+        node_id,
+        lambda topic: log_config_for(topic.config, config),
+        {name: internal_topic_config(name, config) for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)},
+    )
+    topics.load()
+    metrics = Metrics()
+    group_runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+        CONSUMER_OFFSETS, InternalTopicSource(topics, CONSUMER_OFFSETS), GroupShard, system.clock
+    )
+    transaction_runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+        TRANSACTION_STATE, InternalTopicSource(topics, TRANSACTION_STATE), TransactionShard, system.clock
+    )
+    markers = PartitionMarkers(topics, group_runtime, system.clock)
+    transactions = TransactionCoordinator(
+        transaction_runtime,
+        ProducerIdManager(metadata, node_id),
+        LocalMarkerChannel(node_id, markers),
+        topics.leader_of,
+        system.clock,
+        system.scheduler,
+        _transaction_limits(config),
+        TransitionLog(log, metrics),
+    )
+    groups = GroupCoordinator(group_runtime, system.clock, system.scheduler, system.entropy, _group_limits(config))
+    _replay(group_runtime, groups.load)
+    _replay(transaction_runtime, transactions.load)
+    return Broker(
+        config=config,
+        clock=system.clock,
+        entropy=system.entropy,
+        scheduler=system.scheduler,
+        node_id=node_id,
+        cluster_id=metadata.state.cluster_id or "",
+        metadata=metadata,
+        topics=topics,
+        logs=logs,
+        flusher=flusher,
+        purgatory=purgatory,
+        markers=markers,
+        transactions=transactions,
+        groups=groups,
+        metrics=metrics,
+        log=log,
+        fetch_max_bytes=config.get_int("fetch.max.bytes"),
+    )
+
+
+def _load_metadata(config: BrokerConfig, system: System, logs: LogManager) -> MetadataLog:
+    """The replayed metadata log; a first start writes the cluster id and the features of this release."""
+    metadata_log = logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
+    if metadata_log.offline_error is not None:
+        raise StartError(f"the metadata log is damaged: {metadata_log.offline_error}; restore it from a copy.")
+    metadata = MetadataLog(metadata_log, system.clock)
+    try:
+        metadata.load()
+    except KafkaError as error:
+        raise StartError(f"the metadata log cannot be replayed: {error}; restore it from a copy.") from error
+    wanted = config.get_str("cluster.id")
+    known = metadata.state.cluster_id
+    if known is None:
+        cluster_id = wanted or urlsafe_b64encode(system.entropy.uuid().bytes).decode().rstrip("=")
+        metadata.write(cluster_id_records(cluster_id, FEATURES))
+    elif wanted and wanted != known:
+        raise StartError(
+            f"the data directory {config.data_dir} belongs to the cluster {known}, not to {wanted}: "
+            "drop cluster.id, or use another --data-dir."
+        )
+    return metadata
+
+
+def _replay(runtime: CoordinatorRuntime[Any], load: Callable[[], None]) -> None:
+    try:
+        runtime.load_all()
+        load()
+    except KafkaError as error:
+        raise StartError(
+            f"{runtime.topic} cannot be replayed: {error}; restore the damaged file from a copy."
+        ) from error
+
+
+def _tell(log: Any, report: RecoveryReport) -> None:
+    event = "log.offline" if report.offline_error else "log.recovered"
+    for line in report.lines:
+        log.warning(event, topic=report.topic, partition=report.partition, message=line)
+
+
+def _transaction_limits(config: BrokerConfig) -> TransactionLimits:
+    return TransactionLimits(
+        max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
+        id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
+    )
+
+
+def _group_limits(config: BrokerConfig) -> GroupLimits:
+    return GroupLimits(
+        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
+        max_size=config.get_int("group.max.size"),
+        offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
+    )
