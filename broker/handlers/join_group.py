@@ -2,13 +2,14 @@
 
 - v0 has no rebalance timeout: the session timeout stands in. v4+ a first join without a member id is answered
   MEMBER_ID_REQUIRED with the id to use (KIP-394). v5+ static members (KIP-345). v7+ names the protocol type.
+- v9+ a static leader that is back in a stable group is told to skip the assignment (KIP-814); before, it is told that
+  its old id leads, which comes to the same.
 - The answer may take as long as the rebalance: the connection waits, as in Kafka; clients keep one for this.
-
-Left out: v9's skip_assignment (a returning static leader is told the old leader's id instead, which all clients know).
+- The reason of v8+ (KIP-800) is for logs alone.
 """
 
 from broker.completion import Completion
-from broker.coordinator.group.membership import JoinRequest, JoinResult
+from broker.coordinator.group.exchange import JoinRequest, JoinResult
 from broker.dispatch import RequestContext
 from protocol.errors import KafkaError
 from protocol.generated.join_group_request import JoinGroupRequest
@@ -16,18 +17,19 @@ from protocol.generated.join_group_response import JoinGroupResponse, JoinGroupR
 
 
 def handle(context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Completion[JoinGroupResponse]:
-    rebalance_timeout_ms = request.rebalance_timeout_ms if context.api_version >= 1 else request.session_timeout_ms
+    version = context.api_version
     join = JoinRequest(
         group_id=request.group_id,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
         client_id=context.client_id or "",
         client_host=f"/{context.peer.host}",
-        rebalance_timeout_ms=rebalance_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
         session_timeout_ms=request.session_timeout_ms,
         protocol_type=request.protocol_type,
         protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
-        requires_known_member_id=context.api_version >= 4,
+        requires_known_member_id=version >= 4,
+        supports_skip_assignment=version >= 9,
     )
     try:
         joined = context.broker.groups.join(join)
@@ -47,6 +49,7 @@ def _respond(context: RequestContext, result: JoinResult) -> JoinGroupResponse:
         protocol_type=result.protocol_type,
         protocol_name=protocol_name,
         leader=result.leader_id,
+        skip_assignment=result.skip_assignment,
         member_id=result.member_id,
         members=[
             JoinGroupResponseMember(

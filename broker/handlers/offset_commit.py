@@ -1,9 +1,11 @@
 """OffsetCommit (8), versions 2–9: offsets of a group, from a member of its generation or, in an empty group, anybody.
 
 - Each partition is answered on its own, once durable: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE
-  (`offset.metadata.max.bytes`); UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION,
-  FENCED_INSTANCE_ID and REBALANCE_IN_PROGRESS for all of them.
-- The retention of v2 to v4 is ignored, as in Kafka since 2.1: offsets expire with their group (KIP-211).
+  (`offset.metadata.max.bytes`, in characters, as in Kafka). UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID
+  and REBALANCE_IN_PROGRESS answer all of them; a group that is not there has no generation: GROUP_ID_NOT_FOUND (v9+).
+- v2–4 may bring a retention of their own, which then counts instead of the broker's (KIP-211).
+- The empty group id is a group like others, for old clients that never set one.
+- A commit from a member in a running generation is a sign of life.
 
 Left out: v10 (topic ids).
 """
@@ -11,7 +13,8 @@ Left out: v10 (topic ids).
 from broker.completion import Completion
 from broker.coordinator.group.offsets import Committer, Errors
 from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode, KafkaError
+from broker.handlers.offsets_to_commit import offsets_to_commit, settle_errors
+from protocol.errors import ErrorCode
 from protocol.generated.offset_commit_request import OffsetCommitRequest
 from protocol.generated.offset_commit_response import (
     OffsetCommitResponse,
@@ -21,34 +24,17 @@ from protocol.generated.offset_commit_response import (
 
 
 def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[OffsetCommitResponse]:
-    topics = context.broker.topics
-    errors: Errors = {}
-    offsets = []
-    for topic in request.topics:
-        for data in topic.partitions:
-            partition = (topic.name, data.partition_index)
-            if topics.leader_of(*partition) is None:
-                errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                metadata = data.committed_metadata or ""
-                offsets.append((partition, data.committed_offset, data.committed_leader_epoch, metadata))
+    offsets, unknown = offsets_to_commit(context.broker.topics, request.topics)
     committer = Committer(
         request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
     )
-    answer: Completion[OffsetCommitResponse] = Completion()
 
-    def on_done(done: Completion[Errors]) -> None:
-        if done.error is None:
-            errors.update(done.result())
-        elif isinstance(done.error, KafkaError):
-            errors.update({partition: done.error.code for partition, *_ in offsets})
-        else:
-            answer.fail(done.error)
-            return
-        answer.complete(_respond(request, errors))
+    def shown(error: ErrorCode) -> ErrorCode:
+        is_unknown_to_client = error is ErrorCode.GROUP_ID_NOT_FOUND and context.api_version < 9
+        return ErrorCode.ILLEGAL_GENERATION if is_unknown_to_client else error
 
-    context.broker.groups.offsets.commit(committer, offsets).then(on_done)
-    return answer
+    committed = context.broker.groups.offsets.commit(committer, offsets, request.retention_time_ms)
+    return settle_errors(committed, offsets, unknown, shown).map(lambda errors: _respond(request, errors))
 
 
 def _respond(request: OffsetCommitRequest, errors: Errors) -> OffsetCommitResponse:

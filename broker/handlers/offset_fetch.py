@@ -3,18 +3,21 @@
 - A partition without an offset is answered with offset -1 and no error; null topics (v2+) mean all that have one.
 - v7+ require_stable: a partition whose offset is part of an open transaction is UNSTABLE_OFFSET_COMMIT (KIP-447).
 - Answered once what was read is durable.
+- An offset of a topic that has been deleted is none, also when a topic of that name has been made again.
 
 Left out: v10 (topic ids); v9's member id and epoch, which belong to the consumer protocol (KIP-848).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from broker.completion import Completion, all_of
-from broker.coordinator.group.offsets import FetchedOffset
-from broker.coordinator.group.records import TopicPartition
+from broker.coordinator.group.offsets import NOTHING_FETCHED, FetchedOffset
+from broker.coordinator.group.records import NO_COMMITTED_OFFSET, NO_TOPIC_ID, TopicPartition
 from broker.dispatch import RequestContext
+from broker.topics import Topics
 from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.generated.offset_fetch_request import OffsetFetchRequest
 from protocol.generated.offset_fetch_response import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -29,98 +32,108 @@ Fetched = Mapping[TopicPartition, FetchedOffset]
 
 def handle(context: RequestContext, request: OffsetFetchRequest) -> Completion[OffsetFetchResponse]:
     if context.api_version >= 8:
-        groups = [_fetch_group(context, group, request.require_stable) for group in request.groups]
-        return all_of(groups).map(lambda results: OffsetFetchResponse(groups=results))
+        answers: list[Completion[OffsetFetchResponseGroup]] = []
+        for group in request.groups:
+            partitions = None
+            if group.topics is not None:
+                partitions = [(topic.name, index) for topic in group.topics for index in topic.partition_indexes]
+            fetched = _fetch(context, group.group_id, partitions, request.require_stable)
+            answers.append(fetched.map(partial(_group_response, group.group_id)))
+        return all_of(answers).map(lambda groups: OffsetFetchResponse(groups=groups))
     partitions = None
     if request.topics is not None:
         partitions = [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
-    return _fetch(context, request.group_id, partitions, request.require_stable).map(
-        lambda result: _single(context, result, partitions)
-    )
+    fetched = _fetch(context, request.group_id, partitions, request.require_stable)
+    return fetched.map(lambda result: _single_response(context, result, partitions or ()))
+
+
+class _Result:
+    """Offsets by topic, or the error of the whole group."""
+
+    __slots__ = ("error", "topics")
+
+    def __init__(self, error: ErrorCode, offsets: Iterable[tuple[TopicPartition, FetchedOffset]]) -> None:
+        self.error = error
+        self.topics: dict[str, list[tuple[int, FetchedOffset]]] = {}
+        for (topic, index), offset in offsets:
+            self.topics.setdefault(topic, []).append((index, offset))
 
 
 def _fetch(
-    context: RequestContext, group_id: str, partitions: list[TopicPartition] | None, require_stable: bool
-) -> Completion[tuple[ErrorCode, Fetched]]:
-    answer: Completion[tuple[ErrorCode, Fetched]] = Completion()
+    context: RequestContext, group_id: str, partitions: Sequence[TopicPartition] | None, require_stable: bool
+) -> Completion[_Result]:
+    topics = context.broker.topics
+    answer: Completion[_Result] = Completion()
 
     def on_done(done: Completion[Fetched]) -> None:
-        if done.error is None:
-            answer.complete((ErrorCode.NONE, done.result()))
-        elif isinstance(done.error, KafkaError):
-            answer.complete((done.error.code, {}))
+        error = done.error
+        if error is None:
+            current = [(partition, _current(topics, partition, it)) for partition, it in done.result().items()]
+            if partitions is None:
+                current = [entry for entry in current if entry[1] is not NOTHING_FETCHED]
+            answer.complete(_Result(ErrorCode.NONE, current))
+        elif isinstance(error, KafkaError):
+            answer.complete(_Result(error.code, ()))
         else:
-            answer.fail(done.error)
+            answer.fail(error)
 
     context.broker.groups.offsets.fetch(group_id, partitions, require_stable).then(on_done)
     return answer
 
 
-def _by_topic(fetched: Fetched) -> dict[str, list[tuple[int, FetchedOffset]]]:
-    topics: dict[str, list[tuple[int, FetchedOffset]]] = {}
-    for (topic, index), offset in fetched.items():
-        topics.setdefault(topic, []).append((index, offset))
-    return topics
+def _current(topics: Topics, partition: TopicPartition, fetched: FetchedOffset) -> FetchedOffset:
+    topic_id = fetched.committed.topic_id
+    if topic_id == NO_TOPIC_ID:
+        return fetched
+    topic = topics.get(partition[0])
+    return fetched if topic is not None and topic.topic_id == topic_id else NOTHING_FETCHED
 
 
-def _single(
-    context: RequestContext, result: tuple[ErrorCode, Fetched], partitions: list[TopicPartition] | None
+def _single_response(
+    context: RequestContext, result: _Result, partitions: Sequence[TopicPartition]
 ) -> OffsetFetchResponse:
-    error, fetched = result
-    if error and context.api_version < 2:  # no place for an error of the whole group: each partition says it
-        from broker.coordinator.group.records import CommittedOffset
-
-        nothing = FetchedOffset(error, CommittedOffset(-1, -1, "", -1))
-        fetched = dict.fromkeys(partitions or (), nothing)
+    if result.error and context.api_version < 2:  # no place for an error of the whole group: each partition says it
+        refused = FetchedOffset(result.error, NO_COMMITTED_OFFSET)
+        result = _Result(result.error, ((partition, refused) for partition in partitions))
     return OffsetFetchResponse(
-        error_code=error,
+        error_code=result.error,
         topics=[
             OffsetFetchResponseTopic(
                 name=name,
                 partitions=[
                     OffsetFetchResponsePartition(
                         partition_index=index,
-                        committed_offset=offset.committed.offset,
-                        committed_leader_epoch=offset.committed.leader_epoch,
-                        metadata=offset.committed.metadata,
-                        error_code=offset.error,
+                        committed_offset=committed.offset,
+                        committed_leader_epoch=committed.leader_epoch,
+                        metadata=committed.metadata,
+                        error_code=error,
                     )
-                    for index, offset in entries
+                    for index, (error, committed) in entries
                 ],
             )
-            for name, entries in _by_topic(fetched).items()
+            for name, entries in result.topics.items()
         ],
     )
 
 
-def _fetch_group(
-    context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
-) -> Completion[OffsetFetchResponseGroup]:
-    partitions = None
-    if group.topics is not None:
-        partitions = [(topic.name, index) for topic in group.topics for index in topic.partition_indexes]
-
-    def respond(result: tuple[ErrorCode, Fetched]) -> OffsetFetchResponseGroup:
-        error, fetched = result
-        return OffsetFetchResponseGroup(
-            group_id=group.group_id,
-            error_code=error,
-            topics=[
-                OffsetFetchResponseTopics(
-                    name=name,
-                    partitions=[
-                        OffsetFetchResponsePartitions(
-                            partition_index=index,
-                            committed_offset=offset.committed.offset,
-                            committed_leader_epoch=offset.committed.leader_epoch,
-                            metadata=offset.committed.metadata,
-                            error_code=offset.error,
-                        )
-                        for index, offset in entries
-                    ],
-                )
-                for name, entries in _by_topic(fetched).items()
-            ],
-        )
-
-    return _fetch(context, group.group_id, partitions, require_stable).map(respond)
+def _group_response(group_id: str, result: _Result) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(
+        group_id=group_id,
+        error_code=result.error,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=name,
+                partitions=[
+                    OffsetFetchResponsePartitions(
+                        partition_index=index,
+                        committed_offset=committed.offset,
+                        committed_leader_epoch=committed.leader_epoch,
+                        metadata=committed.metadata,
+                        error_code=error,
+                    )
+                    for index, (error, committed) in entries
+                ],
+            )
+            for name, entries in result.topics.items()
+        ],
+    )

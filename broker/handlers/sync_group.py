@@ -1,17 +1,20 @@
 """SyncGroup (14), versions 0–5: the leader hands in the assignment, every member gets its part once that is durable.
 
-v3+ static members, v5+ names protocol type and protocol (INCONSISTENT_GROUP_PROTOCOL when they are not the group's).
+v3+ static members; v5+ must name protocol type and protocol, and INCONSISTENT_GROUP_PROTOCOL answers those that are
+not the group's (KIP-559).
 """
 
 from broker.completion import Completion
-from broker.coordinator.group.membership import SyncResult
+from broker.coordinator.group.exchange import SyncResult
 from broker.dispatch import RequestContext
-from protocol.errors import KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.sync_group_request import SyncGroupRequest
 from protocol.generated.sync_group_response import SyncGroupResponse
 
 
 def handle(context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | Completion[SyncGroupResponse]:
+    if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     try:
         synced = context.broker.groups.sync(
             request.group_id,

@@ -1,68 +1,33 @@
 """The members of one classic group while the broker runs: who is in, who waits, which generation it is.
 
 Owns: the volatile side of a group, empty after a restart but for what the last logged generation says. Does not own:
-offsets and logged generations (`shard`), timers and logging (`coordinator`).
-Invariants: the leader is a member; every waiting completion is answered exactly once; generations only rise.
+offsets and logged generations (`shard`), when a rebalance begins and ends (`rebalance`), time.
+Invariants: the leader is a member; an instance id has one member; every waiting completion is answered exactly once;
+generations only rise.
+
+KIPs: 345 (static members), 394 (pending members).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from broker.completion import Completion
+from broker.coordinator.group.deadline import Deadline
+from broker.coordinator.group.exchange import (
+    DescribedMember,
+    GroupDescription,
+    JoinedMember,
+    JoinRequest,
+    JoinResult,
+    Protocol,
+    SyncResult,
+)
 from broker.coordinator.group.records import StoredGroup, StoredMember
 from broker.coordinator.group.states import GroupState, check_transition
-from broker.ports import Timer
 from protocol.errors import ErrorCode
 
-NO_GENERATION = -1
-Protocol = tuple[str, bytes]
 
-
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
-    """What a member asks for (JoinGroupRequest)."""
-
-    group_id: str
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    protocol_type: str
-    protocols: Sequence[Protocol]
-    requires_known_member_id: bool
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedMember:
-    """How the leader sees a member."""
-
-    member_id: str
-    group_instance_id: str | None
-    metadata: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class JoinResult:
-    error: ErrorCode = ErrorCode.NONE
-    member_id: str = ""
-    generation_id: int = NO_GENERATION
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    leader_id: str = ""
-    members: Sequence[JoinedMember] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SyncResult:
-    error: ErrorCode = ErrorCode.NONE
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    assignment: bytes = b""
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Member:
     member_id: str
     group_instance_id: str | None
@@ -74,11 +39,22 @@ class Member:
     assignment: bytes = b""
     join_waiter: Completion[JoinResult] | None = None
     sync_waiter: Completion[SyncResult] | None = None
-    session_deadline_ms: int = 0
-    session_timer: Timer | None = None
+    owes_sync: bool = False
+    """It has been told of a generation and has not asked for its assignment yet."""
+    session: Deadline | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """One of its requests is held here, so that its connection can carry no heartbeat."""
+        return self.join_waiter is not None or self.sync_waiter is not None
 
     def metadata_for(self, protocol_name: str | None) -> bytes:
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
+
+    def update(self, request: JoinRequest) -> None:
+        self.protocols = request.protocols
+        self.rebalance_timeout_ms = request.rebalance_timeout_ms
+        self.session_timeout_ms = request.session_timeout_ms
 
     def answer_join(self, result: JoinResult) -> None:
         waiter, self.join_waiter = self.join_waiter, None
@@ -91,7 +67,20 @@ class Member:
             waiter.complete(result)
 
 
-@dataclass(slots=True)
+def member_from(member_id: str, request: JoinRequest, assignment: bytes = b"") -> Member:
+    return Member(
+        member_id,
+        request.group_instance_id,
+        request.client_id,
+        request.client_host,
+        request.rebalance_timeout_ms,
+        request.session_timeout_ms,
+        request.protocols,
+        assignment,
+    )
+
+
+@dataclass(slots=True, eq=False)
 class Group:
     group_id: str
     state: GroupState = GroupState.EMPTY
@@ -101,51 +90,16 @@ class Group:
     leader_id: str | None = None
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
-    pending_members: dict[str, Timer] = field(default_factory=dict)
+    pending_members: dict[str, Deadline] = field(default_factory=dict)
     """Ids given out with MEMBER_ID_REQUIRED whose owners have not come back yet."""
-    rebalance_timer: Timer | None = None
-    is_waiting_for_first_members: bool = False
+    rebalance: Deadline | None = None
+    """Until when the running rebalance waits for members, and then the new generation for their SyncGroup."""
 
     def move_to(self, state: GroupState) -> None:
         check_transition(self.state, state)
         self.state = state
 
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
-
-    @property
-    def has_all_joined(self) -> bool:
-        return not self.pending_members and all(member.join_waiter for member in self.members.values())
-
-    def accepts(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
-        """Is there a protocol that this member and everybody else knows?"""
-        if not protocol_type or not protocols:
-            return False
-        if not self.members:
-            return True
-        names = {name for name, _ in protocols}
-        return protocol_type == self.protocol_type and any(name in names for name in self._common_protocols())
-
-    def _common_protocols(self) -> list[str]:
-        """Protocols that every member knows, in the first member's order."""
-        members = list(self.members.values())
-        if not members:
-            return []
-        return [
-            name
-            for name, _ in members[0].protocols
-            if all(any(name == other for other, _ in member.protocols) for member in members[1:])
-        ]
-
-    def elect_protocol(self) -> str:
-        """Each member votes for the first common protocol on its list; ties go to the one named first."""
-        common = self._common_protocols()
-        votes = dict.fromkeys(common, 0)
-        for member in self.members.values():
-            favourite = next(name for name, _ in member.protocols if name in votes)
-            votes[favourite] += 1
-        return max(common, key=lambda name: votes[name])
+    # --- members ------------------------------------------------------------------------------------------------------
 
     def add(self, member: Member, protocol_type: str) -> None:
         if not self.members:
@@ -160,13 +114,31 @@ class Group:
         member = self.members.pop(member_id, None)
         if member is None:
             return None
-        if member.session_timer is not None:
-            member.session_timer.cancel()
+        if member.session is not None:
+            member.session.clear()
         if member.group_instance_id is not None and self.static_members.get(member.group_instance_id) == member_id:
             del self.static_members[member.group_instance_id]
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
         return member
+
+    def replace_static(self, previous: Member, member: Member) -> None:
+        """The same instance under a new member id, in the place of the old one."""
+        is_leader = self.leader_id == previous.member_id
+        order = [member if other is previous else other for other in self.members.values()]
+        if previous.session is not None:
+            previous.session.clear()
+        self.members = {other.member_id: other for other in order}
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        if is_leader:
+            self.leader_id = member.member_id
+
+    def remove_pending(self, member_id: str) -> bool:
+        pending = self.pending_members.pop(member_id, None)
+        if pending is not None:
+            pending.clear()
+        return pending is not None
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when another member holds the instance id (KIP-345)."""
@@ -178,22 +150,74 @@ class Group:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def joined(self, member_id: str, leader_id: str | None = None) -> JoinResult:
+    def has_room_for(self, member_id: str, max_size: int) -> bool:
+        """While it rebalances, only those count who are back: a group that shrank its limit keeps whoever is first."""
+        member = self.members.get(member_id)
+        match self.state:
+            case GroupState.EMPTY | GroupState.DEAD:
+                return True
+            case GroupState.PREPARING_REBALANCE:
+                waiting_count = sum(other.join_waiter is not None for other in self.members.values())
+                return (member is not None and member.join_waiter is not None) or waiting_count < max_size
+            case _:
+                return member is not None or len(self.members) < max_size
+
+    # --- rebalance ----------------------------------------------------------------------------------------------------
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def has_all_joined(self) -> bool:
+        return not self.pending_members and all(member.join_waiter for member in self.members.values())
+
+    def elect_joined_leader(self) -> bool:
+        """A leader who is here to assign; False if nobody is."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is None or leader.join_waiter is None:
+            leader = next((member for member in self.members.values() if member.join_waiter), None)
+            if leader is None:
+                return False
+            self.leader_id = leader.member_id
+        return True
+
+    def accepts(self, request: JoinRequest) -> bool:
+        """Is there a protocol that this member and everybody else knows?"""
+        if not request.protocol_type or not request.protocols:
+            return False
+        if not self.members:
+            return True
+        if request.protocol_type != self.protocol_type:
+            return False
+        others = [member for member in self.members.values() if member.member_id != request.member_id]
+        return not others or not {name for name, _ in request.protocols}.isdisjoint(_common_protocols(others))
+
+    def elect_protocol(self) -> str:
+        """Each member votes for the first common protocol on its list; ties go to the one named first."""
+        votes = dict.fromkeys(_common_protocols(self.members.values()), 0)
+        for member in self.members.values():
+            favourite = next(name for name, _ in member.protocols if name in votes)
+            votes[favourite] += 1
+        return max(votes, key=lambda name: votes[name])
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def joined(self, member_id: str) -> JoinResult:
         """The answer to a member of the current generation; the leader is told who is in."""
-        leader = self.leader_id if leader_id is None else leader_id
-        members: Iterable[JoinedMember] = ()
-        if member_id == leader:
-            members = (
-                JoinedMember(other.member_id, other.group_instance_id, other.metadata_for(self.protocol_name))
-                for other in self.members.values()
-            )
         return JoinResult(
             member_id=member_id,
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,
             protocol_name=self.protocol_name,
-            leader_id=leader or "",
-            members=tuple(members),
+            leader_id=self.leader_id or "",
+            members=self.seen_by_leader() if member_id == self.leader_id else (),
+        )
+
+    def seen_by_leader(self) -> Sequence[JoinedMember]:
+        return tuple(
+            JoinedMember(member.member_id, member.group_instance_id, member.metadata_for(self.protocol_name))
+            for member in self.members.values()
         )
 
     def synced(self, member: Member) -> SyncResult:
@@ -201,7 +225,28 @@ class Group:
             protocol_type=self.protocol_type, protocol_name=self.protocol_name, assignment=member.assignment
         )
 
-    def stored(self, assignments: dict[str, bytes], now_ms: int) -> StoredGroup:
+    def described(self) -> GroupDescription:
+        """Metadata and assignments belong to a generation: outside Stable there is none that all agreed on."""
+        is_stable = self.state is GroupState.STABLE
+        return GroupDescription(
+            self.group_id,
+            self.state.value,
+            self.protocol_type or "",
+            (self.protocol_name or "") if is_stable else "",
+            [
+                DescribedMember(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    member.metadata_for(self.protocol_name) if is_stable else b"",
+                    member.assignment if is_stable else b"",
+                )
+                for member in self.members.values()
+            ],
+        )
+
+    def stored(self, assignments: Mapping[str, bytes], now_ms: int) -> StoredGroup:
         """The generation as it is logged, with the assignment of each member."""
         return StoredGroup(
             self.protocol_type or "",
@@ -225,15 +270,20 @@ class Group:
         )
 
 
+def _common_protocols(members: Collection[Member]) -> Iterable[str]:
+    """Protocols that every member knows, in the first member's order."""
+    known = [{name for name, _ in member.protocols} for member in members]
+    first = next(iter(members))
+    return [name for name, _ in first.protocols if all(name in names for names in known)]
+
+
 def restored(group_id: str, stored: StoredGroup) -> Group:
     """The group as the log last told it: stable if it had members, with the one protocol that was chosen."""
     group = Group(
         group_id,
         state=GroupState.STABLE if stored.members else GroupState.EMPTY,
         generation_id=stored.generation_id,
-        protocol_type=stored.protocol_type or None,
         protocol_name=stored.protocol_name,
-        leader_id=stored.leader_id,
     )
     for entry in stored.members:
         member = Member(
@@ -241,12 +291,13 @@ def restored(group_id: str, stored: StoredGroup) -> Group:
             entry.group_instance_id,
             entry.client_id,
             entry.client_host,
-            entry.rebalance_timeout_ms,
+            # Version 0 of the record did not keep it.
+            entry.rebalance_timeout_ms if entry.rebalance_timeout_ms >= 0 else entry.session_timeout_ms,
             entry.session_timeout_ms,
             ((stored.protocol_name or "", entry.subscription),),
             entry.assignment,
         )
-        group.members[member.member_id] = member
-        if member.group_instance_id is not None:
-            group.static_members[member.group_instance_id] = member.member_id
+        group.add(member, stored.protocol_type)
+    group.protocol_type = stored.protocol_type or None
+    group.leader_id = stored.leader_id if stored.leader_id in group.members else group.leader_id
     return group

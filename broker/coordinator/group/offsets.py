@@ -1,22 +1,32 @@
 """Committed offsets of groups: who may commit, and reading what is durable.
 
-Owns: the checks of OffsetCommit, TxnOffsetCommit and OffsetFetch. Does not own: the offsets (`shard`), membership
-(`coordinator`, asked through two functions). KIPs: 98, 345, 447 (transactional commits, require_stable), 211 (expiry).
+Owns: the checks of OffsetCommit and TxnOffsetCommit, in Kafka's order, and what OffsetFetch may tell. Does not own: the
+offsets (`shard`), membership (`membership`), whether a producer's transaction is open (`broker.handlers`, the log).
+Invariant: nothing is answered, neither a commit nor a fetch, before all that it tells of is durable.
+
+KIPs: 98, 345, 447 (transactional commits by members, require_stable).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
 
 from broker.completion import Completion
 from broker.coordinator.group.membership import Group, Member
-from broker.coordinator.group.records import CommittedOffset, TopicPartition, offset_record
+from broker.coordinator.group.records import (
+    NO_COMMITTED_OFFSET,
+    NO_TIMESTAMP,
+    NO_TOPIC_ID,
+    CommittedOffset,
+    TopicPartition,
+    offset_record,
+)
 from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.group.states import GroupState
 from broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from broker.ports import Clock
-from protocol.errors import ErrorCode
-
-NO_OFFSET = -1
+from protocol.errors import ErrorCode, KafkaError
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +38,28 @@ class Committer:
     member_id: str
     group_instance_id: str | None
 
+    @property
+    def is_anonymous(self) -> bool:
+        return self.generation_id < 0 and not self.member_id and self.group_instance_id is None
 
-@dataclass(frozen=True, slots=True)
-class FetchedOffset:
+
+class OffsetToCommit(NamedTuple):
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int
+    metadata: str
+    topic_id: UUID = NO_TOPIC_ID
+
+
+class FetchedOffset(NamedTuple):
     """What OffsetFetch tells of a partition; offset -1 when there is none."""
 
     error: ErrorCode
     committed: CommittedOffset
 
 
-_NONE = CommittedOffset(NO_OFFSET, -1, "", -1)
+NOTHING_FETCHED = FetchedOffset(ErrorCode.NONE, NO_COMMITTED_OFFSET)
+_UNSTABLE = FetchedOffset(ErrorCode.UNSTABLE_OFFSET_COMMIT, NO_COMMITTED_OFFSET)
 Errors = dict[TopicPartition, ErrorCode]
 
 
@@ -48,38 +70,45 @@ class OffsetCoordinator:
         clock: Clock,
         group_of: Callable[[str], Group | None],
         on_alive: Callable[[Group, Member], None],
-        metadata_max_bytes: int,
+        metadata_max_length: int,
     ) -> None:
         self._runtime = runtime
         self._clock = clock
         self._group_of = group_of
         self._on_alive = on_alive
-        self._metadata_max_bytes = metadata_max_bytes
+        self._metadata_max_length = metadata_max_length
+
+    # --- committing ---------------------------------------------------------------------------------------------------
 
     def commit(
-        self, committer: Committer, offsets: Sequence[tuple[TopicPartition, int, int, str]]
+        self, committer: Committer, offsets: Sequence[OffsetToCommit], retention_ms: int = NO_TIMESTAMP
     ) -> Completion[Errors]:
-        """OffsetCommit of (partition, offset, leader epoch, metadata): an error for each, once durable."""
-        error = self._check_commit(committer)
-        if error:
-            return Completion.of({partition: error for partition, *_ in offsets})
-        return self._runtime.write(committer.group_id, lambda _: self._records(committer.group_id, offsets))
+        """OffsetCommit: an error for each partition, once durable. Fails with KafkaError for all of them."""
+
+        def operation(_: GroupShard) -> WriteResult[Errors]:
+            error = self._check_commit(committer)
+            if error:
+                raise KafkaError(error)
+            return self._records(committer.group_id, offsets, retention_ms)
+
+        return self._runtime.write(committer.group_id, operation)
 
     def _check_commit(self, committer: Committer) -> ErrorCode:
         group = self._group_of(committer.group_id)
-        if group is None or group.state is GroupState.EMPTY:
-            # Without members anybody may commit: tools do, and consumers that assign partitions themselves.
-            if committer.generation_id < 0:
-                return ErrorCode.NONE
-            return ErrorCode.ILLEGAL_GENERATION if group is None else ErrorCode.UNKNOWN_MEMBER_ID
+        if group is None:
+            return ErrorCode.NONE if committer.generation_id < 0 else ErrorCode.GROUP_ID_NOT_FOUND
+        # Without members anybody may commit: tools do, and consumers that assign partitions themselves.
+        if group.state is GroupState.EMPTY and committer.generation_id < 0:
+            return ErrorCode.NONE
         error = group.check_member(committer.member_id, committer.group_instance_id)
         if error:
             return error
         if committer.generation_id != group.generation_id:
             return ErrorCode.ILLEGAL_GENERATION
-        self._on_alive(group, group.members[committer.member_id])
         if group.state is GroupState.COMPLETING_REBALANCE:
+            # It knows its new generation and not yet its part: what it commits may belong to another by now.
             return ErrorCode.REBALANCE_IN_PROGRESS
+        self._on_alive(group, group.members[committer.member_id])
         return ErrorCode.NONE
 
     def commit_in_transaction(
@@ -87,43 +116,49 @@ class OffsetCoordinator:
         committer: Committer,
         producer_id: int,
         producer_epoch: int,
-        offsets: Sequence[tuple[TopicPartition, int, int, str]],
+        offsets: Sequence[OffsetToCommit],
+        *,
+        transaction_version: int = 0,
     ) -> Completion[Errors]:
-        """TxnOffsetCommit: durable but invisible until the producer's marker. Fails with KafkaError for the producer."""
-        error = self._check_transactional(committer)
-        if error:
-            return Completion.of({partition: error for partition, *_ in offsets})
+        """TxnOffsetCommit: durable but invisible until the producer's marker. Fails with KafkaError for all."""
+
+        def operation(_: GroupShard) -> WriteResult[Errors]:
+            error = self._check_transactional(committer)
+            if error:
+                raise KafkaError(error)
+            return self._records(committer.group_id, offsets, NO_TIMESTAMP)
+
         return self._runtime.write_transactional(
-            committer.group_id,
-            producer_id,
-            producer_epoch,
-            lambda _: self._records(committer.group_id, offsets),
+            committer.group_id, producer_id, producer_epoch, operation, transaction_version=transaction_version
         )
 
     def _check_transactional(self, committer: Committer) -> ErrorCode:
         """KIP-447: checked only when the client says who it is; allowed during a rebalance, no sign of life."""
         group = self._group_of(committer.group_id)
         if group is None:
-            return ErrorCode.NONE if committer.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
-        if not committer.member_id and committer.generation_id < 0 and committer.group_instance_id is None:
+            return ErrorCode.NONE if committer.generation_id < 0 else ErrorCode.GROUP_ID_NOT_FOUND
+        if committer.is_anonymous or (group.state is GroupState.EMPTY and committer.generation_id < 0):
             return ErrorCode.NONE
         error = group.check_member(committer.member_id, committer.group_instance_id)
         if error:
             return error
         return ErrorCode.NONE if committer.generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION
 
-    def _records(self, group_id: str, offsets: Sequence[tuple[TopicPartition, int, int, str]]) -> WriteResult[Errors]:
+    def _records(self, group_id: str, offsets: Sequence[OffsetToCommit], retention_ms: int) -> WriteResult[Errors]:
         now_ms = self._clock.now_ms()
+        expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else now_ms + retention_ms
         errors: Errors = {}
         records = []
-        for partition, offset, leader_epoch, metadata in offsets:
-            if len(metadata.encode()) > self._metadata_max_bytes:
+        for partition, offset, leader_epoch, metadata, topic_id in offsets:
+            if len(metadata) > self._metadata_max_length:  # characters, whatever the setting is called
                 errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             errors[partition] = ErrorCode.NONE
-            committed = CommittedOffset(offset, leader_epoch, metadata, now_ms)
+            committed = CommittedOffset(offset, leader_epoch, metadata, now_ms, expire_timestamp_ms, topic_id)
             records.append(offset_record(group_id, partition, committed))
         return WriteResult(records, errors)
+
+    # --- fetching -----------------------------------------------------------------------------------------------------
 
     def fetch(
         self, group_id: str, partitions: Sequence[TopicPartition] | None, require_stable: bool
@@ -132,17 +167,15 @@ class OffsetCoordinator:
 
         def read(shard: GroupShard) -> Mapping[TopicPartition, FetchedOffset]:
             pending = shard.pending_partitions(group_id) if require_stable else set()
+            # Unlike Kafka's, the list of all holds what is only pending too: to leave it out would say "no offset".
             wanted = partitions if partitions is not None else sorted({*shard.offsets(group_id), *pending})
             return {
-                partition: FetchedOffset(ErrorCode.UNSTABLE_OFFSET_COMMIT, _NONE)
-                if partition in pending
-                else FetchedOffset(ErrorCode.NONE, shard.offset(group_id, partition) or _NONE)
+                partition: _UNSTABLE if partition in pending else _fetched(shard.offset(group_id, partition))
                 for partition in wanted
             }
 
         return self._runtime.read(group_id, read)
 
-    def forget(self, group_id: str, partitions: Sequence[TopicPartition]) -> Completion[None]:
-        """Write tombstones for offsets."""
-        records = [offset_record(group_id, partition, None) for partition in partitions]
-        return self._runtime.write(group_id, lambda _: WriteResult(records, None))
+
+def _fetched(committed: CommittedOffset | None) -> FetchedOffset:
+    return NOTHING_FETCHED if committed is None else FetchedOffset(ErrorCode.NONE, committed)

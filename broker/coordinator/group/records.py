@@ -1,11 +1,13 @@
 """Group records in `__consumer_offsets`: committed offsets and the membership of a generation, in Kafka's formats.
 
-Owns: encoding and decoding. Does not own: what they add up to (`shard`). Offset values are written in version 3 and
-group values in version 3, as Kafka 4.0 does; every version that Kafka ever wrote is read.
+Owns: encoding and decoding. Does not own: what they add up to (`shard`). Values are written in the versions that Kafka
+4.3 writes: offsets in version 4, with the topic's id, or 1 for an explicit expiry, groups in version 3. Every version
+that Kafka ever wrote is read; keys of other kinds (KIP-848) are left alone.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from broker.coordinator.runtime import CoordinatorRecord
 from protocol import state_record_codec
@@ -17,7 +19,12 @@ from protocol.generated.offset_commit_value import OffsetCommitValue
 
 OFFSET_COMMIT_TYPES = (0, 1)
 GROUP_METADATA_TYPE = 2
-_VALUE_VERSION = 3
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+NO_TOPIC_ID = UUID(int=0)
+_GROUP_VERSION = 3
+_OFFSET_VERSION = 4
+_OFFSET_WITH_EXPIRY_VERSION = 1
 
 TopicPartition = tuple[str, int]
 
@@ -28,6 +35,13 @@ class CommittedOffset:
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
+    expire_timestamp_ms: int = NO_TIMESTAMP
+    """Only where the client asked for a retention of its own (OffsetCommit 2 to 4)."""
+    topic_id: UUID = NO_TOPIC_ID
+    """Which topic of that name it belongs to; all zero where the record does not say."""
+
+
+NO_COMMITTED_OFFSET = CommittedOffset(NO_OFFSET, -1, "", NO_TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +79,17 @@ def offset_record(group_id: str, partition: TopicPartition, committed: Committed
     key = OffsetCommitKey(group=group_id, topic=partition[0], partition=partition[1])
     value = None
     if committed is not None:
+        has_expiry = committed.expire_timestamp_ms != NO_TIMESTAMP
         value = state_record_codec.encode_value(
             OffsetCommitValue(
                 offset=committed.offset,
                 leader_epoch=committed.leader_epoch,
                 metadata=committed.metadata,
                 commit_timestamp=committed.commit_timestamp_ms,
+                expire_timestamp=committed.expire_timestamp_ms,
+                topic_id=committed.topic_id,
             ),
-            _VALUE_VERSION,
+            _OFFSET_WITH_EXPIRY_VERSION if has_expiry else _OFFSET_VERSION,
         )
     return CoordinatorRecord(state_record_codec.encode_key(key), value)
 
@@ -102,13 +119,13 @@ def group_record(group_id: str, group: StoredGroup | None) -> CoordinatorRecord:
                     for member in group.members
                 ],
             ),
-            _VALUE_VERSION,
+            _GROUP_VERSION,
         )
     return CoordinatorRecord(state_record_codec.encode_key(GroupMetadataKey(group=group_id)), value)
 
 
 def decode_key(record: CoordinatorRecord) -> OffsetKey | str | None:
-    """An offset's key, a group id, or None for a kind of record that this broker does not keep. Raises ProtocolError."""
+    """An offset's key, a group id, or None for a kind of record that is not kept here. Raises ProtocolError."""
     kind = state_record_codec.prefix(record.key)
     if kind in OFFSET_COMMIT_TYPES:
         key: OffsetCommitKey = state_record_codec.decode(offset_commit_key, record.key, 0)
@@ -121,7 +138,14 @@ def decode_key(record: CoordinatorRecord) -> OffsetKey | str | None:
 
 def decode_offset(value: bytes) -> CommittedOffset:
     decoded: OffsetCommitValue = state_record_codec.decode(offset_commit_value, value)
-    return CommittedOffset(decoded.offset, decoded.leader_epoch, decoded.metadata, decoded.commit_timestamp)
+    return CommittedOffset(
+        decoded.offset,
+        decoded.leader_epoch,
+        decoded.metadata,
+        decoded.commit_timestamp,
+        decoded.expire_timestamp,
+        decoded.topic_id,
+    )
 
 
 def decode_group(value: bytes) -> StoredGroup:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from broker.coordinator.group.records import (
+    NO_TIMESTAMP,
     CommittedOffset,
     OffsetKey,
     StoredGroup,
@@ -43,8 +44,12 @@ class GroupShard:
         return self._groups
 
     def group_ids(self) -> list[str]:
-        """Every group that has a generation or an offset."""
-        return sorted(self._groups.keys() | self._offsets.keys())
+        """Every group that has a generation or an offset, be it in an open transaction."""
+        pending = {key.group_id for offsets in self._pending.values() for key in offsets}
+        return sorted(self._groups.keys() | self._offsets.keys() | pending)
+
+    def knows(self, group_id: str) -> bool:
+        return group_id in self._groups or group_id in self._offsets or bool(self.pending_partitions(group_id))
 
     def offset(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
         recorded = self._offsets.get(group_id, {}).get(partition)
@@ -105,9 +110,12 @@ class GroupShard:
     def expired_partitions(
         self, group_id: str, idle_since_ms: int, now_ms: int, retention_ms: int
     ) -> Iterable[TopicPartition]:
-        """Offsets that nobody committed or used for `retention_ms`; never one that a transaction still holds."""
+        """Offsets of a group without members that nobody used for `retention_ms`, or for as long as their own record
+        says; never one that a transaction still holds (KIP-211)."""
         pending = self.pending_partitions(group_id)
-        for partition, committed in self.offsets(group_id).items():
-            base_ms = max(idle_since_ms, committed.commit_timestamp_ms)
-            if partition not in pending and now_ms - base_ms >= retention_ms:
+        for partition, (_, committed) in self._offsets.get(group_id, {}).items():
+            expires_ms = committed.expire_timestamp_ms
+            if expires_ms == NO_TIMESTAMP:
+                expires_ms = max(idle_since_ms, committed.commit_timestamp_ms) + retention_ms
+            if now_ms >= expires_ms and partition not in pending:
                 yield partition

@@ -1,0 +1,31 @@
+"""DeleteGroups (42), versions 0–2: groups without members go, with all their offsets, pending ones included (KIP-229).
+
+Each is answered on its own, once the tombstones are durable: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+"""
+
+from broker.completion import Completion, all_of
+from broker.dispatch import RequestContext
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.delete_groups_request import DeleteGroupsRequest
+from protocol.generated.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+
+
+def handle(context: RequestContext, request: DeleteGroupsRequest) -> Completion[DeleteGroupsResponse]:
+    deleted = [_delete(context, group_id) for group_id in dict.fromkeys(request.groups_names)]
+    return all_of(deleted).map(lambda results: DeleteGroupsResponse(results=results))
+
+
+def _delete(context: RequestContext, group_id: str) -> Completion[DeletableGroupResult]:
+    answer: Completion[DeletableGroupResult] = Completion()
+
+    def on_done(done: Completion[ErrorCode]) -> None:
+        error = done.error
+        if error is None:
+            answer.complete(DeletableGroupResult(group_id=group_id, error_code=done.result()))
+        elif isinstance(error, KafkaError):
+            answer.complete(DeletableGroupResult(group_id=group_id, error_code=error.code))
+        else:
+            answer.fail(error)
+
+    context.broker.groups.inventory.delete(group_id).then(on_done)
+    return answer

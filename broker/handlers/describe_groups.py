@@ -1,0 +1,69 @@
+"""DescribeGroups (15), versions 0–6: state, members and assignments of groups, each answered on its own.
+
+- Metadata and assignments are shown of a stable group alone, as in Kafka.
+- A group that is not there is `Dead` without an error; v6+ says GROUP_ID_NOT_FOUND (KIP-1043).
+
+Left out: authorized operations (v3+), until there are ACLs.
+"""
+
+from broker.completion import Completion, all_of
+from broker.coordinator.group.exchange import GroupDescription
+from broker.coordinator.group.states import GroupState
+from broker.dispatch import RequestContext
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.describe_groups_request import DescribeGroupsRequest
+from protocol.generated.describe_groups_response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
+
+
+def handle(context: RequestContext, request: DescribeGroupsRequest) -> Completion[DescribeGroupsResponse]:
+    described = [_describe(context, group_id) for group_id in request.groups]
+    return all_of(described).map(lambda groups: DescribeGroupsResponse(groups=groups))
+
+
+def _describe(context: RequestContext, group_id: str) -> Completion[DescribedGroup]:
+    answer: Completion[DescribedGroup] = Completion()
+
+    def on_done(done: Completion[GroupDescription | None]) -> None:
+        error = done.error
+        if isinstance(error, KafkaError):
+            answer.complete(DescribedGroup(error_code=error.code, group_id=group_id))
+        elif error is not None:
+            answer.fail(error)
+        else:
+            group = done.result()
+            answer.complete(_missing(context, group_id) if group is None else _described(group))
+
+    context.broker.groups.inventory.describe(group_id).then(on_done)
+    return answer
+
+
+def _missing(context: RequestContext, group_id: str) -> DescribedGroup:
+    dead = GroupState.DEAD.value
+    if context.api_version < 6:
+        return DescribedGroup(group_id=group_id, group_state=dead)
+    return DescribedGroup(
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} not found.",
+        group_id=group_id,
+        group_state=dead,
+    )
+
+
+def _described(group: GroupDescription) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol_name,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in group.members
+        ],
+    )

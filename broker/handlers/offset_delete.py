@@ -1,0 +1,54 @@
+"""OffsetDelete (47), version 0: forget committed offsets of a group (KIP-496).
+
+- Partitions are answered each on its own, once durable: UNKNOWN_TOPIC_OR_PARTITION, GROUP_SUBSCRIBED_TO_TOPIC while a
+  member reads the topic.
+- For the group as a whole: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP when its members do not tell what they read.
+"""
+
+from broker.completion import Completion
+from broker.coordinator.group.offsets import Errors
+from broker.dispatch import RequestContext
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.offset_delete_request import OffsetDeleteRequest
+from protocol.generated.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def handle(context: RequestContext, request: OffsetDeleteRequest) -> Completion[OffsetDeleteResponse]:
+    topics = context.broker.topics
+    wanted = [(topic.name, data.partition_index) for topic in request.topics for data in topic.partitions]
+    known = [partition for partition in wanted if topics.leader_of(*partition) is not None]
+    errors: Errors = dict.fromkeys(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    answer: Completion[OffsetDeleteResponse] = Completion()
+
+    def on_done(done: Completion[Errors]) -> None:
+        error = done.error
+        if error is None:
+            answer.complete(_respond(request, {**errors, **done.result()}))
+        elif isinstance(error, KafkaError):
+            answer.complete(OffsetDeleteResponse(error_code=error.code))
+        else:
+            answer.fail(error)
+
+    context.broker.groups.inventory.delete_offsets(request.group_id, known).then(on_done)
+    return answer
+
+
+def _respond(request: OffsetDeleteRequest, errors: Errors) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=data.partition_index, error_code=errors[topic.name, data.partition_index]
+                    )
+                    for data in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,79 @@
+"""From the topics of a commit request to what the coordinator takes, and its answer back: shared by both commits."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from broker.completion import Completion
+from broker.coordinator.group.offsets import Errors, OffsetToCommit
+from broker.topics import Topics
+from protocol.errors import ErrorCode, KafkaError
+
+
+class PartitionToCommit(Protocol):
+    """One partition of OffsetCommit or TxnOffsetCommit."""
+
+    @property
+    def partition_index(self) -> int: ...
+
+    @property
+    def committed_offset(self) -> int: ...
+
+    @property
+    def committed_leader_epoch(self) -> int: ...
+
+    @property
+    def committed_metadata(self) -> str | None: ...
+
+
+class TopicToCommit(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def partitions(self) -> Sequence[PartitionToCommit]: ...
+
+
+def offsets_to_commit(topics: Topics, wanted: Sequence[TopicToCommit]) -> tuple[list[OffsetToCommit], Errors]:
+    """Offsets for partitions that exist, and UNKNOWN_TOPIC_OR_PARTITION for the others."""
+    offsets: list[OffsetToCommit] = []
+    unknown: Errors = {}
+    for entry in wanted:
+        topic = topics.get(entry.name)
+        for data in entry.partitions:
+            partition = (entry.name, data.partition_index)
+            if topic is None or not 0 <= data.partition_index < topic.partition_count:
+                unknown[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            offsets.append(
+                OffsetToCommit(
+                    partition,
+                    data.committed_offset,
+                    data.committed_leader_epoch,
+                    data.committed_metadata or "",
+                    topic.topic_id,
+                )
+            )
+    return offsets, unknown
+
+
+def settle_errors(
+    committed: Completion[Errors],
+    offsets: Sequence[OffsetToCommit],
+    unknown: Errors,
+    shown: Callable[[ErrorCode], ErrorCode],
+) -> Completion[Errors]:
+    """An error for each partition of the request; one that refuses the whole group, as `shown`, goes to all of them."""
+    settled: Completion[Errors] = Completion()
+
+    def on_done(done: Completion[Errors]) -> None:
+        error = done.error
+        if error is None:
+            settled.complete({**unknown, **done.result()})
+        elif isinstance(error, KafkaError):
+            refused = shown(error.code)
+            settled.complete({**unknown, **{offset.partition: refused for offset in offsets}})
+        else:
+            settled.fail(error)
+
+    committed.then(on_done)
+    return settled
