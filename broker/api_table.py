@@ -26,11 +26,13 @@ _APIS = (
     Api(ApiKey.METADATA, "metadata", 0, 12),
     Api(ApiKey.OFFSET_COMMIT, "offset_commit", 2, 9),
     Api(ApiKey.OFFSET_FETCH, "offset_fetch", 1, 9),
-    Api(ApiKey.FIND_COORDINATOR, "find_coordinator", 0, 5),
+    Api(ApiKey.FIND_COORDINATOR, "find_coordinator", 0, 6),
     Api(ApiKey.JOIN_GROUP, "join_group", 0, 9),
     Api(ApiKey.HEARTBEAT, "heartbeat", 0, 4),
     Api(ApiKey.LEAVE_GROUP, "leave_group", 0, 5),
     Api(ApiKey.SYNC_GROUP, "sync_group", 0, 5),
+    Api(ApiKey.DESCRIBE_GROUPS, "describe_groups", 0, 6),
+    Api(ApiKey.LIST_GROUPS, "list_groups", 0, 5),
     Api(ApiKey.API_VERSIONS, "api_versions", 0, 4),
     Api(ApiKey.CREATE_TOPICS, "create_topics", 2, 7),
     Api(ApiKey.DELETE_TOPICS, "delete_topics", 1, 6),
@@ -41,6 +43,8 @@ _APIS = (
     Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers", 1, 1),
     Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit", 0, 4),
     Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", 1, 4),
+    Api(ApiKey.DELETE_GROUPS, "delete_groups", 0, 2),
+    Api(ApiKey.OFFSET_DELETE, "offset_delete", 0, 0),
 )
 
 API_TABLE: dict[int, Api] = {int(api.key): api for api in _APIS}
