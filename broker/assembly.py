@@ -87,6 +87,40 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     )
     topics.load()
     metrics = Metrics()
+    coordinators = _coordinators(config, system, topics, metadata, TransitionLog(log, metrics))
+    return Broker(
+        config=config,
+        clock=system.clock,
+        entropy=system.entropy,
+        scheduler=system.scheduler,
+        node_id=node_id,
+        cluster_id=metadata.state.cluster_id or "",
+        metadata=metadata,
+        topics=topics,
+        logs=logs,
+        flusher=flusher,
+        purgatory=purgatory,
+        markers=coordinators.markers,
+        transactions=coordinators.transactions,
+        groups=coordinators.groups,
+        metrics=metrics,
+        log=log,
+        fetch_max_bytes=config.get_int("fetch.max.bytes"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Coordinators:
+    markers: PartitionMarkers
+    transactions: TransactionCoordinator
+    groups: GroupCoordinator
+
+
+def _coordinators(
+    config: BrokerConfig, system: System, topics: Topics, metadata: MetadataLog, transitions: TransitionLog
+) -> _Coordinators:
+    """Both coordinators, their internal topics replayed; markers reach offsets through the group runtime."""
+    node_id = config.get_int("node.id")
     group_runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
         CONSUMER_OFFSETS, InternalTopicSource(topics, CONSUMER_OFFSETS), GroupShard, system.clock
     )
@@ -102,30 +136,12 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         system.clock,
         system.scheduler,
         _transaction_limits(config),
-        TransitionLog(log, metrics),
+        transitions,
     )
     groups = GroupCoordinator(group_runtime, system.clock, system.scheduler, system.entropy, _group_limits(config))
     _replay(group_runtime, groups.load)
     _replay(transaction_runtime, transactions.load)
-    return Broker(
-        config=config,
-        clock=system.clock,
-        entropy=system.entropy,
-        scheduler=system.scheduler,
-        node_id=node_id,
-        cluster_id=metadata.state.cluster_id or "",
-        metadata=metadata,
-        topics=topics,
-        logs=logs,
-        flusher=flusher,
-        purgatory=purgatory,
-        markers=markers,
-        transactions=transactions,
-        groups=groups,
-        metrics=metrics,
-        log=log,
-        fetch_max_bytes=config.get_int("fetch.max.bytes"),
-    )
+    return _Coordinators(markers, transactions, groups)
 
 
 def _load_metadata(config: BrokerConfig, system: System, logs: LogManager) -> MetadataLog:

@@ -1,0 +1,185 @@
+"""kill -9 and start again: what was acknowledged is there, what was decided stays decided."""
+
+import uuid
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.daemon import Daemon
+
+Start = Callable[..., Daemon]
+
+
+def new_topic(daemon: Daemon, partitions: int = 1) -> str:
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(10)
+    return name
+
+
+def read_all(daemon: Daemon, topic: str, isolation: str = "read_committed", partitions: int = 1) -> list[bytes]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": daemon.bootstrap,
+            "group.id": f"reader-{uuid.uuid4().hex[:8]}",
+            "isolation.level": isolation,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+    values: list[bytes] = []
+    ended: set[int] = set()
+    while len(ended) < partitions:
+        message = consumer.poll(10)
+        assert message is not None, "no record and no end of partition within 10 s"
+        if message.error() is None:
+            values.append(message.value())
+        elif message.error().code() == KafkaError._PARTITION_EOF:
+            ended.add(message.partition())
+    consumer.close()
+    return values
+
+
+@pytest.mark.parametrize("policy", ["fsync", "os"])
+def test_every_acknowledged_record_survives_kills_under_load_and_none_is_doubled(
+    start_daemon: Start, policy: str
+) -> None:
+    daemon = start_daemon(f"oncelog.flush.policy={policy}")
+    topic = new_topic(daemon, partitions=3)
+    acknowledged: list[bytes] = []
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            acknowledged.append(message.value())
+
+    producer = Producer({"bootstrap.servers": daemon.bootstrap, "enable.idempotence": True, "linger.ms": 1})
+    total = 6_000
+    for number in range(total):
+        producer.produce(topic, b"%d" % number, on_delivery=on_delivery)
+        producer.poll(0)
+        if number in (1_500, 4_000):
+            producer.poll(0.05)
+            daemon.kill()
+            daemon.start()
+    assert producer.flush(30) == 0
+    found = read_all(daemon, topic, partitions=3)
+    assert len(acknowledged) == total
+    assert sorted(found) == sorted(acknowledged)
+
+
+def test_a_transaction_that_is_open_at_the_kill_can_still_be_committed(start_daemon: Start) -> None:
+    daemon = start_daemon()
+    topic = new_topic(daemon)
+    producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "survivor"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, b"before the kill")
+    assert producer.flush(10) == 0
+    daemon.kill()
+    daemon.start()
+    assert read_all(daemon, topic) == []
+    producer.produce(topic, b"after the kill")
+    producer.commit_transaction(30)
+    assert read_all(daemon, topic) == [b"before the kill", b"after the kill"]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_an_outcome_that_was_answered_stands_after_a_kill_at_once(start_daemon: Start, commit: bool) -> None:
+    daemon = start_daemon()
+    topic = new_topic(daemon, partitions=8)
+    producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "decided"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    for partition in range(8):
+        producer.produce(topic, b"%d" % partition, partition=partition)
+    assert producer.flush(10) == 0
+    if commit:
+        producer.commit_transaction(20)
+    else:
+        producer.abort_transaction(20)
+    daemon.kill()  # the markers may or may not be written: PREPARE decides
+    daemon.start()
+    # The coordinator completes what it finds prepared before it gives the id to anybody else.
+    successor = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "decided"})
+    successor.init_transactions(20)
+    expected = [b"%d" % partition for partition in range(8)] if commit else []
+    assert sorted(read_all(daemon, topic, partitions=8)) == expected
+
+
+def test_an_abandoned_transaction_is_aborted_after_its_timeout_also_across_a_kill(start_daemon: Start) -> None:
+    daemon = start_daemon()
+    topic = new_topic(daemon)
+    zombie = Producer(
+        {"bootstrap.servers": daemon.bootstrap, "transactional.id": "abandoned", "transaction.timeout.ms": 1500}
+    )
+    zombie.init_transactions(20)
+    zombie.begin_transaction()
+    zombie.produce(topic, b"abandoned")
+    assert zombie.flush(10) == 0
+    daemon.kill()
+    daemon.start()
+    plain = Producer({"bootstrap.servers": daemon.bootstrap})
+    plain.produce(topic, b"plain")
+    assert plain.flush(10) == 0
+    consumer = Consumer(
+        {"bootstrap.servers": daemon.bootstrap, "group.id": "patient", "isolation.level": "read_committed"}
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    message = consumer.poll(20)  # comes when the last stable offset moves past the aborted transaction
+    assert message is not None and message.value() == b"plain"
+    consumer.close()
+    with pytest.raises(KafkaException) as refused:
+        zombie.commit_transaction(20)
+    assert refused.value.args[0].code() == KafkaError._FENCED
+
+
+def test_topics_groups_offsets_and_the_cluster_id_survive(start_daemon: Start) -> None:
+    daemon = start_daemon()
+    topic = new_topic(daemon, partitions=2)
+    admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
+    cluster_id = admin.list_topics(timeout=10).cluster_id
+    config = {
+        "bootstrap.servers": daemon.bootstrap,
+        "group.id": "keeper",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+    producer = Producer({"bootstrap.servers": daemon.bootstrap})
+    for number in range(4):
+        producer.produce(topic, b"%d" % number, partition=number % 2)
+    assert producer.flush(10) == 0
+    consumer = Consumer(config)
+    consumer.subscribe([topic])
+    for _ in range(4):
+        message = consumer.poll(15)
+        assert message is not None and message.error() is None
+    consumer.commit(asynchronous=False)
+    daemon.kill()
+    daemon.start()
+    consumer.close()
+    metadata = AdminClient({"bootstrap.servers": daemon.bootstrap}).list_topics(timeout=10)
+    assert metadata.cluster_id == cluster_id
+    assert sorted(metadata.topics[topic].partitions) == [0, 1]
+    again = Consumer(config)
+    committed = again.committed([TopicPartition(topic, index) for index in (0, 1)], 10)
+    assert [entry.offset for entry in committed] == [2, 2]
+    again.close()
+
+
+def test_a_deleted_topic_stays_deleted_and_its_name_starts_anew(start_daemon: Start) -> None:
+    daemon = start_daemon()
+    admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
+    topic = new_topic(daemon)
+    producer = Producer({"bootstrap.servers": daemon.bootstrap})
+    producer.produce(topic, b"old")
+    assert producer.flush(10) == 0
+    admin.delete_topics([topic])[topic].result(10)
+    daemon.kill()
+    daemon.start()
+    assert topic not in admin.list_topics(timeout=10).topics
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    assert read_all(daemon, topic) == []
