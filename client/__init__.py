@@ -1,0 +1,23 @@
+"""A thin, typed asyncio client for Kafka-compatible brokers: producer with transactions, consumer, admin.
+
+`client.sync` has the same for code without an event loop; `client.errors` what is raised.
+"""
+
+from client.batch import Delivery, ProducerIdentity
+from client.errors import KafkaError
+from client.producer import Producer
+from client.records import ConsumerGroupMetadata, OffsetAndMetadata, Record, RecordMetadata, TopicPartition
+from client.transaction import Transaction
+
+__all__ = [
+    "ConsumerGroupMetadata",
+    "Delivery",
+    "KafkaError",
+    "OffsetAndMetadata",
+    "Producer",
+    "ProducerIdentity",
+    "Record",
+    "RecordMetadata",
+    "TopicPartition",
+    "Transaction",
+]

@@ -1,0 +1,247 @@
+"""Batches per partition, and the order in which they may be sent.
+
+Owns: for each partition what waits, what is in flight and what must be sent again; sequences; buffer.memory. Does not
+own: connections, transactions or time (given). Invariants, per partition:
+- a batch keeps producer id, epoch and sequence from its first send on, unless it is known not to be written;
+- after a retriable failure nothing new is sent until the batches in flight have been answered and the failed ones have
+  been sent again, one after the other, in their first order;
+- sequences start at 0 under a new identity, and only when no batch of the old one is unresolved.
+"""
+
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+
+from client.batch import Batch, ProducerIdentity
+from client.errors import KafkaError
+from client.records import Headers, TopicPartition
+
+_SEQUENCE_MASK = 0x7FFFFFFF
+_SERIAL = attrgetter("serial")
+
+
+class PartitionQueue:
+    """What one partition has waiting, in flight and to send again."""
+
+    __slots__ = (
+        "_next_sequence",
+        "_next_serial",
+        "identity",
+        "in_flight",
+        "last_sent",
+        "muted_until_s",
+        "needs_new_identity",
+        "retries",
+        "topic_partition",
+        "waiting",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.waiting: deque[Batch] = deque()
+        self.in_flight: list[Batch] = []
+        self.retries: list[Batch] = []
+        self.muted_until_s = 0.0
+        self.identity = ProducerIdentity()
+        self.needs_new_identity = False
+        """A numbered batch failed for good: the log would take the next sequence for a gap."""
+        self.last_sent: Batch | None = None
+        self._next_sequence = 0
+        self._next_serial = 0
+
+    @property
+    def has_unresolved(self) -> bool:
+        return bool(self.in_flight or self.retries)
+
+    def outstanding(self) -> Iterator[Batch]:
+        yield from self.in_flight
+        yield from self.retries
+        yield from self.waiting
+
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int, batch_size: int, now_s: float
+    ) -> tuple[Batch, bool]:
+        """The batch that took the record, and whether it was begun for it."""
+        if self.waiting:
+            batch = self.waiting[-1]
+            if batch.try_append(key, value, headers, timestamp_ms, batch_size):
+                return batch, False
+        batch = Batch(self.topic_partition, self._next_serial, now_s)
+        self._next_serial += 1
+        batch.try_append(key, value, headers, timestamp_ms, batch_size)
+        self.waiting.append(batch)
+        return batch, True
+
+    def close_batches(self) -> None:
+        """What waits goes out without lingering."""
+        if self.waiting:
+            self.waiting[-1].closed = True
+
+    def ready_at_s(self, linger_s: float, batch_size: int) -> float | None:
+        """When the next batch should go out; None while there is none, or the order forbids it."""
+        if self.retries:
+            return None if self.in_flight else self.muted_until_s
+        if not self.waiting or self._is_resending:
+            return None
+        first = self.waiting[0]
+        if first.closed or len(self.waiting) > 1 or first.size_bytes >= batch_size:
+            return self.muted_until_s
+        return max(self.muted_until_s, first.created_at_s + linger_s)
+
+    def take(self, identity: ProducerIdentity, now_s: float, *, compression: str, transactional: bool) -> Batch | None:
+        """The batch to send now, numbered and encoded; None when there is none or the order forbids it."""
+        if now_s < self.muted_until_s:
+            return None
+        if self.retries:
+            if self.in_flight:
+                return None
+            batch = self.retries.pop(0)
+        else:
+            if not self.waiting or self._is_resending or not self._adopt(identity):
+                return None
+            batch = self.waiting.popleft()
+            self._number(batch, compression, transactional)
+        batch.attempt_count += 1
+        self.in_flight.append(batch)
+        self.last_sent = batch
+        return batch
+
+    def on_written(self, batch: Batch, base_offset: int, log_append_time_ms: int) -> None:
+        self._remove(batch)
+        batch.finish(base_offset, log_append_time_ms)
+
+    def on_retriable(self, batch: Batch, muted_until_s: float) -> None:
+        """Not written, or not known to be: it goes out again with the same number."""
+        self._remove(batch)
+        self.muted_until_s = muted_until_s
+        insort(self.retries, batch, key=_SERIAL)
+
+    def on_failed(self, batch: Batch, error: KafkaError) -> None:
+        self._remove(batch)
+        self.needs_new_identity |= batch.sequence >= 0
+        batch.fail(error)
+
+    def on_gap(self, batch: Batch, muted_until_s: float) -> bool:
+        """The log misses something before this batch, so it was not written. False when no cause of that is known.
+
+        While earlier batches are unresolved, they are the cause; after one failed for good, a new identity is needed.
+        """
+        if any(other.serial < batch.serial for other in (*self.in_flight, *self.retries)):
+            self.on_retriable(batch, muted_until_s)
+            return True
+        if not self.needs_new_identity:
+            return False
+        self._remove(batch)
+        batch.forget_encoding()
+        position = sum(1 for other in self.waiting if other.serial < batch.serial)
+        self.waiting.insert(position, batch)
+        return True
+
+    def expire(self, created_before_s: float) -> list[Batch]:
+        """Batches that waited too long, taken out; those in flight are left to their answer."""
+        expired = [batch for batch in self.retries if batch.created_at_s <= created_before_s]
+        while self.waiting and self.waiting[0].created_at_s <= created_before_s:
+            expired.append(self.waiting.popleft())
+        if expired:
+            self.retries = [batch for batch in self.retries if batch.created_at_s > created_before_s]
+            self.needs_new_identity |= any(batch.sequence >= 0 for batch in expired)
+        return expired
+
+    def abandon(self) -> list[Batch]:
+        """Everything that is not in flight, taken out."""
+        abandoned = [*self.retries, *self.waiting]
+        self.needs_new_identity |= bool(self.retries)
+        self.retries = []
+        self.waiting.clear()
+        return abandoned
+
+    @property
+    def _is_resending(self) -> bool:
+        return any(batch.attempt_count > 1 for batch in self.in_flight)
+
+    def _remove(self, batch: Batch) -> None:
+        if batch in self.in_flight:
+            self.in_flight.remove(batch)
+
+    def _adopt(self, identity: ProducerIdentity) -> bool:
+        if self.identity != identity:
+            if self.has_unresolved:
+                return False
+            self.identity = identity
+            self._next_sequence = 0
+            self.needs_new_identity = False
+        return not self.needs_new_identity
+
+    def _number(self, batch: Batch, compression: str, transactional: bool) -> None:
+        sequence = self._next_sequence if self.identity.is_idempotent else -1
+        # One that went out under an identity given up since counts as new.
+        batch.attempt_count = 0
+        batch.encode(self.identity, sequence, compression=compression, transactional=transactional)
+        if sequence >= 0:
+            self._next_sequence = (sequence + batch.record_count) & _SEQUENCE_MASK
+
+
+class Accumulator:
+    """The queues of all partitions, and how much they hold."""
+
+    def __init__(self, *, batch_size: int, linger_s: float, buffer_memory_bytes: int) -> None:
+        self.queues: dict[TopicPartition, PartitionQueue] = {}
+        self.buffered_bytes = 0
+        self.on_room: Callable[[], None] = lambda: None
+        self._batch_size = batch_size
+        self._linger_s = linger_s
+        self._buffer_memory_bytes = buffer_memory_bytes
+
+    @property
+    def has_room(self) -> bool:
+        return self.buffered_bytes < self._buffer_memory_bytes
+
+    def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
+        queue = self.queues.get(topic_partition)
+        if queue is None:
+            queue = self.queues[topic_partition] = PartitionQueue(topic_partition)
+        return queue
+
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp_ms: int,
+        now_s: float,
+    ) -> tuple[Batch, int, bool]:
+        """The batch that took the record, its place there, and whether somebody should look: it is new, or full."""
+        queue = self.queue(topic_partition)
+        batch, begun = queue.append(key, value, headers, timestamp_ms, self._batch_size, now_s)
+        if begun:
+            batch.callbacks.append(lambda: self._on_ended(batch))
+            self.buffered_bytes += self._batch_size
+        return batch, batch.record_count - 1, begun or batch.size_bytes >= self._batch_size
+
+    def ready_at_s(self, queue: PartitionQueue) -> float | None:
+        return queue.ready_at_s(self._linger_s, self._batch_size)
+
+    def outstanding(self) -> list[Batch]:
+        return [batch for queue in self.queues.values() for batch in queue.outstanding()]
+
+    def close_batches(self) -> None:
+        for queue in self.queues.values():
+            queue.close_batches()
+
+    def abandon(self, error: KafkaError) -> None:
+        """Fail everything that is not in flight."""
+        self._fail((batch for queue in self.queues.values() for batch in queue.abandon()), error)
+
+    @property
+    def needs_new_identity(self) -> bool:
+        return any(queue.needs_new_identity for queue in self.queues.values())
+
+    def _fail(self, batches: Iterable[Batch], error: KafkaError) -> None:
+        for batch in list(batches):
+            batch.fail(error)
+
+    def _on_ended(self, batch: Batch) -> None:
+        self.buffered_bytes -= self._batch_size
+        self.on_room()

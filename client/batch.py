@@ -1,0 +1,189 @@
+"""A batch of records on its way out, and the delivery of each of its records.
+
+Owns: building the batch, its bytes, its outcome. Does not own: the order among batches (`accumulator`). Invariants: it
+is encoded once, so that a retry sends the same producer id, epoch and sequence; it ends once, for all its records
+alike; no object is made for a record beyond its `Delivery`, and no future unless somebody waits.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+from client.errors import KafkaError
+from client.records import Headers, RecordMetadata, TopicPartition
+from protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_MASK, assemble_batch
+from protocol.records.record import Record, encode_record
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """Producer id and epoch; (-1, -1) without idempotence."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+    @property
+    def is_idempotent(self) -> bool:
+        return self.producer_id >= 0
+
+
+class Batch:
+    """Records of one partition that are written together or not at all."""
+
+    __slots__ = (
+        "_body",
+        "_timestamps",
+        "attempt_count",
+        "base_offset",
+        "base_timestamp_ms",
+        "callbacks",
+        "closed",
+        "created_at_s",
+        "done",
+        "encoded",
+        "error",
+        "error_seen",
+        "identity",
+        "log_append_time_ms",
+        "max_timestamp_ms",
+        "record_count",
+        "sequence",
+        "serial",
+        "size_bytes",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, serial: int, created_at_s: float) -> None:
+        self.topic_partition = topic_partition
+        self.serial = serial
+        """Its place among the batches of the partition."""
+        self.created_at_s = created_at_s
+        self.record_count = 0
+        self.size_bytes = HEADER_SIZE
+        self.closed = False
+        self.attempt_count = 0
+        self.identity = ProducerIdentity()
+        self.sequence = -1
+        self.encoded: bytes | None = None
+        self.done = False
+        self.error: KafkaError | None = None
+        self.error_seen = False
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        self.base_timestamp_ms = 0
+        self.max_timestamp_ms = 0
+        self.callbacks: list[Callable[[], None]] = []
+        self._body: list[bytes] = []
+        self._timestamps: list[int] = []
+
+    def try_append(
+        self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int, batch_size: int
+    ) -> bool:
+        """Add a record, unless the batch is closed or would grow over `batch_size`; the first one always fits."""
+        count = self.record_count
+        if self.closed:
+            return False
+        if not count:
+            self.base_timestamp_ms = self.max_timestamp_ms = timestamp_ms
+        record = Record(0, timestamp_ms, key, value, headers)
+        encoded = encode_record(record, count, timestamp_ms - self.base_timestamp_ms)
+        size = self.size_bytes + len(encoded)
+        if size > batch_size and count:
+            return False
+        self.size_bytes = size
+        self._body.append(encoded)
+        self._timestamps.append(timestamp_ms)
+        self.record_count = count + 1
+        if timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = timestamp_ms
+        return True
+
+    def encode(self, identity: ProducerIdentity, sequence: int, *, compression: str, transactional: bool) -> bytes:
+        """The bytes to send, made once: a retry sends the same. The records stay, in case it must be numbered anew."""
+        body = b"".join(self._body)
+        attributes = TRANSACTIONAL_MASK if transactional else 0
+        if compression != "none":
+            from protocol.records.compression import CODECS, compress
+
+            attributes |= CODECS[compression]
+            body = compress(CODECS[compression], body)
+        self.closed = True
+        self.identity = identity
+        self.sequence = sequence
+        self.encoded = assemble_batch(
+            body,
+            attributes=attributes,
+            record_count=self.record_count,
+            base_timestamp=self.base_timestamp_ms,
+            max_timestamp=self.max_timestamp_ms,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=sequence,
+        )
+        return self.encoded
+
+    def forget_encoding(self) -> None:
+        """It is known not to be written, and may get a new identity and sequence."""
+        self.encoded = None
+        self.sequence = -1
+
+    def finish(self, base_offset: int, log_append_time_ms: int) -> None:
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self._end()
+
+    def fail(self, error: KafkaError) -> None:
+        self.error = error
+        self._end()
+
+    def _end(self) -> None:
+        if self.done:
+            return
+        self.done = True
+        self._body = []
+        callbacks, self.callbacks = self.callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def metadata(self, index: int) -> RecordMetadata:
+        """Where record `index` went; raises the batch's error."""
+        if self.error is not None:
+            self.error_seen = True
+            raise self.error
+        timestamp_ms = self.log_append_time_ms if self.log_append_time_ms >= 0 else self._timestamps[index]
+        offset = self.base_offset + index if self.base_offset >= 0 else -1
+        return RecordMetadata(*self.topic_partition, offset, timestamp_ms)
+
+
+class Delivery:
+    """The future of one record: await it, or ask `done()` and `result()`. Costs nothing until somebody does."""
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: Batch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    def done(self) -> bool:
+        return self._batch.done
+
+    def result(self) -> RecordMetadata:
+        """Where the record is; raises what kept it from being written. Only once `done()`."""
+        if not self._batch.done:
+            raise asyncio.InvalidStateError("the record is not delivered yet")
+        return self._batch.metadata(self._index)
+
+    def add_done_callback(self, callback: "Callable[[Delivery], None]") -> None:
+        """Called in the turn in which the record is delivered or fails; at once if that is past."""
+        if self._batch.done:
+            callback(self)
+        else:
+            self._batch.callbacks.append(lambda: callback(self))
+
+    def __await__(self) -> Generator[None, None, RecordMetadata]:
+        batch = self._batch
+        if not batch.done:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            batch.callbacks.append(lambda: None if waiter.done() else waiter.set_result(None))
+            yield from waiter.__await__()
+        return batch.metadata(self._index)

@@ -1,0 +1,342 @@
+"""The cluster as a client sees it: connections by node, who leads what, who coordinates whom.
+
+Owns: bootstrap, the metadata cache, connections, and the retry loops of requests that any node, a leader's node or a
+coordinator answers. Does not own: what is sent. Invariant: every loop ends at its deadline; a broker that went away and
+comes back before it is found again, by the known nodes first and the bootstrap addresses after them.
+
+Requests of coordinators go over connections of their own, so that a heartbeat never waits behind a long Fetch.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from uuid import UUID
+
+from client.apis import FIND_COORDINATOR, METADATA, Api, RequestT, ResponseT
+from client.deadline import Deadline
+from client.errors import ConfigError, ConnectionLost, InvalidState, KafkaError, RequestTimedOut, error_for, raise_for
+from client.records import TopicPartition
+from client.transport import Transport
+from protocol.errors import ErrorCode
+from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from protocol.generated.metadata_response import MetadataResponse
+
+COORDINATOR_MOVED = frozenset((ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+COORDINATOR_BUSY = frozenset((ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS))
+LEADER_MOVED = frozenset(
+    (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
+_BUSY_BACKOFF_MS = 20
+"""A finishing transaction takes milliseconds: a full backoff would dominate the next one."""
+
+
+class CoordinatorKind(Enum):
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Purpose(Enum):
+    DATA = "data"
+    COORDINATOR = "coordinator"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    topic_id: UUID
+    leaders: tuple[int, ...]
+    """Node id of each partition's leader, -1 while there is none."""
+    is_internal: bool = False
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.leaders)
+
+
+def parse_addresses(bootstrap_servers: str | Sequence[str]) -> list[tuple[str, int]]:
+    """`host:port,host:port` or a sequence of such; raises ConfigError."""
+    texts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
+    addresses = []
+    for text in texts:
+        host, _, port = text.strip().rpartition(":")
+        if not host or not port.isdecimal():
+            raise ConfigError(f"bootstrap_servers: {text!r} is not of the form host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise ConfigError("bootstrap_servers is empty")
+    return addresses
+
+
+class Cluster:
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        client_id: str,
+        request_timeout_ms: float = 30_000,
+        retry_backoff_ms: float = 100,
+    ) -> None:
+        self.request_timeout_ms = request_timeout_ms
+        self.retry_backoff_ms = retry_backoff_ms
+        self.client_id = client_id
+        self.topics: dict[str, Topic] = {}
+        self.cluster_id: str | None = None
+        self.controller_id = -1
+        self.nodes: dict[int, tuple[str, int]] = {}
+        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._transports: dict[tuple[int, Purpose], Transport] = {}
+        self._connecting: dict[tuple[int, Purpose], asyncio.Task[Transport]] = {}
+        self._bootstrapped: Transport | None = None
+        self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    # --- connections --------------------------------------------------------------------------------------------------
+
+    def live_transport(self, node_id: int, purpose: Purpose = Purpose.DATA) -> Transport | None:
+        transport = self._transports.get((node_id, purpose))
+        return transport if transport is not None and transport.is_open else None
+
+    async def transport(self, node_id: int, purpose: Purpose, deadline: Deadline) -> Transport:
+        """An open connection to that node: the one there is, or a new one, made once for all who wait."""
+        live = self.live_transport(node_id, purpose)
+        if live is not None:
+            return live
+        if self._closed:
+            raise InvalidState("the client is closed")
+        key = (node_id, purpose)
+        task = self._connecting.get(key)
+        if task is None:
+            task = asyncio.ensure_future(self._connect(key))
+            self._connecting[key] = task
+            task.add_done_callback(lambda done: self._on_connected(key, done))
+        return await _shared(task, deadline, f"no connection to node {node_id}")
+
+    async def any_transport(self, deadline: Deadline) -> Transport:
+        """Any open connection, else a known node, else a bootstrap address; the last error if none answers."""
+        for transport in self._transports.values():
+            if transport.is_open:
+                return transport
+        if self._bootstrapped is not None and self._bootstrapped.is_open:
+            return self._bootstrapped
+        if self._closed:
+            raise InvalidState("the client is closed")
+        last: KafkaError = ConnectionLost("no broker is known")
+        for host, port in dict.fromkeys((*self.nodes.values(), *self._bootstrap)):
+            try:
+                self._bootstrapped = await self._open(host, port, deadline)
+            except (ConnectionLost, RequestTimedOut) as error:
+                last = error
+            else:
+                return self._bootstrapped
+        raise last
+
+    async def _connect(self, key: tuple[int, Purpose]) -> Transport:
+        address = self.nodes.get(key[0])
+        if address is None:
+            raise ConnectionLost(f"node {key[0]} is not in the metadata")
+        transport = await self._open(*address, Deadline.after(self.request_timeout_ms))
+        self._transports[key] = transport
+        return transport
+
+    async def _open(self, host: str, port: int, deadline: Deadline) -> Transport:
+        return await Transport.connect(
+            host,
+            port,
+            client_id=self.client_id,
+            request_timeout_ms=self.request_timeout_ms,
+            # One dead address among several must not take the whole time.
+            deadline=deadline.capped(10_000),
+        )
+
+    def _on_connected(self, key: tuple[int, Purpose], task: asyncio.Task[Transport]) -> None:
+        del self._connecting[key]
+        if not task.cancelled():
+            # Whoever waited has it; without a waiter it is nobody's.
+            task.exception()
+
+    async def close(self) -> None:
+        self._closed = True
+        tasks: list[asyncio.Task[Transport] | asyncio.Task[None]] = list(self._connecting.values())
+        if self._refreshing is not None:
+            tasks.append(self._refreshing)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for transport in (*self._transports.values(), self._bootstrapped):
+            if transport is not None:
+                transport.close()
+        # The loop closes the sockets in its next turn.
+        await asyncio.sleep(0)
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def call_any(
+        self,
+        api: Api[RequestT, ResponseT],
+        message: RequestT,
+        deadline: Deadline,
+        error_of: Callable[[ResponseT], int] = lambda _: 0,
+    ) -> ResponseT:
+        """Ask whichever node answers first, again until the deadline while connections fail or the error passes."""
+        while True:
+            cause: KafkaError
+            try:
+                transport = await self.any_transport(deadline)
+                response = await transport.request(api, message, self._patience_s(deadline))
+                code = error_of(response)
+                cause = error_for(code)
+                if not code or not cause.retriable:
+                    return response
+            except (ConnectionLost, RequestTimedOut) as error:
+                cause = error
+            await deadline.pause(self.retry_backoff_ms, api.key.name, cause)
+
+    async def call_coordinator(
+        self,
+        kind: CoordinatorKind,
+        key: str,
+        api: Api[RequestT, ResponseT],
+        message: RequestT,
+        deadline: Deadline,
+        error_of: Callable[[ResponseT], int],
+        *,
+        on_lost: Callable[[], None] = lambda: None,
+    ) -> ResponseT:
+        """Ask the coordinator until it gives an answer that is its own, not "wait" or "not me".
+
+        `on_lost` is told when a request was sent and no answer came: from then on its effect is not known.
+        """
+        while True:
+            backoff_ms = self.retry_backoff_ms
+            try:
+                node_id = await self._coordinator(kind, key, deadline)
+                transport = await self.transport(node_id, Purpose.COORDINATOR, deadline)
+            except (ConnectionLost, RequestTimedOut) as error:
+                self._coordinators.pop((kind, key), None)
+                await deadline.pause(backoff_ms, api.key.name, error)
+                continue
+            try:
+                response = await transport.request(api, message, self._patience_s(deadline))
+            except (ConnectionLost, RequestTimedOut) as error:
+                on_lost()
+                self._coordinators.pop((kind, key), None)
+                await deadline.pause(backoff_ms, api.key.name, error)
+                continue
+            code = error_of(response)
+            if code in COORDINATOR_MOVED:
+                self._coordinators.pop((kind, key), None)
+            elif code in COORDINATOR_BUSY:
+                backoff_ms = _BUSY_BACKOFF_MS
+            else:
+                return response
+            await deadline.pause(backoff_ms, api.key.name, error_for(code))
+
+    async def call_node(
+        self, node_id: int, api: Api[RequestT, ResponseT], message: RequestT, deadline: Deadline
+    ) -> ResponseT:
+        """Ask one node once; the caller retries, since another node may be the right one by then."""
+        transport = await self.transport(node_id, Purpose.DATA, deadline)
+        return await transport.request(api, message, self._patience_s(deadline))
+
+    async def _coordinator(self, kind: CoordinatorKind, key: str, deadline: Deadline) -> int:
+        known = self._coordinators.get((kind, key))
+        if known is not None:
+            return known
+        request = FindCoordinatorRequest(key=key, key_type=kind.value)
+        response = await self.call_any(FIND_COORDINATOR, request, deadline, lambda each: each.error_code)
+        raise_for(response.error_code, response.error_message or "")
+        self.nodes[response.node_id] = (response.host, response.port)
+        self._coordinators[(kind, key)] = response.node_id
+        return response.node_id
+
+    def _patience_s(self, deadline: Deadline) -> float:
+        return min(self.request_timeout_ms / 1000, deadline.remaining_s)
+
+    # --- metadata -----------------------------------------------------------------------------------------------------
+
+    async def bootstrap(self, deadline: Deadline) -> None:
+        """Find one broker that answers, and the nodes from it."""
+        await self.refresh((), deadline)
+
+    async def refresh(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
+        """Ask for the nodes and these topics (None: all) once; unknown topics are left out of the cache."""
+        names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        response = await self.call_any(METADATA, MetadataRequest(topics=names), deadline, lambda each: each.error_code)
+        raise_for(response.error_code)
+        self.nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        for topic in response.topics:
+            if topic.error_code or topic.name is None:
+                self.topics.pop(topic.name or "", None)
+                continue
+            leaders = [-1] * len(topic.partitions)
+            for partition in topic.partitions:
+                if partition.partition_index < len(leaders):
+                    leaders[partition.partition_index] = partition.leader_id
+            self.topics[topic.name] = Topic(topic.name, topic.topic_id, tuple(leaders), topic.is_internal)
+        return response
+
+    async def topic(self, name: str, deadline: Deadline) -> Topic:
+        """The topic, created by the broker if it does that; waits for leaders until the deadline."""
+        while True:
+            known = self.topics.get(name)
+            if known is not None and min(known.leaders, default=-1) >= 0:
+                return known
+            response = await self.refresh((name,), deadline)
+            known = self.topics.get(name)
+            if known is not None and min(known.leaders, default=-1) >= 0:
+                return known
+            code = response.topics[0].error_code if response.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            cause = error_for(code or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
+            if not cause.retriable or deadline.expired:
+                raise cause
+            await deadline.pause(self.retry_backoff_ms, f"topic {name!r}", cause)
+
+    def leader(self, topic_partition: TopicPartition) -> int:
+        """Node id of the leader, -1 while none is known."""
+        topic = self.topics.get(topic_partition.topic)
+        if topic is None or topic_partition.partition >= len(topic.leaders):
+            return -1
+        return topic.leaders[topic_partition.partition]
+
+    def forget_leaders(self, topics: Iterable[str]) -> None:
+        """Those leaders moved, or cannot be reached: ask again before the next use."""
+        for name in topics:
+            self.topics.pop(name, None)
+
+    def refresh_soon(self, topics: Iterable[str], done: Callable[[], None]) -> None:
+        """Refresh in the background (one at a time), then call `done`, whatever came of it."""
+        if self._refreshing is None and not self._closed:
+            self._refreshing = asyncio.ensure_future(self._refresh_quietly(tuple(topics), done))
+
+    async def _refresh_quietly(self, topics: tuple[str, ...], done: Callable[[], None]) -> None:
+        try:
+            await asyncio.sleep(self.retry_backoff_ms / 1000)
+            await self.refresh(topics, Deadline.after(self.request_timeout_ms))
+        except KafkaError:
+            # Whoever needs the answer asks again, and has a deadline of its own.
+            pass
+        finally:
+            self._refreshing = None
+            if not self._closed:
+                done()
+
+
+async def _shared(task: "asyncio.Task[Transport]", deadline: Deadline, what: str) -> Transport:
+    """Wait for a task that others wait for too: giving up must not cancel it."""
+    try:
+        async with asyncio.timeout_at(deadline.at_s):
+            return await asyncio.shield(task)
+    except TimeoutError:
+        raise RequestTimedOut(what) from None

@@ -1,0 +1,135 @@
+"""One connection to a broker, without I/O: bytes in, answers out.
+
+Owns: correlation ids, the order of answers, version negotiation (ApiVersions, KIP-511). Does not own: the socket or
+time (`transport`), nor what an answer means. Invariants: answers come in the order of the requests, so a correlation
+id that differs from the oldest pending one ends the connection; every request that expects an answer gets exactly one
+call of its callback, with a response or with an error.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from client.apis import API_VERSIONS, Api, RequestT, ResponseT
+from client.errors import FatalError, KafkaError
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.frames import FrameReader
+from protocol.generated.api_versions_request import ApiVersionsRequest
+from protocol.generated.api_versions_response import ApiVersionsResponse
+from protocol.headers import decode_response_header, encode_request_header
+
+MAX_ANSWER_BYTES = 512 << 20
+SOFTWARE_NAME = "oncelog-client"
+SOFTWARE_VERSION = "0.1.0"
+_MAX_CORRELATION_ID = 0x7FFFFFFF
+
+OnAnswer = Callable[[ResponseT | None, KafkaError | None], None]
+
+
+class PendingRequest:
+    """A request on its way."""
+
+    __slots__ = ("api", "correlation_id", "on_answer", "version")
+
+    def __init__(self, api: Api[Any, Any], version: int, correlation_id: int, on_answer: OnAnswer[Any]) -> None:
+        self.api = api
+        self.version = version
+        self.correlation_id = correlation_id
+        self.on_answer = on_answer
+
+
+class Connection:
+    """`open()` gives the first bytes to send; `receive()` takes what came and gives what to send in return."""
+
+    def __init__(self, client_id: str) -> None:
+        self.ready = False
+        self.finalized_features: dict[str, int] = {}
+        self.pending: deque[PendingRequest] = deque()
+        self._client_id = client_id
+        self._reader = FrameReader(MAX_ANSWER_BYTES)
+        self._next_correlation_id = 1
+        self._ranges: dict[int, tuple[int, int]] = {}
+        self._to_send: list[bytes] = []
+
+    def open(self) -> bytes:
+        return self._ask_versions(API_VERSIONS.maximum)
+
+    def version_of(self, api: Api[Any, Any]) -> int:
+        """The highest version that both sides speak; raises FatalError when there is none."""
+        offered = self._ranges.get(api.key)
+        version = min(api.maximum, offered[1]) if offered else -1
+        if offered is None or version < max(api.minimum, offered[0]):
+            theirs = f"versions {offered[0]} to {offered[1]}" if offered else "nothing"
+            raise FatalError(
+                f"{api.key.name}: the broker offers {theirs}, this client {api.minimum} to {api.maximum}",
+                code=ErrorCode.UNSUPPORTED_VERSION,
+            )
+        return version
+
+    def offers(self, api: Api[Any, Any]) -> bool:
+        offered = self._ranges.get(api.key)
+        return offered is not None and min(api.maximum, offered[1]) >= max(api.minimum, offered[0])
+
+    def send(self, api: Api[RequestT, ResponseT], message: RequestT, on_answer: OnAnswer[ResponseT] | None) -> bytes:
+        """The bytes of a request; without `on_answer` none is expected (acks=0)."""
+        return self._encode(api, message, self.version_of(api), on_answer)
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """Hands answers to their callbacks; gives bytes to send. After a ProtocolError it must be closed."""
+        for frame in self._reader.feed(data):
+            self._answer(frame)
+        to_send, self._to_send = self._to_send, []
+        return to_send
+
+    def close(self, error: KafkaError) -> None:
+        """Every pending request fails with `error`."""
+        self.ready = False
+        pending, self.pending = self.pending, deque()
+        for request in pending:
+            request.on_answer(None, error)
+
+    def _encode(
+        self, api: Api[RequestT, ResponseT], message: RequestT, version: int, on_answer: OnAnswer[ResponseT] | None
+    ) -> bytes:
+        body = api.encode(message, version)
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = 1 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
+        header = encode_request_header(api.key, version, correlation_id, self._client_id, api.is_flexible(version))
+        if on_answer is not None:
+            self.pending.append(PendingRequest(api, version, correlation_id, on_answer))
+        size = len(header) + sum(map(len, body))
+        return b"".join((size.to_bytes(4, "big"), header, *body))
+
+    def _answer(self, frame: memoryview) -> None:
+        if not self.pending:
+            raise ProtocolError("the broker sent an answer that nobody asked for")
+        request = self.pending[0]
+        api, version = request.api, request.version
+        correlation_id, position = decode_response_header(frame, api.answers_flexibly(version))
+        if correlation_id != request.correlation_id:
+            raise ProtocolError(f"answer {correlation_id} came where {request.correlation_id} was due")
+        if api is API_VERSIONS and bytes(frame[position : position + 2]) == b"\x00\x23":
+            # A broker that does not know the version answers UNSUPPORTED_VERSION in version 0.
+            version = 0
+        response, _ = api.decode(frame, version, position)
+        self.pending.popleft()
+        request.on_answer(response, None)
+
+    def _ask_versions(self, version: int) -> bytes:
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+        return self._encode(API_VERSIONS, request, version, self._on_versions)
+
+    def _on_versions(self, response: ApiVersionsResponse | None, error: KafkaError | None) -> None:
+        if response is None:
+            return
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            theirs = next((api.max_version for api in response.api_keys if api.api_key == API_VERSIONS.key), 0)
+            self._to_send.append(self._ask_versions(min(theirs, API_VERSIONS.maximum - 1)))
+            return
+        if response.error_code:
+            raise ProtocolError(f"ApiVersions was answered with error {response.error_code}")
+        self._ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        # Before an epoch is known, features mean nothing (KIP-584).
+        if response.finalized_features_epoch >= 0:
+            self.finalized_features = {each.name: each.max_version_level for each in response.finalized_features}
+        self.ready = True

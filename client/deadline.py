@@ -1,0 +1,37 @@
+"""A point on the loop's clock by which something must have happened; every wait of the client is given one."""
+
+import asyncio
+from typing import Self
+
+from client.errors import RequestTimedOut
+
+
+class Deadline:
+    """`Deadline.after(ms)`; never on the wall clock, which may jump."""
+
+    __slots__ = ("at_s",)
+
+    def __init__(self, at_s: float) -> None:
+        self.at_s = at_s
+
+    @classmethod
+    def after(cls, timeout_ms: float) -> Self:
+        return cls(asyncio.get_running_loop().time() + timeout_ms / 1000)
+
+    @property
+    def remaining_s(self) -> float:
+        return max(0.0, self.at_s - asyncio.get_running_loop().time())
+
+    @property
+    def expired(self) -> bool:
+        return asyncio.get_running_loop().time() >= self.at_s
+
+    def capped(self, timeout_ms: float) -> "Deadline":
+        """The earlier of this one and `timeout_ms` from now."""
+        return Deadline(min(self.at_s, asyncio.get_running_loop().time() + timeout_ms / 1000))
+
+    async def pause(self, backoff_ms: float, waiting_for: str, cause: Exception | None = None) -> None:
+        """Sleep before the next attempt; raises RequestTimedOut when there is no time for one."""
+        if self.expired:
+            raise RequestTimedOut(f"{waiting_for}: {cause or 'no answer'}") from cause
+        await asyncio.sleep(min(backoff_ms / 1000, self.remaining_s))

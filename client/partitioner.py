@@ -1,0 +1,31 @@
+"""Which partition a record goes to: the one of its key, as Java's producer computes it, or a sticky one (KIP-480)."""
+
+import random
+from functools import lru_cache
+
+from protocol.partitioning import murmur2
+
+_CACHED_KEYS = 65_536
+
+
+class Partitioner:
+    """Records without a key stay in one partition until its batch is full, so that batches fill."""
+
+    def __init__(self, source: random.Random | None = None) -> None:
+        self._random = source or random.Random()
+        self._sticky: dict[str, int] = {}
+        # murmur2 in Python costs microseconds a key, and keys repeat.
+        self._hash = lru_cache(_CACHED_KEYS)(murmur2)
+
+    def partition(self, topic: str, key: bytes | None, partition_count: int) -> int:
+        if key is not None:
+            return (self._hash(key) & 0x7FFFFFFF) % partition_count
+        sticky = self._sticky.get(topic, -1)
+        if not 0 <= sticky < partition_count:
+            sticky = self._sticky[topic] = self._random.randrange(partition_count)
+        return sticky
+
+    def on_batch_full(self, topic: str, partition_count: int) -> None:
+        """The sticky partition's batch is done: move on to another."""
+        if topic in self._sticky:
+            self._sticky[topic] = (self._sticky[topic] + 1) % partition_count

@@ -1,0 +1,312 @@
+"""The producer: records in, deliveries out; transactions by context manager.
+
+Owns: settings, partitioning, waiting for metadata and for room. Does not own: batches (`accumulator`), sending
+(`sender`), identity (`idempotence`, `transaction_manager`). Invariant: every call has a deadline (max.block.ms,
+delivery.timeout.ms), and close() always returns.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Literal, Self
+
+from client.accumulator import Accumulator
+from client.batch import Batch, Delivery, ProducerIdentity
+from client.cluster import Cluster
+from client.deadline import Deadline
+from client.errors import ConfigError, InvalidState, KafkaError, QueueFull, RequestTimedOut, raise_for
+from client.idempotence import IdempotentGate, PlainGate
+from client.partitioner import Partitioner
+from client.records import Headers, RecordMetadata, TopicPartition
+from client.sender import Sender, SendSettings
+from client.transaction import Transaction
+from client.transaction_manager import TransactionManager
+from client.transaction_states import TransactionState
+
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class Producer:
+    """`async with Producer("host:9092") as producer: await producer.send("topic", b"value")`.
+
+    `send` waits for the record to be written; `send_soon` hands it over and gives a `Delivery` to await later.
+    `enable_idempotence` is on with acks="all" unless it is switched off. Times are in milliseconds, sizes in bytes.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
+        *,
+        transactional_id: str | None = None,
+        enable_idempotence: bool | None = None,
+        acks: Literal["all", -1, 0, 1] = "all",
+        linger_ms: float = 5,
+        batch_size: int = 16_384,
+        compression_type: Compression = "none",
+        max_in_flight_requests_per_connection: int = 5,
+        delivery_timeout_ms: float = 120_000,
+        request_timeout_ms: float = 30_000,
+        transaction_timeout_ms: int = 60_000,
+        retry_backoff_ms: float = 100,
+        max_block_ms: float = 60_000,
+        buffer_memory: int = 32 << 20,
+        max_request_size: int = 1 << 20,
+        client_id: str = "oncelog-producer",
+    ) -> None:
+        if acks not in ("all", -1, 0, 1):
+            raise ConfigError(f"acks={acks!r}: 'all', 1 or 0")
+        self._acks = -1 if acks == "all" else int(acks)
+        all_in_sync = self._acks == -1
+        self._idempotent = all_in_sync if enable_idempotence is None else enable_idempotence
+        if (self._idempotent or transactional_id is not None) and not all_in_sync:
+            raise ConfigError("idempotence and transactions need acks='all'")
+        if transactional_id is not None and not self._idempotent:
+            raise ConfigError("a transactional producer is idempotent: leave enable_idempotence on")
+        if transactional_id == "":
+            raise ConfigError("transactional_id is empty")
+        if max_in_flight_requests_per_connection < 1 or (
+            self._idempotent and max_in_flight_requests_per_connection > 5
+        ):
+            raise ConfigError("max_in_flight_requests_per_connection: 1 to 5 with idempotence, at least 1 without")
+        if compression_type not in _COMPRESSIONS:
+            raise ConfigError(f"compression_type={compression_type!r}: one of {', '.join(_COMPRESSIONS)}")
+        self._transactional_id = transactional_id
+        self._max_block_ms = max_block_ms
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._linger_s = linger_ms / 1000
+        self._batch_size = batch_size
+        self._buffer_memory = buffer_memory
+        self._settings = SendSettings(
+            acks=self._acks,
+            compression=compression_type,
+            max_in_flight_requests=max_in_flight_requests_per_connection,
+            delivery_timeout_s=delivery_timeout_ms / 1000,
+            request_timeout_ms=min(request_timeout_ms, delivery_timeout_ms),
+            retry_backoff_s=retry_backoff_ms / 1000,
+            max_request_bytes=max_request_size,
+        )
+        self._cluster = Cluster(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=self._settings.request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+        )
+        self._partitioner = Partitioner()
+        self._room_waiters: deque[asyncio.Future[None]] = deque()
+        self._unseen_failures: list[Batch] = []
+        self._accumulator: Accumulator | None = None
+        self._sender: Sender | None = None
+        self._manager: TransactionManager | None = None
+        self._gate: IdempotentGate | None = None
+        self._closed = False
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        if self._sender is not None or self._closed:
+            raise InvalidState("a producer is opened once")
+        await self._cluster.bootstrap(Deadline.after(self._max_block_ms))
+        self._build()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close(None if error is None else 0)
+
+    def _build(self) -> None:
+        accumulator = Accumulator(
+            batch_size=self._batch_size, linger_s=self._linger_s, buffer_memory_bytes=self._buffer_memory
+        )
+        accumulator.on_room = self._on_room
+        gate: PlainGate | IdempotentGate | TransactionManager
+        if self._transactional_id is not None:
+            gate = self._manager = TransactionManager(
+                self._cluster,
+                self._transactional_id,
+                transaction_timeout_ms=self._transaction_timeout_ms,
+                max_block_ms=self._max_block_ms,
+                delivery_timeout_ms=self._delivery_timeout_ms,
+            )
+        elif self._idempotent:
+            gate = self._gate = IdempotentGate(self._cluster)
+        else:
+            gate = PlainGate()
+        self._accumulator = accumulator
+        self._sender = Sender(self._cluster, accumulator, gate, self._settings)
+        if self._manager is not None:
+            self._manager.sender = self._sender
+        if self._gate is not None:
+            self._gate.wake = self._sender.wake
+            self._gate.on_refused = accumulator.abandon
+
+    async def close(self, timeout_ms: float | None = None) -> None:
+        """Deliver what was handed over (for at most `timeout_ms`, delivery.timeout.ms by default), abort an open
+        transaction, and let go of everything. Never raises for what was not delivered: the deliveries do."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._sender is not None:
+                await self._finish(self._sender, self._delivery_timeout_ms if timeout_ms is None else timeout_ms)
+        finally:
+            await self._cluster.close()
+
+    async def _finish(self, sender: Sender, timeout_ms: float) -> None:
+        manager = self._manager
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                if manager is None:
+                    await sender.drain()
+                elif manager.state in (TransactionState.OPEN, TransactionState.FAILED):
+                    await manager.abort()
+        except (TimeoutError, KafkaError):
+            # The coordinator ends an open transaction when it times out; closing must not fail for it.
+            pass
+        finally:
+            if manager is not None:
+                await manager.close()
+            if self._gate is not None:
+                await self._gate.close()
+            await sender.close(InvalidState("the producer was closed before the record was delivered"))
+
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send one record; returns when it is written as acks asks, raises when it is not."""
+        return await (
+            await self.send_soon(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
+        )
+
+    async def send_soon(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Hand over one record; waits only for metadata and for room (max.block.ms)."""
+        sender, accumulator = self._opened()
+        if self._manager is not None:
+            self._manager.check_open()
+        known = self._cluster.topics.get(topic)
+        if known is None or not accumulator.has_room:
+            await self._wait_until_ready(topic, accumulator)
+            if self._manager is not None:
+                self._manager.check_open()
+            known = self._cluster.topics.get(topic)
+        count = known.partition_count if known is not None else 1
+        sticky = partition is None and key is None
+        if partition is None:
+            partition = self._partitioner.partition(topic, key, count)
+        elif not 0 <= partition < count:
+            raise ConfigError(f"partition {partition} of topic {topic!r}, which has {count}")
+        batch, index, look = accumulator.append(
+            TopicPartition(topic, partition),
+            key,
+            value,
+            headers,
+            int(time.time() * 1000) if timestamp_ms is None else timestamp_ms,
+            asyncio.get_running_loop().time(),
+        )
+        if look:
+            if index == 0:
+                batch.callbacks.append(lambda: self._on_batch_ended(batch))
+            if sticky and batch.size_bytes >= self._batch_size:
+                self._partitioner.on_batch_full(topic, count)
+            sender.wake()
+            # A loop of send_soon would otherwise keep everybody else, the sender too, from running.
+            await asyncio.sleep(0)
+        return Delivery(batch, index)
+
+    async def flush(self, timeout_ms: float | None = None) -> None:
+        """Send all that was handed over and wait for it. Raises the first failure that no Delivery has told yet."""
+        sender, _ = self._opened()
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await sender.drain()
+        except TimeoutError:
+            raise RequestTimedOut(f"flush did not end within {timeout_ms} ms") from None
+        failures, self._unseen_failures = self._unseen_failures, []
+        for batch in failures:
+            if not batch.error_seen and batch.error is not None:
+                raise batch.error
+
+    async def partitions_for(self, topic: str) -> int:
+        """How many partitions the topic has."""
+        self._opened()
+        return (await self._cluster.topic(topic, Deadline.after(self._max_block_ms))).partition_count
+
+    # --- transactions -------------------------------------------------------------------------------------------------
+
+    async def init_transactions(self) -> ProducerIdentity:
+        """Fence earlier producers of this transactional id now, rather than at the first transaction."""
+        return await self._transactions().initialize()
+
+    def transaction(self) -> Transaction:
+        return Transaction(self, self._transactions())
+
+    def _transactions(self) -> TransactionManager:
+        self._opened()
+        if self._manager is None:
+            raise ConfigError("transactions need a transactional_id", hint="Producer(..., transactional_id='…')")
+        return self._manager
+
+    # --- for tests and demonstrations ---------------------------------------------------------------------------------
+
+    async def resend_last_batch(self, topic: str, partition: int) -> RecordMetadata:
+        """Send the newest batch of a partition again as it was, sequence included, past all bookkeeping.
+
+        An idempotent broker recognises it, writes nothing and answers with the offset of the first time.
+        """
+        sender, _ = self._opened()
+        answer = await sender.resend_last(TopicPartition(topic, partition), Deadline.after(self._max_block_ms))
+        raise_for(answer.error_code, answer.error_message or "")
+        return RecordMetadata(topic, partition, answer.base_offset, answer.log_append_time_ms)
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _opened(self) -> tuple[Sender, Accumulator]:
+        if self._sender is None or self._accumulator is None or self._closed:
+            state = "closed" if self._closed else "not open"
+            raise InvalidState(f"the producer is {state}", hint="use `async with Producer(...) as producer`")
+        return self._sender, self._accumulator
+
+    async def _wait_until_ready(self, topic: str, accumulator: Accumulator) -> None:
+        deadline = Deadline.after(self._max_block_ms)
+        await self._cluster.topic(topic, deadline)
+        while not accumulator.has_room:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._room_waiters.append(waiter)
+            try:
+                async with asyncio.timeout_at(deadline.at_s):
+                    await waiter
+            except TimeoutError:
+                raise QueueFull(f"no room for a record of {topic!r} within max.block.ms") from None
+
+    def _on_room(self) -> None:
+        while self._room_waiters:
+            waiter = self._room_waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _on_batch_ended(self, batch: Batch) -> None:
+        if batch.error is not None:
+            self._unseen_failures.append(batch)

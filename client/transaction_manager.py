@@ -1,0 +1,398 @@
+"""The transaction protocol of one transactional id (KIP-98, KIP-360, KIP-447), seen from the producer.
+
+Owns: producer id and epoch, which partitions are in the transaction, and the requests to both coordinators. Does not
+own: records (`sender` asks it as its gate), the context manager (`transaction`). Invariants: a partition is written to
+only after the coordinator said that it is in the transaction; after EndTxn(commit) may have been sent, nothing but its
+own answer decides what becomes of the transaction; a batch of unknown fate never outlives its epoch.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from client.apis import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT
+from client.batch import Batch, ProducerIdentity
+from client.cluster import Cluster, CoordinatorKind
+from client.deadline import Deadline
+from client.errors import (
+    AbortableError,
+    CommitUnknown,
+    InvalidState,
+    KafkaError,
+    ProducerFenced,
+    RequestTimedOut,
+    TransactionAborted,
+    error_for,
+)
+from client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from client.sender import Sender
+from client.transaction_states import TransactionState, check_move
+from protocol.errors import ErrorCode
+from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from protocol.generated.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from protocol.generated.end_txn_request import EndTxnRequest
+from protocol.generated.init_producer_id_request import InitProducerIdRequest
+from protocol.generated.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from protocol.generated.txn_offset_commit_response import TxnOffsetCommitResponse
+
+_S = TransactionState
+_FENCED = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH))
+_MAY_COME_LATER = frozenset(
+    (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+)
+
+
+class TransactionManager:
+    """A `SendGate` whose identity has a transactional id."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        *,
+        transaction_timeout_ms: int,
+        max_block_ms: float,
+        delivery_timeout_ms: float,
+    ) -> None:
+        self.transactional_id: str | None = transactional_id
+        self.state = _S.UNINITIALIZED
+        self.error: KafkaError | None = None
+        """What made the transaction fail; the first cause."""
+        self.sender: Sender | None = None
+        self._id = transactional_id
+        self._cluster = cluster
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._max_block_ms = max_block_ms
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._identity = ProducerIdentity()
+        self._added: set[TopicPartition] = set()
+        self._wanted: dict[TopicPartition, None] = {}
+        self._adding: asyncio.Task[None] | None = None
+        self._has_offsets = False
+        self._commit_sent = False
+        self._needs_new_epoch = False
+        self._began_at_s = 0.0
+
+    # --- SendGate -----------------------------------------------------------------------------------------------------
+
+    def identity(self) -> ProducerIdentity | None:
+        return self._identity if self._identity.is_idempotent else None
+
+    def may_send(self, topic_partition: TopicPartition) -> bool:
+        if topic_partition in self._added:
+            return self.state in (_S.OPEN, _S.COMMITTING)
+        if self.state in (_S.OPEN, _S.COMMITTING):
+            self._wanted[topic_partition] = None
+            if self._adding is None:
+                self._adding = asyncio.ensure_future(self._add_partitions())
+        return False
+
+    def may_retry(self) -> bool:
+        return self.state in (_S.OPEN, _S.COMMITTING)
+
+    def on_failed(self, batch: Batch, error: KafkaError) -> None:
+        if batch.sequence >= 0:
+            self._needs_new_epoch = True
+        self._fail(error)
+
+    # --- the life of a transaction ------------------------------------------------------------------------------------
+
+    @property
+    def producer(self) -> ProducerIdentity:
+        return self._identity
+
+    def check_open(self) -> None:
+        """Raises unless records and offsets may be added now."""
+        if self.state in (_S.FAILED, _S.FENCED) and self.error is not None:
+            raise self.error
+        if self.state is not _S.OPEN:
+            raise InvalidState(
+                f"the producer is {self.state.value}", hint="send inside `async with producer.transaction()`"
+            )
+
+    async def initialize(self) -> ProducerIdentity:
+        """Fence every earlier producer of this id and end its transaction; then the epoch is ours."""
+        self._raise_if_fenced()
+        if self.state is _S.READY and not self._needs_new_epoch:
+            return self._identity
+        self._move(_S.INITIALIZING)
+        # With its own epoch a producer that goes on is told apart from one that starts (KIP-360).
+        current = self._identity
+        request = InitProducerIdRequest(
+            transactional_id=self._id,
+            transaction_timeout_ms=self._transaction_timeout_ms,
+            producer_id=current.producer_id,
+            producer_epoch=current.producer_epoch,
+        )
+        response = None
+        try:
+            response = await self._cluster.call_coordinator(
+                CoordinatorKind.TRANSACTION,
+                self._id,
+                INIT_PRODUCER_ID,
+                request,
+                Deadline.after(self._max_block_ms),
+                lambda each: each.error_code,
+            )
+        finally:
+            if response is None:
+                self._needs_new_epoch = True
+                self._move(_S.UNINITIALIZED)
+        if response.error_code:
+            self._move(_S.UNINITIALIZED)
+            raise self._refused(response.error_code)
+        self._identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+        self._needs_new_epoch = False
+        self._move(_S.READY)
+        return self._identity
+
+    async def begin(self) -> None:
+        if self.state is not _S.READY or self._needs_new_epoch:
+            if self.state not in (_S.UNINITIALIZED, _S.READY, _S.FENCED):
+                raise InvalidState(f"a transaction is {self.state.value} already")
+            await self.initialize()
+        self._move(_S.OPEN)
+        self._began_at_s = asyncio.get_running_loop().time()
+        self._added.clear()
+        self._wanted.clear()
+        self._has_offsets = False
+        self._commit_sent = False
+        self.error = None
+
+    async def commit(self) -> None:
+        """Deliver everything, then EndTxn. Raises what kept a record from being delivered, and sends nothing then.
+
+        CommitUnknown: ask again. A transaction that touched nothing sends nothing.
+        """
+        self._raise_if_fenced()
+        if self.state is _S.FAILED and self.error is not None:
+            raise self.error
+        if self.state is _S.OPEN:
+            await self._sender.drain()
+            self.check_open()
+        self._move(_S.COMMITTING)
+        if self._touched:
+            await self._end(committed=True)
+        self._move(_S.READY)
+
+    async def abort(self) -> None:
+        """Give up what is not sent, wait for what is, then EndTxn. Raises only what is fatal or timed out."""
+        self._raise_if_fenced()
+        if self.state is _S.COMMITTING:
+            raise InvalidState("a commit was sent: its outcome must be asked for with commit(), not aborted")
+        self._move(_S.ABORTING)
+        sender = self._sender
+        sender.accumulator.abandon(TransactionAborted())
+        await self._stop_adding()
+        await sender.settle()
+        sender.accumulator.abandon(TransactionAborted())
+        self._needs_new_epoch |= sender.accumulator.needs_new_identity
+        if self._touched:
+            try:
+                await self._end(committed=False)
+            except RequestTimedOut:
+                # The next InitProducerId aborts it; so does the coordinator when the transaction times out.
+                self._needs_new_epoch = True
+                self._move(_S.UNINITIALIZED)
+                raise
+        self._move(_S.READY)
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        """Make the group's offsets part of the transaction: they become visible with its commit (KIP-447)."""
+        self.check_open()
+        if not offsets:
+            return
+        self._has_offsets = True
+        deadline = Deadline.after(self._max_block_ms)
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self._id,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.producer_epoch,
+            group_id=group.group_id,
+        )
+        try:
+            added = await self._cluster.call_coordinator(
+                CoordinatorKind.TRANSACTION,
+                self._id,
+                ADD_OFFSETS_TO_TXN,
+                request,
+                deadline,
+                lambda each: each.error_code,
+            )
+        except RequestTimedOut as error:
+            raise self._fail(AbortableError(str(error))) from error
+        if added.error_code:
+            raise self._refused(added.error_code)
+        await self._commit_offsets(offsets, group, deadline)
+
+    async def close(self) -> None:
+        await self._stop_adding()
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def _commit_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata, deadline: Deadline
+    ) -> None:
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in offsets.items():
+            part = TxnOffsetCommitRequestPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
+            topics.setdefault(topic, []).append(part)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self._id,
+            group_id=group.group_id,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.producer_epoch,
+            generation_id=group.generation_id,
+            member_id=group.member_id,
+            group_instance_id=group.group_instance_id,
+            topics=[TxnOffsetCommitRequestTopic(name, parts) for name, parts in topics.items()],
+        )
+        while True:
+            try:
+                response = await self._cluster.call_coordinator(
+                    CoordinatorKind.GROUP, group.group_id, TXN_OFFSET_COMMIT, request, deadline, _offset_commit_error
+                )
+                code = _offset_commit_error(response)
+                if not code:
+                    return
+                if code not in _MAY_COME_LATER:
+                    raise self._refused(code)
+                await deadline.pause(self._cluster.retry_backoff_ms, "TXN_OFFSET_COMMIT", error_for(code))
+            except RequestTimedOut as error:
+                raise self._fail(AbortableError(str(error))) from error
+
+    async def _add_partitions(self) -> None:
+        deadline = Deadline.after(self._delivery_timeout_ms)
+        try:
+            while self._wanted:
+                wanted = list(self._wanted)
+                topics: dict[str, list[int]] = {}
+                for topic, partition in wanted:
+                    topics.setdefault(topic, []).append(partition)
+                request = AddPartitionsToTxnRequest(
+                    v3_and_below_transactional_id=self._id,
+                    v3_and_below_producer_id=self._identity.producer_id,
+                    v3_and_below_producer_epoch=self._identity.producer_epoch,
+                    v3_and_below_topics=[AddPartitionsToTxnTopic(name, parts) for name, parts in topics.items()],
+                )
+                response = await self._cluster.call_coordinator(
+                    CoordinatorKind.TRANSACTION,
+                    self._id,
+                    ADD_PARTITIONS_TO_TXN,
+                    request,
+                    deadline,
+                    _add_partitions_error,
+                )
+                code = _add_partitions_error(response)
+                if code in _MAY_COME_LATER:
+                    await deadline.pause(self._cluster.retry_backoff_ms, "ADD_PARTITIONS_TO_TXN", error_for(code))
+                elif code:
+                    self._refused(code)
+                    return
+                else:
+                    for each in wanted:
+                        del self._wanted[each]
+                    self._added.update(wanted)
+                    self._sender.wake()
+        except KafkaError as error:
+            self._fail(AbortableError(str(error)) if error.retriable else error)
+        finally:
+            self._adding = None
+
+    async def _stop_adding(self) -> None:
+        if self._adding is not None:
+            # The request may have arrived: the partitions count as touched.
+            self._added.update(self._wanted)
+            self._adding.cancel()
+            await asyncio.gather(self._adding, return_exceptions=True)
+
+    async def _end(self, *, committed: bool) -> None:
+        request = EndTxnRequest(self._id, self._identity.producer_id, self._identity.producer_epoch, committed)
+        commit_unknown = self._commit_sent
+
+        def on_lost() -> None:
+            self._commit_sent |= committed
+
+        try:
+            response = await self._cluster.call_coordinator(
+                CoordinatorKind.TRANSACTION,
+                self._id,
+                END_TXN,
+                request,
+                Deadline.after(self._max_block_ms),
+                lambda each: each.error_code,
+                on_lost=on_lost,
+            )
+        except RequestTimedOut as error:
+            if not committed:
+                raise
+            raise CommitUnknown(str(error)) from error
+        if response.error_code:
+            raise self._refused(response.error_code, commit_unknown=commit_unknown or self._commit_sent)
+
+    # --- failures -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _touched(self) -> bool:
+        return bool(self._added) or self._has_offsets
+
+    @property
+    def _sender(self) -> Sender:
+        if self.sender is None:
+            raise InvalidState("the producer is not open")
+        return self.sender
+
+    def _move(self, target: TransactionState) -> None:
+        check_move(self.state, target)
+        self.state = target
+
+    def _raise_if_fenced(self) -> None:
+        if self.state is _S.FENCED and self.error is not None:
+            raise self.error
+
+    def _refused(self, code: int, *, commit_unknown: bool = False) -> KafkaError:
+        """The error of a coordinator's answer, after the state has taken note of it."""
+        error = error_for(code)
+        if code in _FENCED:
+            elapsed_ms = (asyncio.get_running_loop().time() - self._began_at_s) * 1000
+            in_time = self._began_at_s > 0 and elapsed_ms < self._transaction_timeout_ms
+            error = ProducerFenced(
+                code=error.code, by="instance" if in_time else "unknown", commit_unknown=commit_unknown
+            )
+        elif error.retriable:
+            error = AbortableError(code=error.code)
+        return self._fail(error)
+
+    def _fail(self, error: KafkaError) -> KafkaError:
+        """Fatal errors end the producer, others the transaction; returns the first cause."""
+        if error.fatal:
+            if self.state is not _S.FENCED:
+                self.error = error
+                self.state = _S.FENCED
+        elif self.state in (_S.OPEN, _S.COMMITTING) and not self._commit_sent:
+            self.error = error
+            self._move(_S.FAILED)
+        if self.sender is not None and self.state in (_S.FAILED, _S.FENCED):
+            self.sender.accumulator.abandon(self.error or error)
+        return self.error or error
+
+
+def _add_partitions_error(response: AddPartitionsToTxnResponse) -> int:
+    """The cause of a refusal: the other partitions answer OPERATION_NOT_ATTEMPTED."""
+    codes = [
+        partition.partition_error_code
+        for topic in response.results_by_topic_v3_and_below
+        for partition in topic.results_by_partition
+    ]
+    return next((code for code in codes if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)), 0)
+
+
+def _offset_commit_error(response: TxnOffsetCommitResponse) -> int:
+    codes = [partition.error_code for topic in response.topics for partition in topic.partitions]
+    return next((code for code in codes if code), 0)

@@ -1,0 +1,38 @@
+"""The states of a transactional producer, and the one table of what may follow what."""
+
+from enum import Enum
+
+from client.errors import InvalidState
+
+
+class TransactionState(Enum):
+    UNINITIALIZED = "uninitialized"
+    INITIALIZING = "initializing"
+    READY = "ready"
+    OPEN = "open"
+    FAILED = "failed"
+    """Something went wrong that aborting mends."""
+    COMMITTING = "committing"
+    """EndTxn(commit) may have been sent: only its answer ends this state."""
+    ABORTING = "aborting"
+    FENCED = "fenced"
+    """Nothing mends this: another producer has the transactional id, or the broker refuses."""
+
+
+_S = TransactionState
+VALID_PREVIOUS: dict[TransactionState, frozenset[TransactionState]] = {
+    _S.INITIALIZING: frozenset((_S.UNINITIALIZED, _S.READY)),
+    _S.UNINITIALIZED: frozenset((_S.INITIALIZING, _S.ABORTING)),
+    _S.READY: frozenset((_S.INITIALIZING, _S.COMMITTING, _S.ABORTING)),
+    _S.OPEN: frozenset((_S.READY,)),
+    _S.FAILED: frozenset((_S.OPEN, _S.COMMITTING)),
+    _S.COMMITTING: frozenset((_S.OPEN, _S.COMMITTING)),
+    _S.ABORTING: frozenset((_S.OPEN, _S.FAILED, _S.ABORTING)),
+    _S.FENCED: frozenset(each for each in _S),
+}
+
+
+def check_move(previous: TransactionState, target: TransactionState) -> None:
+    """Raises InvalidState where the table has no such move."""
+    if previous not in VALID_PREVIOUS[target]:
+        raise InvalidState(f"a transactional producer that is {previous.value} cannot become {target.value}")

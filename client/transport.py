@@ -1,0 +1,153 @@
+"""A connection on the network: an asyncio Protocol around the connection without I/O.
+
+Owns: the socket, and the time that the oldest request may take. Does not own: retries or where a broker is
+(`cluster`). Invariant: when the oldest answer is overdue the connection is closed, since answers come in order and no
+later one can come either. One loop callback a chunk of answers; no task and no future a request unless one is awaited.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from client.apis import Api, RequestT, ResponseT
+from client.connection import Connection, OnAnswer
+from client.deadline import Deadline
+from client.errors import ConnectionLost, KafkaError, RequestTimedOut
+from protocol.errors import ProtocolError
+
+
+class Transport(asyncio.Protocol):
+    """`await Transport.connect(...)`; then `send` with a callback, or `await request`."""
+
+    def __init__(self, address: str, client_id: str, request_timeout_ms: float) -> None:
+        self.address = address
+        self.connection = Connection(client_id)
+        self.on_closed: Callable[[], None] | None = None
+        self._request_timeout_s = request_timeout_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._overdue_from_s = 0.0
+
+    @classmethod
+    async def connect(
+        cls, host: str, port: int, *, client_id: str, request_timeout_ms: float, deadline: Deadline
+    ) -> "Transport":
+        """Connected, versions negotiated. Raises ConnectionLost or RequestTimedOut."""
+        address = f"{host}:{port}"
+        self = cls(address, client_id, request_timeout_ms)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout_at(deadline.at_s):
+                await loop.create_connection(lambda: self, host, port)
+                await self._ready
+        except TimeoutError:
+            self.close()
+            raise RequestTimedOut(f"no connection to {address} in time") from None
+        except OSError as error:
+            raise ConnectionLost(f"no connection to {address}: {error.strerror or error}") from error
+        except asyncio.CancelledError:
+            self.close()
+            raise
+        return self
+
+    @property
+    def is_open(self) -> bool:
+        return self.connection.ready and self._transport is not None
+
+    @property
+    def in_flight_count(self) -> int:
+        return len(self.connection.pending)
+
+    def send(self, api: Api[RequestT, ResponseT], message: RequestT, on_answer: OnAnswer[ResponseT] | None) -> None:
+        """Send now; the callback runs in the turn in which the answer or the end of the connection is seen."""
+        transport = self._transport
+        if transport is None or not self.connection.ready:
+            raise ConnectionLost(f"the connection to {self.address} is closed")
+        if on_answer is not None and not self.connection.pending:
+            self._overdue_from_s = self._loop.time() + self._request_timeout_s
+            if self._timer is None:
+                self._timer = self._loop.call_at(self._overdue_from_s, self._on_timer)
+        transport.write(self.connection.send(api, message, on_answer))
+
+    async def request(self, api: Api[RequestT, ResponseT], message: RequestT, timeout_s: float) -> ResponseT:
+        answered: asyncio.Future[ResponseT] = self._loop.create_future()
+
+        def on_answer(response: ResponseT | None, error: KafkaError | None) -> None:
+            if answered.done():
+                return
+            if error is not None:
+                answered.set_exception(error)
+            elif response is not None:
+                answered.set_result(response)
+
+        self.send(api, message, on_answer)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answered
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"{self.address} did not answer {api.key.name} in {timeout_s * 1000:.0f} ms"
+            ) from None
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+        self._end(ConnectionLost(f"the connection to {self.address} was closed on this side"))
+
+    # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError(f"{transport!r} is no stream")
+        self._transport = transport
+        handle = transport.get_extra_info("socket")
+        if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
+            handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport.write(self.connection.open())
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            to_send = self.connection.receive(data)
+        except ProtocolError as error:
+            self._abort(ConnectionLost(f"{self.address} does not speak Kafka's protocol: {error}"))
+            return
+        self._overdue_from_s = self._loop.time() + self._request_timeout_s
+        if self._transport is not None:
+            for part in to_send:
+                self._transport.write(part)
+        if self.connection.ready and not self._ready.done():
+            self._ready.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(ConnectionLost(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
+
+    def _on_timer(self) -> None:
+        """Time counts from the last sign of life, and only while something is pending."""
+        self._timer = None
+        pending = self.connection.pending
+        if not pending or self._transport is None:
+            return
+        if self._loop.time() < self._overdue_from_s:
+            self._timer = self._loop.call_at(self._overdue_from_s, self._on_timer)
+            return
+        self._abort(RequestTimedOut(f"{self.address} did not answer {pending[0].api.key.name} in time"))
+
+    def _abort(self, error: KafkaError) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+        self._end(error)
+
+    def _end(self, error: KafkaError) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        was_open, self._transport = self._transport is not None, None
+        self.connection.close(error)
+        if not self._ready.done():
+            self._ready.set_exception(error)
+            # Nobody may be waiting any more: the caller's own deadline has passed.
+            self._ready.exception()
+        if was_open and self.on_closed is not None:
+            self.on_closed()
