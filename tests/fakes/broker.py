@@ -1,0 +1,117 @@
+"""A whole broker on a machine in memory: virtual time, a disk that can be killed, requests without sockets.
+
+Requests go through the dispatcher as bytes, in any version, and answers come back decoded: what a test sees is what a
+client of that version would.
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from broker.assembly import System, assemble
+from broker.config import load_config
+from broker.dispatch import Dispatcher, Exchange
+from broker.net.connection import Peer
+from protocol.headers import decode_response_header, encode_request_header
+from protocol.message import Message
+from tests.fakes.disk import MemoryDisk
+from tests.fakes.virtual_time import VirtualTime
+
+HOST, PORT = "broker.example", 9092
+
+
+class SeededEntropy:
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def uuid(self) -> UUID:
+        return UUID(int=self._random.getrandbits(128), version=4)
+
+    def random(self) -> float:
+        return self._random.random()
+
+
+class Reply:
+    """The answer to a request, once it is there."""
+
+    def __init__(self, exchange: Exchange, response: Any, version: int) -> None:
+        self._exchange = exchange
+        self._response = response
+        self._version = version
+
+    @property
+    def is_there(self) -> bool:
+        return self._exchange.done
+
+    @property
+    def message(self) -> Any:
+        """The response as a client decodes it. Raises if there is none, or if the connection would be closed."""
+        if not self._exchange.done:
+            raise AssertionError("there is no answer yet")
+        if self._exchange.closes is not None or self._exchange.parts is None:
+            raise AssertionError(f"the connection was closed: {self._exchange.closes}")
+        view = memoryview(b"".join(self._exchange.parts))
+        flexible_from = self._response.FLEXIBLE_FROM
+        flexible = flexible_from is not None and self._version >= flexible_from and self._response.API_KEY != 18
+        _, position = decode_response_header(view, flexible)
+        message, end = self._response.decode(view, self._version, position)
+        if end != len(view):
+            raise AssertionError(f"{len(view) - end} bytes follow the response")
+        return message
+
+
+class VirtualBroker:
+    """A running broker; `killed` and `crashed` give the next one on what the stop has left of the disk."""
+
+    def __init__(
+        self, *overrides: str, disk: MemoryDisk | None = None, time: VirtualTime | None = None, seed: int = 0
+    ) -> None:
+        self.time = time or VirtualTime()
+        self.disk = disk or MemoryDisk()
+        self.disk_failures: list[OSError] = []
+        self._overrides = overrides
+        self._seed = seed
+        quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[_drop])
+        config, _ = load_config(overrides=["group.initial.rebalance.delay.ms=0", *overrides])
+        system = System(self.time, SeededEntropy(seed), self.time, self.disk, _one_by_one, self.disk_failures.append)
+        self.broker = assemble(config, system, quiet)
+        self._dispatcher = Dispatcher(self.broker)
+        self.time.settle()
+
+    def send(self, request: Message, version: int, *, client_id: str = "client", host: str = "10.0.0.1") -> Reply:
+        """Start a request and let the broker run until it has nothing left to do at this moment."""
+        module = import_module(type(request).__module__)
+        response = import_module(type(request).__module__.removesuffix("request") + "response")
+        flexible = module.FLEXIBLE_FROM is not None and version >= module.FLEXIBLE_FROM
+        header = encode_request_header(module.API_KEY, version, 1, client_id, flexible)
+        frame = memoryview(b"".join((header, *module.encode(request, version))))
+        exchange = self._dispatcher.dispatch(frame, Peer(host, 40_000, "PLAINTEXT", (HOST, PORT)))
+        self.time.settle()
+        return Reply(exchange, response, version)
+
+    def ask(self, request: Message, version: int) -> Any:
+        """The answer to a request that needs no time."""
+        return self.send(request, version).message
+
+    def killed(self) -> "VirtualBroker":
+        return self._next(self.disk.kill())
+
+    def crashed(self, seed: int) -> "VirtualBroker":
+        return self._next(self.disk.crash(Random(seed)))
+
+    def _next(self, disk: MemoryDisk) -> "VirtualBroker":
+        time = VirtualTime(self.time.now_ms())
+        return VirtualBroker(*self._overrides, disk=disk, time=time, seed=self._seed + 1)
+
+
+def _one_by_one(functions: Sequence[Any]) -> None:
+    for function in functions:
+        function()
+
+
+def _drop(*_: object) -> Any:
+    raise structlog.DropEvent

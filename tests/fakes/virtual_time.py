@@ -1,0 +1,86 @@
+"""A clock and an event loop in virtual time: nothing happens until told to, then everything happens in order.
+
+Invariants: functions of one turn run in the order given; timers run at their time, earlier ones first, those of the
+same time in the order in which they were set; "threads" run between two turns.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+
+
+class VirtualTimer:
+    __slots__ = ("function", "is_cancelled")
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self.function = function
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class VirtualTime:
+    """Serves as Clock and Scheduler; the wall clock and the monotonic clock tell the same, unless moved apart."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._monotonic_ms = 0
+        self.wall_offset_ms = now_ms
+        self._turn: list[Callable[[], None]] = []
+        self._timers: list[tuple[int, int, VirtualTimer]] = []
+        self._order = count()
+
+    def now_ms(self) -> int:
+        return self._monotonic_ms + self.wall_offset_ms
+
+    def monotonic_ms(self) -> int:
+        return self._monotonic_ms
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        self._turn.append(function)
+
+    def call_later(self, delay_ms: float, function: Callable[[], None]) -> VirtualTimer:
+        timer = VirtualTimer(function)
+        heappush(self._timers, (self._monotonic_ms + max(0, round(delay_ms)), next(self._order), timer))
+        return timer
+
+    def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        def run() -> None:
+            error: Exception | None = None
+            try:
+                function()
+            except OSError as raised:
+                error = raised
+            self.call_soon(lambda: done(error))
+
+        self.call_soon(run)
+
+    @property
+    def timer_count(self) -> int:
+        """Timers that are still to come."""
+        return sum(not timer.is_cancelled for _, _, timer in self._timers)
+
+    def settle(self) -> None:
+        """Run turns until there is nothing left to do at this very moment."""
+        while True:
+            while self._turn:
+                turn, self._turn = self._turn, []
+                for function in turn:
+                    function()
+            if not self._timers or self._timers[0][0] > self._monotonic_ms:
+                return
+            self._fire()
+
+    def advance(self, delay_ms: int) -> None:
+        """Let time pass, stopping at each timer on the way."""
+        self.settle()
+        until_ms = self._monotonic_ms + delay_ms
+        while self._timers and self._timers[0][0] <= until_ms:
+            self._monotonic_ms = max(self._monotonic_ms, self._timers[0][0])
+            self.settle()
+        self._monotonic_ms = until_ms
+
+    def _fire(self) -> None:
+        _, _, timer = heappop(self._timers)
+        if not timer.is_cancelled:
+            timer.function()

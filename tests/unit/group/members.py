@@ -1,0 +1,214 @@
+"""Members of a group as clients play them, request by request, in any version."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from protocol.generated.describe_groups_request import DescribeGroupsRequest
+from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from protocol.generated.heartbeat_request import HeartbeatRequest
+from protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from protocol.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.fakes.broker import Reply, VirtualBroker
+
+SESSION_TIMEOUT_MS = 10_000
+REBALANCE_TIMEOUT_MS = 60_000
+GROUP = "group"
+TOPIC = "topic"
+
+
+def started(*overrides: str, topics: Sequence[str] = (TOPIC,), partition_count: int = 4) -> VirtualBroker:
+    """A broker with topics, and with `__consumer_offsets`."""
+    broker = VirtualBroker(*overrides)
+    create = [CreatableTopic(name=name, num_partitions=partition_count, replication_factor=1) for name in topics]
+    broker.ask(CreateTopicsRequest(topics=create, timeout_ms=1000), 5)
+    broker.ask(FindCoordinatorRequest(key=GROUP), 1)
+    broker.ask(FindCoordinatorRequest(key="transactional", key_type=1), 1)
+    return broker
+
+
+@dataclass
+class Member:
+    """One client in a group: remembers what it was told, as clients do."""
+
+    broker: VirtualBroker
+    name: str = "client"
+    group_id: str = GROUP
+    group_instance_id: str | None = None
+    protocols: Sequence[tuple[str, bytes]] = (("range", b"subscription"),)
+    session_timeout_ms: int = SESSION_TIMEOUT_MS
+    rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS
+    join_version: int = 7
+    member_id: str = ""
+    generation_id: int = -1
+    leader_id: str = ""
+    joined: Reply | None = None
+
+    @property
+    def is_leader(self) -> bool:
+        return bool(self.member_id) and self.leader_id == self.member_id
+
+    def send_join(self) -> Reply:
+        """One JoinGroup, as it stands."""
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in self.protocols],
+        )
+        self.joined = self.broker.send(request, self.join_version, client_id=self.name)
+        return self.joined
+
+    def join(self) -> Reply:
+        """Join, with the id that was asked for if one was."""
+        reply = self.send_join()
+        if reply.is_there and reply.message.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = reply.message.member_id
+            reply = self.send_join()
+        return reply
+
+    def learn(self) -> Any:
+        """What the join was answered with; a member remembers its generation."""
+        if self.joined is None:
+            raise AssertionError("it has not joined")
+        message = self.joined.message
+        if message.error_code == ErrorCode.NONE:
+            self.member_id = message.member_id
+            self.generation_id = message.generation_id
+            self.leader_id = message.leader
+        return message
+
+    def sync(self, assignments: Mapping[str, bytes] | None = None, version: int = 3) -> Reply:
+        request = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
+                for member_id, assignment in (assignments or {}).items()
+            ],
+        )
+        return self.broker.send(request, version)
+
+    def heartbeat(self) -> ErrorCode:
+        request = HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+        )
+        return ErrorCode(self.broker.ask(request, 3).error_code)
+
+    def leave(self) -> ErrorCode:
+        request = LeaveGroupRequest(
+            group_id=self.group_id,
+            members=[MemberIdentity(member_id=self.member_id, group_instance_id=self.group_instance_id)],
+        )
+        return ErrorCode(self.broker.ask(request, 3).members[0].error_code)
+
+    def commit(self, offset: int, partition: int = 0, *, metadata: str = "", version: int = 8) -> ErrorCode:
+        return commit(
+            self.broker,
+            offset,
+            partition,
+            metadata=metadata,
+            version=version,
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+        )
+
+
+def form(*members: Member) -> None:
+    """Bring members into one stable generation; the leader gives each its own name."""
+    for member in members:
+        member.join()
+    for member in members:  # whoever joined before the last one is asked to join again
+        if member.joined is not None and member.joined.is_there and not _is_current(member, members):
+            member.learn()
+            member.join()
+    for member in members:
+        member.learn()
+    assert len({member.generation_id for member in members}) == 1
+    leader = next(member for member in members if member.is_leader)
+    replies = [member.sync() for member in members if member is not leader]
+    replies.append(leader.sync({member.member_id: member.name.encode() for member in members}))
+    for reply in replies:
+        assert reply.message.error_code == ErrorCode.NONE
+
+
+def _is_current(member: Member, members: Sequence[Member]) -> bool:
+    return all(other.joined is not None and other.joined.is_there for other in members) and not describe(
+        member.broker, member.group_id
+    ).group_state.startswith("Preparing")
+
+
+def commit(
+    broker: VirtualBroker,
+    offset: int,
+    partition: int = 0,
+    *,
+    topic: str = TOPIC,
+    metadata: str | None = "",
+    version: int = 8,
+    group_id: str = GROUP,
+    generation_id: int = -1,
+    member_id: str = "",
+    group_instance_id: str | None = None,
+    retention_time_ms: int = -1,
+) -> ErrorCode:
+    """OffsetCommit of one partition."""
+    data = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata=metadata)
+    request = OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation_id,
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+        retention_time_ms=retention_time_ms,
+        topics=[OffsetCommitRequestTopic(name=topic, partitions=[data])],
+    )
+    return ErrorCode(broker.ask(request, version).topics[0].partitions[0].error_code)
+
+
+def fetch(
+    broker: VirtualBroker,
+    partition: int = 0,
+    *,
+    topic: str = TOPIC,
+    group_id: str = GROUP,
+    require_stable: bool = False,
+) -> tuple[int, ErrorCode]:
+    """OffsetFetch of one partition: offset and error."""
+    request = OffsetFetchRequest(
+        group_id=group_id,
+        topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])],
+        require_stable=require_stable,
+    )
+    answer = broker.ask(request, 7)
+    assert answer.error_code == ErrorCode.NONE
+    entry = answer.topics[0].partitions[0]
+    return entry.committed_offset, ErrorCode(entry.error_code)
+
+
+def describe(broker: VirtualBroker, group_id: str = GROUP) -> Any:
+    """DescribeGroups of one group."""
+    return broker.ask(DescribeGroupsRequest(groups=[group_id]), 5).groups[0]
+
+
+def state_of(broker: VirtualBroker, group_id: str = GROUP) -> str:
+    state: str = describe(broker, group_id).group_state
+    return state
