@@ -41,7 +41,7 @@ _APIS = (
     Api(ApiKey.ADD_OFFSETS_TO_TXN, "add_offsets_to_txn", 0, 3),
     Api(ApiKey.END_TXN, "end_txn", 0, 4),
     Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers", 1, 1),
-    Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit", 0, 4),
+    Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit", 0, 5),
     Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", 1, 4),
     Api(ApiKey.DELETE_GROUPS, "delete_groups", 0, 2),
     Api(ApiKey.OFFSET_DELETE, "offset_delete", 0, 0),

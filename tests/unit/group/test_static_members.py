@@ -41,7 +41,7 @@ def test_a_static_member_is_not_asked_to_come_back_with_an_id() -> None:
 
 
 def test_a_follower_that_restarts_gets_its_old_part_and_the_generation_stays() -> None:
-    broker, leader, follower = formed()
+    _, leader, follower = formed()
     fresh = returning(follower)
     fresh.join()
     answer = fresh.learn()
@@ -83,7 +83,7 @@ def test_the_old_member_id_is_fenced() -> None:
 
 
 def test_a_held_join_of_the_old_process_is_fenced_by_the_new_one() -> None:
-    broker, leader, follower = formed()
+    broker, _, follower = formed()
     Member(broker, "new").join()
     held = follower.send_join()
     assert not held.is_there
@@ -94,7 +94,7 @@ def test_a_held_join_of_the_old_process_is_fenced_by_the_new_one() -> None:
 
 
 def test_a_return_in_the_middle_of_an_assignment_begins_it_anew() -> None:
-    broker, leader, follower = formed()
+    _, leader, follower = formed()
     leader.join()
     follower.join()
     leader.learn()
@@ -152,7 +152,7 @@ def form_again(leader: Member, follower: Member) -> None:
 
 
 def test_a_group_of_absent_static_members_waits_until_their_sessions_end() -> None:
-    broker, leader, follower = formed()
+    broker, leader, _ = formed()
     assert leader.leave() == ErrorCode.NONE
     broker.time.advance(SESSION_TIMEOUT_MS - 1)
     assert state_of(broker) == "PreparingRebalance"
