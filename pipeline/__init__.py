@@ -1,0 +1,1 @@
+"""The exactly-once pipeline: purchases loaded in transactions, totalled by PySpark, published in transactions."""

@@ -1,0 +1,21 @@
+"""What the processes of the demonstration tell each other: one JSON object a line on standard output.
+
+Owns: writing and reading such lines. A line that is not JSON is somebody's chatter and is kept apart.
+"""
+
+import json
+import sys
+from typing import Any
+
+
+def emit(event: str, **fields: Any) -> None:
+    sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
+    sys.stdout.flush()
+
+
+def parse(line: str) -> dict[str, Any] | None:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) and "event" in message else None

@@ -1,0 +1,186 @@
+"""The load, seen from above: several loaders, a zombie, a duplicate, and a daemon killed in the middle.
+
+Owns: who runs when, and what happened. Does not own: how a loader works (`load`), how things look (`demo`).
+"""
+
+import asyncio
+import queue
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from client import Admin, NewTopic, TopicPartition
+from pipeline.data import Purchase
+from pipeline.duplicate import DuplicateAnswers, send_twice
+from pipeline.load import encode
+from pipeline.processes import Child, DaemonProcess, ProcessFailed
+
+LOADER_COUNT = 2
+_EVENT_TIMEOUT_S = 60.0
+
+
+@dataclass(slots=True)
+class Troubles:
+    """What was done to the load, for the report."""
+
+    aborted_transactions: int = 0
+    aborted_records: int = 0
+    aborted_cents: int = 0
+    zombie_records: int = 0
+    zombie_cents: int = 0
+    zombie_error: str = ""
+    duplicate: DuplicateAnswers | None = None
+    kills: int = 0
+    kill_at_records: int = 0
+    restart_s: float = 0.0
+    retries: int = 0
+    timeline: list[tuple[float, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    topic: str
+    partitions: int
+    batch: int
+    abort_every: int
+    source_arguments: list[str]
+    """What tells a loader process which purchases to read."""
+
+
+class Load:
+    """Runs the load; `on_progress(committed)` hears how many purchases are committed."""
+
+    def __init__(
+        self,
+        daemon: DaemonProcess,
+        plan: LoadPlan,
+        purchases: list[Purchase],
+        work: Path,
+        on_progress: Callable[[int], None],
+        on_news: Callable[[str], None],
+    ) -> None:
+        self._daemon = daemon
+        self._plan = plan
+        self._purchases = purchases
+        self._work = work
+        self._on_progress = on_progress
+        self._on_news = on_news
+        self._events: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._positions: dict[int, int] = {}
+        self._children: list[Child] = []
+        self._started = time.monotonic()
+        self.troubles = Troubles()
+
+    def run(self) -> Troubles:
+        """Raises ProcessFailed and the client's errors; no child is left behind."""
+        self._started = time.monotonic()
+        try:
+            asyncio.run(self._prepare())
+            self._fence_a_zombie()
+            self._run_loaders()
+        finally:
+            for child in self._children:
+                child.end()
+        return self.troubles
+
+    def _news(self, text: str) -> None:
+        self.troubles.timeline.append((time.monotonic() - self._started, text))
+        self._on_news(text)
+
+    async def _prepare(self) -> None:
+        plan = self._plan
+        async with Admin(self._daemon.bootstrap) as admin:
+            await admin.create_topics(NewTopic(plan.topic, plan.partitions))
+        from protocol.partitioning import partition_for_key
+
+        first = self._purchases[0]
+        key = first.customer.encode()
+        partition = TopicPartition(plan.topic, partition_for_key(key, plan.partitions))
+        answers = await send_twice(
+            self._daemon.bootstrap, partition, key, encode(0, first), time.time_ns() // 1_000_000
+        )
+        self.troubles.duplicate = answers
+        if answers.first_offset != answers.second_offset:
+            raise ProcessFailed(f"the duplicate Produce was written again: {answers}")
+        self._news(f"one Produce sent twice: both answered with offset {answers.first_offset}")
+
+    def _child(self, loader: int, *extra: str) -> Child:
+        plan = self._plan
+        arguments = ["--bootstrap", self._daemon.bootstrap, "--topic", plan.topic]
+        arguments += ["--partitions", str(plan.partitions), "--batch", str(plan.batch)]
+        arguments += ["--loader", str(loader), "--loaders", str(LOADER_COUNT), *plan.source_arguments, *extra]
+        child = Child("pipeline.load", arguments, self._work / f"loader-{loader}.log", self._events.put)
+        self._children.append(child)
+        return child
+
+    def _await(self, wanted: str) -> dict[str, Any]:
+        """The next event of that name; others are noted on the way. Raises ProcessFailed."""
+        deadline = time.monotonic() + _EVENT_TIMEOUT_S
+        while True:
+            try:
+                event = self._events.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise ProcessFailed(f"no {wanted!r} from a loader within {_EVENT_TIMEOUT_S:g} s") from None
+            self._note(event)
+            if event["event"] == wanted:
+                return event
+
+    def _note(self, event: dict[str, Any]) -> None:
+        troubles = self.troubles
+        match event["event"]:
+            case "aborted":
+                troubles.aborted_transactions += 1
+                troubles.aborted_records += event["records"]
+                troubles.aborted_cents += event["cents"]
+            case "start" | "committed":
+                self._positions[event["loader"]] = event["position"]
+                self._on_progress(sum(self._positions.values()) + 1)
+            case "retry":
+                troubles.retries += 1
+
+    def _fence_a_zombie(self) -> None:
+        """A loader is stopped in mid-transaction, its successor takes over, then it wakes up and tries to commit."""
+        zombie = self._child(0, "--zombie")
+        half = self._await("mid-transaction")
+        zombie.send_signal(signal.SIGSTOP)
+        self.troubles.zombie_records, self.troubles.zombie_cents = half["records"], half["cents"]
+        self._news(f"loader 0 stopped (SIGSTOP) with {half['records']} records in an open transaction")
+        self._child(0, "--abort-every", str(self._plan.abort_every))
+        self._await("committed")
+        self._news("its successor has the same transactional.id: the open transaction is aborted, the load goes on")
+        zombie.send_signal(signal.SIGCONT)
+        zombie.wake()
+        refused = self._await("refused")
+        self.troubles.zombie_error = f"{refused['error']} ({refused['code']})"
+        self._news(f"loader 0 continued (SIGCONT): its commit is refused with {self.troubles.zombie_error}")
+        zombie.wait(_EVENT_TIMEOUT_S)
+        self._children.remove(zombie)
+
+    def _run_loaders(self) -> None:
+        for loader in range(1, LOADER_COUNT):
+            self._child(loader, "--abort-every", str(self._plan.abort_every))
+        half = len(self._purchases) // 2
+        while not self._is_complete():
+            self._await("committed")
+            if not self._daemon.kill_count and sum(self._positions.values()) >= half:
+                self._kill_daemon()
+        for child in self._children:
+            child.check(_EVENT_TIMEOUT_S)
+
+    def _is_complete(self) -> bool:
+        return sum(self._positions.values()) + 1 >= len(self._purchases)
+
+    def _kill_daemon(self) -> None:
+        committed = sum(self._positions.values()) + 1
+        started = time.monotonic()
+        self._daemon.kill()
+        self._daemon.start()
+        self.troubles.restart_s = time.monotonic() - started
+        self.troubles.kills += 1
+        self.troubles.kill_at_records = committed
+        self._news(
+            f"daemon killed (-9) after {committed:,} purchases, started again in {self.troubles.restart_s:.2f} s"
+        )

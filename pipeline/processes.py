@@ -1,0 +1,124 @@
+"""The processes of the demonstration: the daemon, and children that report events.
+
+Owns: starting, killing, restarting on the same port, and that none outlives the demonstration.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pipeline.events import parse
+
+READY = "oncelog ready "
+ROOT = Path(__file__).parent.parent
+_STOP_S = 20
+
+
+class ProcessFailed(Exception):
+    """A child ended as it should not; the message holds its last words."""
+
+
+def environment() -> dict[str, str]:
+    """Children find our packages wherever they are started from."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+
+class DaemonProcess:
+    """The broker as a process of its own."""
+
+    def __init__(self, data_dir: Path, log_path: Path) -> None:
+        self._data_dir = data_dir
+        self._log_path = log_path
+        self._process: subprocess.Popen[str] | None = None
+        self.bootstrap = "127.0.0.1:0"
+        self.kill_count = 0
+
+    def start(self) -> None:
+        """Start, on the same address as before; returns when clients are accepted. Raises ProcessFailed."""
+        command = [sys.executable, "-P", "-m", "broker", "serve", "--listen", self.bootstrap]
+        command += ["--data-dir", str(self._data_dir)]
+        with self._log_path.open("a") as log:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment(), start_new_session=True
+            )
+        line = self._process.stdout.readline() if self._process.stdout else ""
+        if not line.startswith(READY):
+            raise ProcessFailed(f"the daemon did not start: {self._log_path.read_text()[-2000:]}")
+        self.bootstrap = line.removeprefix(READY).strip()
+
+    def kill(self) -> None:
+        """As by kill -9."""
+        if self._process is not None:
+            self.kill_count += 1
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+
+
+class Child:
+    """A Python module that runs as its own process and tells events; `on_event` is called in a thread."""
+
+    def __init__(
+        self, module: str, arguments: list[str], log_path: Path, on_event: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self._module = module
+        self._log_path = log_path
+        with log_path.open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment(),
+                start_new_session=True,
+            )
+        self._on_event = on_event
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._process.stdout or ():
+            event = parse(line)
+            if event is not None:
+                self._on_event(event)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def wake(self) -> None:
+        """A line on its standard input."""
+        if self._process.stdin is not None:
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, once all its events were told."""
+        code = self._process.wait(timeout)
+        self._reader.join(timeout)
+        return code
+
+    def check(self, timeout: float | None = None) -> None:
+        """Wait; raises ProcessFailed unless it ended well."""
+        code = self.wait(timeout)
+        if code:
+            raise ProcessFailed(f"{self._module} ended with {code}: {self._log_path.read_text()[-2000:]}")
+
+    def end(self) -> None:
+        """Take the whole process group down, whatever state it is in."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
