@@ -1,0 +1,231 @@
+"""What tools see of groups, and how groups end."""
+
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.generated.delete_groups_request import DeleteGroupsRequest
+from protocol.generated.describe_groups_request import DescribeGroupsRequest
+from protocol.generated.list_groups_request import ListGroupsRequest
+from protocol.generated.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from tests.fakes.broker import VirtualBroker
+from tests.unit.group.members import GROUP, SESSION_TIMEOUT_MS, Member, commit, fetch, form, started, state_of
+from tests.unit.group.producers import Producer
+
+# A subscription of version 1 as consumers send it: topics, no user data, no owned partitions.
+SUBSCRIBED_TO_READ = b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x04read" + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00"
+RETENTION_MS = 60_000
+
+
+def listed(broker: VirtualBroker, **filters: Any) -> dict[str, str]:
+    answer = broker.ask(ListGroupsRequest(**filters), 5)
+    return {group.group_id: group.group_state for group in answer.groups}
+
+
+def delete(broker: VirtualBroker, group_id: str = GROUP) -> ErrorCode:
+    answer = broker.ask(DeleteGroupsRequest(groups_names=[group_id]), 2)
+    return ErrorCode(answer.results[0].error_code)
+
+
+def delete_offset(broker: VirtualBroker, topic: str, partition: int = 0, group_id: str = GROUP) -> ErrorCode:
+    partitions = [OffsetDeleteRequestPartition(partition_index=partition)]
+    topics = [OffsetDeleteRequestTopic(name=topic, partitions=partitions)]
+    answer = broker.ask(OffsetDeleteRequest(group_id=group_id, topics=topics), 0)
+    return ErrorCode(answer.error_code or answer.topics[0].partitions[0].error_code)
+
+
+class TestLists:
+    def test_every_group_is_listed_also_one_that_has_only_offsets(self) -> None:
+        broker = started()
+        form(Member(broker, group_id="members"))
+        commit(broker, 1, group_id="offsets")
+        Producer(broker).init().commit_offset(1, group_id="pending")
+        assert listed(broker) == {"members": "Stable", "offsets": "Empty", "pending": "Empty"}
+        assert listed(broker.killed()) == listed(broker)
+
+    def test_filters_ignore_case(self) -> None:
+        broker = started()
+        form(Member(broker, group_id="members"))
+        commit(broker, 1, group_id="offsets")
+        assert listed(broker, states_filter=["sTABLE"]) == {"members": "Stable"}
+        assert len(listed(broker, types_filter=["Classic"])) == 2
+        assert listed(broker, types_filter=["consumer"]) == {}
+
+    def test_a_broker_that_never_saw_a_group_lists_none(self) -> None:
+        assert listed(VirtualBroker()) == {}
+
+    @pytest.mark.parametrize("version", range(6))
+    def test_every_version_is_served(self, version: int) -> None:
+        broker = started()
+        form(Member(broker))
+        group = broker.ask(ListGroupsRequest(), version).groups[0]
+        assert (group.group_id, group.protocol_type) == (GROUP, "consumer")
+
+
+class TestDescriptions:
+    @pytest.mark.parametrize("version", range(7))
+    def test_every_version_is_served(self, version: int) -> None:
+        broker = started()
+        form(Member(broker))
+        group = broker.ask(DescribeGroupsRequest(groups=[GROUP]), version).groups[0]
+        assert (group.error_code, group.group_state, len(group.members)) == (ErrorCode.NONE, "Stable", 1)
+
+    def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_not_found(self) -> None:
+        broker = started()
+        request = DescribeGroupsRequest(groups=["nobody"])
+        old, new = broker.ask(request, 5).groups[0], broker.ask(request, 6).groups[0]
+        assert (old.group_state, old.error_code) == ("Dead", ErrorCode.NONE)
+        assert (new.group_state, new.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
+
+    def test_without_a_coordinator_it_is_said_so(self) -> None:
+        group = VirtualBroker().ask(DescribeGroupsRequest(groups=[GROUP]), 5).groups[0]
+        assert group.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class TestDeletion:
+    def test_a_group_goes_with_all_its_offsets_for_good(self) -> None:
+        broker = started()
+        form(Member(broker))
+        for partition in range(3):
+            commit(broker, 1, partition, group_id="other")
+        broker.time.advance(SESSION_TIMEOUT_MS)
+        commit(broker, 7)
+        assert delete(broker) == ErrorCode.NONE
+        assert (state_of(broker), fetch(broker)[0]) == ("Dead", -1)
+        assert listed(broker.killed()) == {"other": "Empty"}
+
+    def test_offsets_of_an_open_transaction_go_too_whatever_becomes_of_it(self) -> None:
+        broker = started()
+        producer = Producer(broker).init()
+        producer.commit_offset(5)
+        assert delete(broker) == ErrorCode.NONE
+        assert fetch(broker, require_stable=True) == (-1, ErrorCode.NONE)
+        producer.end(committed=True)
+        assert fetch(broker) == (-1, ErrorCode.NONE)
+        assert fetch(broker.killed()) == (-1, ErrorCode.NONE)
+
+    def test_a_group_with_members_stays(self) -> None:
+        broker = started()
+        member = Member(broker)
+        form(member)
+        commit(broker, 1)
+        assert delete(broker) == ErrorCode.NON_EMPTY_GROUP
+        Member(broker, "new").join()  # rebalancing
+        assert delete(broker) == ErrorCode.NON_EMPTY_GROUP
+        assert member.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+
+    def test_a_group_that_is_forming_for_the_first_time_stays(self) -> None:
+        broker = started("group.initial.rebalance.delay.ms=3000")
+        member = Member(broker)
+        member.join()
+        assert delete(broker) == ErrorCode.NON_EMPTY_GROUP
+        broker.time.advance(3_000)
+        assert member.learn().generation_id == 1
+
+    def test_a_group_that_is_not_there_is_not_found(self) -> None:
+        assert delete(started()) == ErrorCode.GROUP_ID_NOT_FOUND
+
+    def test_an_id_that_was_given_out_is_worth_nothing_in_a_group_that_was_deleted(self) -> None:
+        broker = started()
+        member = Member(broker)
+        member.member_id = member.send_join().message.member_id
+        assert delete(broker) == ErrorCode.NONE
+        assert member.send_join().message.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        broker.time.advance(SESSION_TIMEOUT_MS)
+
+
+class TestOffsetDeletion:
+    def test_an_offset_goes_for_good(self) -> None:
+        broker = started()
+        commit(broker, 1, 0)
+        commit(broker, 2, 1)
+        assert delete_offset(broker, "topic", 0) == ErrorCode.NONE
+        for each in (broker, broker.killed()):
+            assert (fetch(each, 0)[0], fetch(each, 1)[0]) == (-1, 2)
+
+    def test_topics_that_members_read_keep_their_offsets(self) -> None:
+        broker = started(topics=("read", "unread"))
+        member = Member(broker, protocols=(("range", SUBSCRIBED_TO_READ),))
+        form(member)
+        assert delete_offset(broker, "read") == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        assert delete_offset(broker, "unread") == ErrorCode.NONE
+
+    def test_members_that_do_not_tell_what_they_read_keep_all(self) -> None:
+        broker = started()
+        form(Member(broker))
+        assert delete_offset(broker, "topic") == ErrorCode.NON_EMPTY_GROUP
+
+    def test_unknown_groups_and_partitions_are_told_apart(self) -> None:
+        broker = started()
+        assert delete_offset(broker, "topic") == ErrorCode.GROUP_ID_NOT_FOUND
+        commit(broker, 1)
+        assert delete_offset(broker, "nowhere") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class TestExpiry:
+    def expire(self, broker: VirtualBroker) -> None:
+        broker.broker.groups.step(broker.time.now_ms())
+        broker.time.settle()
+
+    def test_offsets_go_once_nobody_has_used_their_group_for_the_retention(self) -> None:
+        broker = started("offsets.retention.minutes=1")
+        member = Member(broker)
+        form(member)
+        member.commit(1)
+        broker.time.advance(SESSION_TIMEOUT_MS)  # the member is out
+        broker.time.advance(RETENTION_MS - 1)
+        self.expire(broker)
+        assert fetch(broker)[0] == 1
+        broker.time.advance(RETENTION_MS)
+        self.expire(broker)
+        assert fetch(broker)[0] == -1
+        assert listed(broker) == listed(broker.killed()) == {}
+
+    def test_a_group_with_members_keeps_its_offsets(self) -> None:
+        broker = started("offsets.retention.minutes=1")
+        member = Member(broker, session_timeout_ms=RETENTION_MS * 5)
+        form(member)
+        member.commit(1)
+        broker.time.advance(RETENTION_MS * 4)
+        self.expire(broker)
+        assert fetch(broker)[0] == 1
+
+    def test_without_members_the_last_commit_counts(self) -> None:
+        broker = started("offsets.retention.minutes=1")
+        commit(broker, 1, 0)
+        broker.time.advance(RETENTION_MS // 2)
+        commit(broker, 2, 1)
+        broker.time.advance(RETENTION_MS // 2)
+        self.expire(broker)
+        assert (fetch(broker, 0)[0], fetch(broker, 1)[0]) == (-1, 2)
+
+    def test_an_offset_with_a_retention_of_its_own_goes_by_that_also_after_a_restart(self) -> None:
+        broker = started("offsets.retention.minutes=1")
+        commit(broker, 1, 0, version=4, retention_time_ms=RETENTION_MS * 10)
+        commit(broker, 2, 1, version=4, retention_time_ms=1)
+        broker = broker.killed()
+        broker.time.advance(RETENTION_MS * 2)
+        self.expire(broker)
+        assert (fetch(broker, 0)[0], fetch(broker, 1)[0]) == (1, -1)
+
+    def test_an_offset_of_an_open_transaction_never_goes(self) -> None:
+        broker = started("offsets.retention.minutes=1", "transaction.max.timeout.ms=900000")
+        commit(broker, 1)
+        producer = Producer(broker).init()
+        broker.time.advance(RETENTION_MS * 2 - 1)
+        producer.commit_offset(5)
+        self.expire(broker)
+        assert fetch(broker)[0] == 1
+
+    def test_a_group_whose_ids_were_never_used_leaves_nothing_behind(self) -> None:
+        broker = started()
+        Member(broker).send_join()
+        broker.time.advance(SESSION_TIMEOUT_MS)
+        self.expire(broker)
+        assert listed(broker) == {}
+        assert broker.time.timer_count == started().time.timer_count
