@@ -66,7 +66,7 @@ def packaged_file(package: str, name: str) -> Path:
 
 
 def read_cdnow(path: Path) -> list[Purchase]:
-    """`customer date quantity amount` a line, as in CDNOW_master.txt; one heading line is skipped. Raises InputError."""
+    """`customer date quantity amount` a line, as in CDNOW_master.txt, below a heading. Raises InputError."""
     purchases = []
     try:
         with path.open(encoding="ascii") as lines:
