@@ -17,10 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from client import Admin, Consumer, KafkaError, NewTopic, Producer, RawBatch, TopicPartition
+from client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
+from client.raw_batches import RawBatch
 from protocol.errors import ProtocolError
-from protocol.records.control import decode_end_txn_marker
-from protocol.records.record import decode_records
 
 READY = "oncelog ready "
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -86,43 +85,31 @@ async def run_experiment(bootstrap: str) -> list[Scene]:
             await transaction.send(topic, b"order 2 (aborted)", partition=0)
             await transaction.abort()
             await plain.send(topic, b"plain note", partition=0)
-            scenes.append(await _look(admin, bootstrap, partition, "An aborted transaction, then a plain write"))
+            scenes.append(await _look(bootstrap, partition, "An aborted transaction, then a plain write"))
             async with producer.transaction() as transaction:
                 await transaction.send(topic, b"order 3", partition=0)
                 await plain.send(topic, b"another plain note", partition=0)
                 title = "A second transaction is open: the last stable offset waits at its first record"
-                scenes.append(await _look(admin, bootstrap, partition, title))
-            scenes.append(await _look(admin, bootstrap, partition, "It has committed", wait_for_stable=True))
+                scenes.append(await _look(bootstrap, partition, title))
+            scenes.append(await _look(bootstrap, partition, "It has committed", wait_for_stable=True))
     return scenes
 
 
-async def _look(
-    admin: Admin, bootstrap: str, partition: TopicPartition, title: str, *, wait_for_stable: bool = False
-) -> Scene:
-    offsets = await admin.partition_offsets(partition)
-    while wait_for_stable and offsets.last_stable_offset < offsets.high_watermark:
-        offsets = await admin.partition_offsets(partition)
-    raw = await admin.raw_batches(partition)
-    batches = [_view(batch, offsets.last_stable_offset) for batch in raw]
-    readings = [await _read(bootstrap, partition, level) for level in _LEVELS]
-    return Scene(
-        title, offsets.log_start_offset, offsets.last_stable_offset, offsets.high_watermark, batches, readings
-    )
+async def _look(bootstrap: str, partition: TopicPartition, title: str, *, wait_for_stable: bool = False) -> Scene:
+    """`wait_for_stable`: until the marker is there, which a broker writes a moment after it has answered."""
+    while True:
+        readings = [await _read(bootstrap, partition, level) for level in _LEVELS]
+        async with Consumer(bootstrap_servers=bootstrap) as consumer:
+            raw = [batch async for batch in consumer.raw_batches(partition)]
+            start = (await consumer.beginning_offsets([partition]))[partition]
+        stable, high = raw[-1].last_stable_offset, raw[-1].high_watermark
+        is_settled = stable == high and all(reading.position_after == high for reading in readings)
+        if is_settled or not wait_for_stable:
+            return Scene(title, start, stable, high, [_view(batch) for batch in raw], readings)
 
 
-def _view(batch: RawBatch, last_stable_offset: int) -> BatchView:
+def _view(batch: RawBatch) -> BatchView:
     header = batch.header
-    values: list[str] = []
-    if header.is_control:
-        state = decode_end_txn_marker(batch.data)[0].name
-    else:
-        values = [(record.value or b"").decode("utf-8", "replace") for record in decode_records(batch.data)]
-        if not header.is_transactional:
-            state = "plain"
-        elif batch.is_aborted:
-            state = "aborted"
-        else:
-            state = "committed" if header.last_offset < last_stable_offset else "open"
     return BatchView(
         header.base_offset,
         header.last_offset,
@@ -130,23 +117,26 @@ def _view(batch: RawBatch, last_stable_offset: int) -> BatchView:
         header.producer_epoch,
         header.is_transactional,
         header.is_control,
-        state,
-        values,
+        batch.control_type.name if batch.control_type is not None else batch.fate,
+        [_text(record.value) for record in batch.records()],
     )
 
 
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "replace")
+
+
 async def _read(bootstrap: str, partition: TopicPartition, level: Isolation) -> Reading:
-    async with Consumer(
-        bootstrap_servers=bootstrap, isolation_level=level, auto_offset_reset="earliest"
-    ) as consumer:
-        await consumer.assign(partition)
-        end = (await consumer.end_offsets(partition))[partition]
-        before = consumer.position(partition)
+    async with Consumer(bootstrap_servers=bootstrap, isolation_level=level, auto_offset_reset="earliest") as consumer:
+        consumer.assign([partition])
+        end = (await consumer.end_offsets([partition]))[partition]
+        before = position = await consumer.position(partition)
         values: dict[int, str] = {}
-        while consumer.position(partition) < end:
+        while position < end:
             for record in await consumer.poll(_POLL_MS):
-                values[record.offset] = (record.value or b"").decode("utf-8", "replace")
-        return Reading(level, values, before, consumer.position(partition))
+                values[record.offset] = _text(record.value)
+            position = await consumer.position(partition)
+        return Reading(level, values, before, position)
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
@@ -202,9 +192,7 @@ def _strip(scene: Scene) -> Any:
 
     cells, ruler, names = Text("  "), Text("  "), Text("  ")
     states = {
-        offset: batch.state
-        for batch in scene.batches
-        for offset in range(batch.first_offset, batch.last_offset + 1)
+        offset: batch.state for batch in scene.batches for offset in range(batch.first_offset, batch.last_offset + 1)
     }
     marks: dict[int, list[str]] = {}
     marks.setdefault(scene.last_stable_offset, []).append("LSO")
@@ -232,9 +220,7 @@ def _side_by_side(scene: Scene) -> Any:
     for offset in offsets:
         table.add_row(str(offset), *(reading.values.get(offset, "[dim]·[/]") for reading in scene.readings))
     table.add_section()
-    table.add_row(
-        "position", *(f"{reading.position_before} → {reading.position_after}" for reading in scene.readings)
-    )
+    table.add_row("position", *(f"{reading.position_before} → {reading.position_after}" for reading in scene.readings))
     return table
 
 

@@ -15,16 +15,8 @@ import json
 import sys
 from pathlib import Path
 
-from client import (
-    ConsumerGroupMetadata,
-    FatalError,
-    KafkaError,
-    OffsetAndMetadata,
-    Producer,
-    RetriableError,
-    TopicPartition,
-)
-from client.admin import Admin
+from client import Consumer, ConsumerGroupMetadata, KafkaError, OffsetAndMetadata, Producer, TopicPartition
+from client.errors import FatalError
 from pipeline.data import Purchase, read_purchases
 from pipeline.events import emit
 
@@ -112,8 +104,8 @@ class Loader:
                 emit("committed", loader=self._arguments.loader, position=position)
 
     async def _read_marker(self) -> int:
-        async with Admin(self._arguments.bootstrap) as admin:
-            committed = (await admin.committed(self._group.group_id, [self._marker])).get(self._marker)
+        async with Consumer(bootstrap_servers=self._arguments.bootstrap, group_id=self._group.group_id) as group:
+            committed = (await group.committed(self._marker)).get(self._marker)
             return committed.offset if committed is not None else 0
 
     def _wants_abort(self, number: int) -> bool:
@@ -163,7 +155,7 @@ class Loader:
             await asyncio.to_thread(sys.stdin.readline)
             try:
                 await transaction.commit()
-            except (FatalError, RetriableError) as error:
+            except KafkaError as error:
                 emit("refused", error=error.name, code=int(error.code) if error.code is not None else None)
             else:
                 emit("committed-as-zombie")

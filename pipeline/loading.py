@@ -99,9 +99,7 @@ class Load:
         first = self._purchases[0]
         key = first.customer.encode()
         partition = TopicPartition(plan.topic, partition_for_key(key, plan.partitions))
-        answers = await send_twice(
-            self._daemon.bootstrap, partition, key, encode(0, first), time.time_ns() // 1_000_000
-        )
+        answers = await send_twice(self._daemon.bootstrap, partition, key, encode(0, first))
         self.troubles.duplicate = answers
         if answers.first_offset != answers.second_offset:
             raise ProcessFailed(f"the duplicate Produce was written again: {answers}")

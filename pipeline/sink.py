@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from client import Admin, ConsumerGroupMetadata, OffsetAndMetadata, Producer, TopicPartition
+from client import Consumer, ConsumerGroupMetadata, OffsetAndMetadata, Producer, TopicPartition
 
 Row = tuple[str, bytes]
 """Key and value of one output record."""
@@ -98,9 +98,9 @@ class TransactionalSink:
         fingerprint = fingerprint_of(self._checkpoint, batch_id)
         marker_at = TopicPartition(self._topic, 0)
         async with Producer(self._bootstrap, transactional_id=sink_id, linger_ms=2, batch_size=131_072) as producer:
-            _, producer_epoch = await producer.init_transactions()
-            async with Admin(self._bootstrap) as admin:
-                marker = (await admin.committed(sink_id, [marker_at])).get(marker_at)
+            producer_epoch = (await producer.init_transactions()).producer_epoch
+            async with Consumer(bootstrap_servers=self._bootstrap, group_id=sink_id) as group:
+                marker = (await group.committed(marker_at)).get(marker_at)
             if not decide(batch_id, fingerprint, marker):
                 return Outcome(batch_id, False, 0, producer_epoch)
             async with producer.transaction() as transaction:

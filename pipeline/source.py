@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from client import Admin, Consumer, TopicPartition
+from client import Consumer, TopicPartition
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -58,11 +58,11 @@ class OncelogStreamReader(DataSourceStreamReader):
         self._max_per_partition = int(options.get("max_per_partition", str(_DEFAULT_MAX_PER_PARTITION)))
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        return self._offsets("earliest")
+        return asyncio.run(partition_offsets(self._bootstrap, self._topic, earliest=True))
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
         """The last stable offsets, at most `max_per_partition` beyond `start` unless Spark wants all there is."""
-        stable = self._offsets("latest")
+        stable = asyncio.run(partition_offsets(self._bootstrap, self._topic, earliest=False))
         if isinstance(limit, ReadAllAvailable) and self._max_per_partition <= 0:
             return stable
         return {
@@ -89,38 +89,36 @@ class OncelogStreamReader(DataSourceStreamReader):
     def stop(self) -> None:
         """Nothing is kept open between calls."""
 
-    def _offsets(self, at: Any) -> dict[str, int]:
-        return asyncio.run(partition_offsets(self._bootstrap, self._topic, at))
 
-
-async def partition_offsets(bootstrap: str, topic: str, at: Any) -> dict[str, int]:
-    """Offset by partition number; "latest" is the last stable offset. Keys sorted: Spark compares offsets as text."""
-    async with Admin(bootstrap) as admin:
-        (described,) = await admin.describe_topics(topic)
-        partitions = [TopicPartition(topic, index) for index in range(described.partition_count)]
-        offsets = await admin.list_offsets(partitions, at, isolation_level="read_committed")
+async def partition_offsets(bootstrap: str, topic: str, *, earliest: bool) -> dict[str, int]:
+    """The log's start, or the last stable offset, by partition. Keys sorted: Spark compares offsets as text."""
+    async with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
+        partitions = await consumer.partitions_for(topic)
+        look_up = consumer.beginning_offsets if earliest else consumer.end_offsets
+        offsets = await look_up(partitions)
     return {str(partition.partition): offsets[partition] for partition in sorted(partitions)}
 
 
 async def read_range(bootstrap: str, topic: str, wanted: OffsetRange) -> "list[RecordBatch]":
-    """Every committed record of a range as Arrow batches. Raises RuntimeError when the range cannot be had whole."""
+    """Every committed record of a range as Arrow batches.
+
+    Raises NoOffsetForPartition when retention has eaten the start, RuntimeError when the end does not come.
+    """
     import pyarrow
 
     target = TopicPartition(topic, wanted.partition)
     batches = []
     stalled = 0
     async with Consumer(
-        bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+        bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="error"
     ) as consumer:
-        await consumer.assign(target)
-        first = (await consumer.beginning_offsets(target))[target]
-        if first > wanted.start:
-            raise RuntimeError(f"{target} starts at offset {first}, {wanted.start} is wanted: retention has eaten it")
-        await consumer.seek(target, wanted.start)
-        while consumer.position(target) < wanted.end:
-            before = consumer.position(target)
+        consumer.assign([target])
+        consumer.seek(target, wanted.start)
+        position = wanted.start
+        while position < wanted.end:
             records = await consumer.poll(_POLL_MS, _POLL_RECORDS)
-            stalled = stalled + 1 if consumer.position(target) == before else 0
+            before, position = position, await consumer.position(target)
+            stalled = stalled + 1 if position == before else 0
             if stalled > _STALLED_POLLS:
                 raise RuntimeError(f"{target} does not move beyond offset {before}, {wanted.end} is wanted")
             rows = [record for record in records if record.offset < wanted.end]
@@ -130,7 +128,7 @@ async def read_range(bootstrap: str, topic: str, wanted: OffsetRange) -> "list[R
                         [
                             pyarrow.array([row.partition for row in rows], pyarrow.int32()),
                             pyarrow.array([row.offset for row in rows], pyarrow.int64()),
-                            pyarrow.array([row.timestamp for row in rows], pyarrow.int64()),
+                            pyarrow.array([row.timestamp_ms for row in rows], pyarrow.int64()),
                             pyarrow.array([_text(row.key) for row in rows], pyarrow.string()),
                             pyarrow.array([_text(row.value) for row in rows], pyarrow.string()),
                         ],
