@@ -4,12 +4,14 @@
 """
 
 from client.batch import Delivery, ProducerIdentity
+from client.consumer import Consumer
 from client.errors import KafkaError
 from client.producer import Producer
 from client.records import ConsumerGroupMetadata, OffsetAndMetadata, Record, RecordMetadata, TopicPartition
 from client.transaction import Transaction
 
 __all__ = [
+    "Consumer",
     "ConsumerGroupMetadata",
     "Delivery",
     "KafkaError",

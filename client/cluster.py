@@ -211,10 +211,12 @@ class Cluster:
         error_of: Callable[[ResponseT], int],
         *,
         on_lost: Callable[[], None] = lambda: None,
+        patience_ms: float | None = None,
     ) -> ResponseT:
         """Ask the coordinator until it gives an answer that is its own, not "wait" or "not me".
 
         `on_lost` is told when a request was sent and no answer came: from then on its effect is not known.
+        `patience_ms` is for what may take longer than a request's timeout: a join waits for the whole group.
         """
         while True:
             backoff_ms = self.retry_backoff_ms
@@ -226,7 +228,8 @@ class Cluster:
                 await deadline.pause(backoff_ms, api.key.name, error)
                 continue
             try:
-                response = await transport.request(api, message, self._patience_s(deadline))
+                patience_s = self._patience_s(deadline) if patience_ms is None else patience_ms / 1000
+                response = await transport.request(api, message, patience_s)
             except (ConnectionLost, RequestTimedOut) as error:
                 on_lost()
                 self._coordinators.pop((kind, key), None)

@@ -29,10 +29,14 @@ OnAnswer = Callable[[ResponseT | None, KafkaError | None], None]
 class PendingRequest:
     """A request on its way."""
 
-    __slots__ = ("api", "correlation_id", "on_answer", "version")
+    __slots__ = ("api", "correlation_id", "on_answer", "patience_s", "version")
 
-    def __init__(self, api: Api[Any, Any], version: int, correlation_id: int, on_answer: OnAnswer[Any]) -> None:
+    def __init__(
+        self, api: Api[Any, Any], version: int, correlation_id: int, on_answer: OnAnswer[Any], patience_s: float | None
+    ) -> None:
         self.api = api
+        self.patience_s = patience_s
+        """How long it may take, where that is not the connection's own request timeout."""
         self.version = version
         self.correlation_id = correlation_id
         self.on_answer = on_answer
@@ -70,9 +74,15 @@ class Connection:
         offered = self._ranges.get(api.key)
         return offered is not None and min(api.maximum, offered[1]) >= max(api.minimum, offered[0])
 
-    def send(self, api: Api[RequestT, ResponseT], message: RequestT, on_answer: OnAnswer[ResponseT] | None) -> bytes:
+    def send(
+        self,
+        api: Api[RequestT, ResponseT],
+        message: RequestT,
+        on_answer: OnAnswer[ResponseT] | None,
+        patience_s: float | None = None,
+    ) -> bytes:
         """The bytes of a request; without `on_answer` none is expected (acks=0)."""
-        return self._encode(api, message, self.version_of(api), on_answer)
+        return self._encode(api, message, self.version_of(api), on_answer, patience_s)
 
     def receive(self, data: bytes) -> list[bytes]:
         """Hands answers to their callbacks; gives bytes to send. After a ProtocolError it must be closed."""
@@ -89,14 +99,19 @@ class Connection:
             request.on_answer(None, error)
 
     def _encode(
-        self, api: Api[RequestT, ResponseT], message: RequestT, version: int, on_answer: OnAnswer[ResponseT] | None
+        self,
+        api: Api[RequestT, ResponseT],
+        message: RequestT,
+        version: int,
+        on_answer: OnAnswer[ResponseT] | None,
+        patience_s: float | None = None,
     ) -> bytes:
         body = api.encode(message, version)
         correlation_id = self._next_correlation_id
         self._next_correlation_id = 1 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
         header = encode_request_header(api.key, version, correlation_id, self._client_id, api.is_flexible(version))
         if on_answer is not None:
-            self.pending.append(PendingRequest(api, version, correlation_id, on_answer))
+            self.pending.append(PendingRequest(api, version, correlation_id, on_answer, patience_s))
         size = len(header) + sum(map(len, body))
         return b"".join((size.to_bytes(4, "big"), header, *body))
 

@@ -28,7 +28,7 @@ class Transport(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
-        self._overdue_from_s = 0.0
+        self._last_sign_s = 0.0
 
     @classmethod
     async def connect(
@@ -60,16 +60,22 @@ class Transport(asyncio.Protocol):
     def in_flight_count(self) -> int:
         return len(self.connection.pending)
 
-    def send(self, api: Api[RequestT, ResponseT], message: RequestT, on_answer: OnAnswer[ResponseT] | None) -> None:
+    def send(
+        self,
+        api: Api[RequestT, ResponseT],
+        message: RequestT,
+        on_answer: OnAnswer[ResponseT] | None,
+        patience_s: float | None = None,
+    ) -> None:
         """Send now; the callback runs in the turn in which the answer or the end of the connection is seen."""
         transport = self._transport
         if transport is None or not self.connection.ready:
             raise ConnectionLost(f"the connection to {self.address} is closed")
         if on_answer is not None and not self.connection.pending:
-            self._overdue_from_s = self._loop.time() + self._request_timeout_s
+            self._last_sign_s = self._loop.time()
             if self._timer is None:
-                self._timer = self._loop.call_at(self._overdue_from_s, self._on_timer)
-        transport.write(self.connection.send(api, message, on_answer))
+                self._timer = self._loop.call_later(self._request_timeout_s, self._on_timer)
+        transport.write(self.connection.send(api, message, on_answer, patience_s))
 
     async def request(self, api: Api[RequestT, ResponseT], message: RequestT, timeout_s: float) -> ResponseT:
         answered: asyncio.Future[ResponseT] = self._loop.create_future()
@@ -82,7 +88,7 @@ class Transport(asyncio.Protocol):
             elif response is not None:
                 answered.set_result(response)
 
-        self.send(api, message, on_answer)
+        self.send(api, message, on_answer, timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 return await answered
@@ -113,7 +119,7 @@ class Transport(asyncio.Protocol):
         except ProtocolError as error:
             self._abort(ConnectionLost(f"{self.address} does not speak Kafka's protocol: {error}"))
             return
-        self._overdue_from_s = self._loop.time() + self._request_timeout_s
+        self._last_sign_s = self._loop.time()
         if self._transport is not None:
             for part in to_send:
                 self._transport.write(part)
@@ -129,8 +135,9 @@ class Transport(asyncio.Protocol):
         pending = self.connection.pending
         if not pending or self._transport is None:
             return
-        if self._loop.time() < self._overdue_from_s:
-            self._timer = self._loop.call_at(self._overdue_from_s, self._on_timer)
+        overdue_from_s = self._last_sign_s + (pending[0].patience_s or self._request_timeout_s)
+        if self._loop.time() < overdue_from_s:
+            self._timer = self._loop.call_at(overdue_from_s, self._on_timer)
             return
         self._abort(RequestTimedOut(f"{self.address} did not answer {pending[0].api.key.name} in time"))
 

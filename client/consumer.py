@@ -1,0 +1,505 @@
+"""The consumer: records out, in offset order a partition, with positions, commits and groups.
+
+Owns: settings, the iterator, positions handed out, when to commit and to join. Does not own: fetching (`fetcher`),
+membership (`group`), isolation (`isolation`). Invariants: a position never covers a record that was not handed out;
+rebalances happen inside poll() or the iterator, never between; close() always returns.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Literal, Self
+
+from client.assignors import ASSIGNORS
+from client.cluster import Cluster
+from client.deadline import Deadline
+from client.errors import ConfigError, InvalidState, KafkaError, NoOffsetForPartition
+from client.fetcher import Fetcher, FetchSettings, PartitionState
+from client.group import GroupMembership, GroupSettings
+from client.offsets import EARLIEST, LATEST, IsolationLevel, fetch_committed, list_offsets
+from client.raw_batches import RawBatch, iter_raw_batches
+from client.records import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Offsets,
+    Record,
+    TopicPartition,
+    as_offset,
+)
+
+OffsetReset = Literal["earliest", "latest", "error"]
+OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
+OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None]]
+_RESETS = {"earliest": EARLIEST, "latest": LATEST}
+
+
+class Consumer:
+    """`async with Consumer("topic", bootstrap_servers=…, group_id=…) as consumer: async for record in consumer: …`
+
+    Reads committed records alone unless isolation_level="read_uncommitted". With a group id and topics it joins the
+    group; with topics alone it takes all their partitions; without topics, `assign` says what it reads.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
+        group_id: str | None = None,
+        isolation_level: IsolationLevel = "read_committed",
+        auto_offset_reset: OffsetReset = "latest",
+        enable_auto_commit: bool = False,
+        auto_commit_interval_ms: float = 5_000,
+        max_poll_records: int = 500,
+        max_poll_interval_ms: int = 300_000,
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        group_instance_id: str | None = None,
+        partition_assignment_strategy: Sequence[str] = ("range", "roundrobin"),
+        fetch_min_bytes: int = 1,
+        fetch_max_wait_ms: int = 500,
+        fetch_max_bytes: int = 50 << 20,
+        max_partition_fetch_bytes: int = 1 << 20,
+        check_crcs: bool = True,
+        request_timeout_ms: float = 30_000,
+        default_api_timeout_ms: float = 60_000,
+        retry_backoff_ms: float = 100,
+        metadata_max_age_ms: int = 300_000,
+        on_assign: OnPartitions | None = None,
+        on_revoke: OnPartitions | None = None,
+        client_id: str = "oncelog-consumer",
+    ) -> None:
+        if isolation_level not in ("read_committed", "read_uncommitted"):
+            raise ConfigError(f"isolation_level={isolation_level!r}: 'read_committed' or 'read_uncommitted'")
+        if auto_offset_reset not in ("earliest", "latest", "error"):
+            raise ConfigError(f"auto_offset_reset={auto_offset_reset!r}: 'earliest', 'latest' or 'error'")
+        if enable_auto_commit and group_id is None:
+            raise ConfigError("enable_auto_commit needs a group_id")
+        unknown = [name for name in partition_assignment_strategy if name not in ASSIGNORS]
+        if unknown:
+            raise ConfigError(f"partition_assignment_strategy: {unknown[0]!r} is none of {', '.join(ASSIGNORS)}")
+        if heartbeat_interval_ms >= session_timeout_ms:
+            raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms, best a third of it")
+        self._topics = topics
+        self._group_id = group_id
+        self._isolation: IsolationLevel = isolation_level
+        self._auto_offset_reset: OffsetReset = auto_offset_reset
+        self._auto_commit_s = auto_commit_interval_ms / 1000 if enable_auto_commit else None
+        self._max_poll_records = max_poll_records
+        self._api_timeout_ms = default_api_timeout_ms
+        self._on_assign = on_assign
+        self._on_revoke = on_revoke
+        self._fetch_settings = FetchSettings(
+            read_committed=isolation_level == "read_committed",
+            min_bytes=fetch_min_bytes,
+            max_wait_ms=fetch_max_wait_ms,
+            max_bytes=fetch_max_bytes,
+            max_partition_bytes=max_partition_fetch_bytes,
+            retry_backoff_s=retry_backoff_ms / 1000,
+            check_crcs=check_crcs,
+        )
+        self._group_settings = GroupSettings(
+            group_id=group_id or "",
+            group_instance_id=group_instance_id,
+            assignors=tuple(partition_assignment_strategy),
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            max_poll_interval_ms=max_poll_interval_ms,
+            metadata_max_age_ms=metadata_max_age_ms,
+        )
+        self._cluster = Cluster(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+        )
+        self._fetcher: Fetcher | None = None
+        self._group: GroupMembership | None = None
+        self._maintenance: asyncio.Task[None] | None = None
+        self._commits: set[asyncio.Task[None]] = set()
+        self._next_auto_commit_s = 0.0
+        self._ahead: list[Record] = []
+        """Taken for the iterator, handed out up to `_ahead_index`."""
+        self._ahead_index = 0
+        self._closed = False
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        if self._fetcher is not None or self._closed:
+            raise InvalidState("a consumer is opened once")
+        deadline = Deadline.after(self._api_timeout_ms)
+        await self._cluster.bootstrap(deadline)
+        fetcher = self._fetcher = Fetcher(self._cluster, self._fetch_settings)
+        if self._group_id is not None:
+            self._group = GroupMembership(self._cluster, self._group_settings, self._topics)
+            self._group.on_rejoin_needed = fetcher.notify
+        elif self._topics:
+            partitions = []
+            for name in self._topics:
+                topic = await self._cluster.topic(name, deadline)
+                partitions += [TopicPartition(name, index) for index in range(topic.partition_count)]
+            fetcher.assign(partitions, keep=False)
+        if self._auto_commit_s is not None:
+            self._next_auto_commit_s = asyncio.get_running_loop().time() + self._auto_commit_s
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self, timeout_ms: float = 10_000) -> None:
+        """Commit if that is automatic, leave the group, let go of everything; at most `timeout_ms`, never raises."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._say_goodbye(Deadline.after(timeout_ms))
+        except (TimeoutError, KafkaError):
+            # The session times out at the coordinator; uncommitted records come again.
+            pass
+        finally:
+            tasks = [*self._commits, *([self._maintenance] if self._maintenance is not None else [])]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if self._group is not None:
+                await self._group.close()
+            if self._fetcher is not None:
+                await self._fetcher.close()
+            await self._cluster.close()
+
+    async def _say_goodbye(self, deadline: Deadline) -> None:
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+            await asyncio.gather(self._maintenance, return_exceptions=True)
+        if self._commits:
+            await asyncio.gather(*self._commits, return_exceptions=True)
+        if self._group is None or self._fetcher is None:
+            return
+        try:
+            if self._auto_commit_s is not None:
+                await self._commit(self._consumed(), deadline)
+        finally:
+            await self._group.leave(deadline)
+
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[Record]:
+        """What there is, at most `max_records` (max.poll.records); waits up to `timeout_ms` for the first."""
+        fetcher = self._opened()
+        limit = self._max_poll_records if max_records is None else max_records
+        if self._ahead_index < len(self._ahead):
+            return self._take_ahead(limit)
+        deadline = Deadline.after(timeout_ms)
+        group = self._group
+        if group is not None:
+            group.is_polling = True
+        try:
+            while True:
+                ready = await self._maintain(fetcher, deadline)
+                records = fetcher.take(limit) if ready else []
+                if records or deadline.expired:
+                    return records
+                if ready:
+                    await fetcher.wait(self._patience_s(deadline))
+        finally:
+            if group is not None:
+                group.is_polling = False
+                group.last_poll_s = asyncio.get_running_loop().time()
+
+    def __aiter__(self) -> AsyncIterator[Record]:
+        return self
+
+    async def __anext__(self) -> Record:
+        """The next record, however long it takes. Its predecessor counts as worked on."""
+        index = self._ahead_index
+        if index >= len(self._ahead):
+            self._ahead = []
+            while not self._ahead:
+                # poll() would otherwise find the list it is about to fill.
+                self._ahead_index = 0
+                self._ahead = await self.poll(timeout_ms=60_000)
+            index = 0
+        self._ahead_index = index + 1
+        return self._ahead[index]
+
+    def _take_ahead(self, limit: int) -> list[Record]:
+        start = self._ahead_index
+        self._ahead_index = min(len(self._ahead), start + limit)
+        return self._ahead[start : self._ahead_index]
+
+    def _patience_s(self, deadline: Deadline) -> float:
+        if self._auto_commit_s is None:
+            return deadline.remaining_s
+        return min(deadline.remaining_s, self._auto_commit_s)
+
+    # --- what must be done before records can be taken ----------------------------------------------------------------
+
+    async def _maintain(self, fetcher: Fetcher, deadline: Deadline) -> bool:
+        """Join, find positions, commit: False while that is not done by the deadline. Goes on in the background."""
+        task = self._maintenance
+        if task is None:
+            self._maybe_auto_commit()
+            needs_join = self._group is not None and self._group.needs_join
+            needs_positions = any(each.position < 0 or each.out_of_range for each in fetcher.partitions.values())
+            if not needs_join and not needs_positions:
+                return True
+            task = self._maintenance = asyncio.ensure_future(self._catch_up(fetcher))
+        done, _ = await asyncio.wait((task,), timeout=deadline.remaining_s)
+        if not done:
+            return False
+        self._maintenance = None
+        task.result()
+        return True
+
+    async def _catch_up(self, fetcher: Fetcher) -> None:
+        deadline = Deadline.after(self._api_timeout_ms)
+        group = self._group
+        if group is not None and group.needs_join:
+            # A join waits for the other members, whose own work has max.poll.interval.ms.
+            await self._rejoin(group, fetcher, Deadline.after(self._group_settings.max_poll_interval_ms + 5000))
+        await self._find_positions(fetcher, deadline)
+
+    async def _rejoin(self, group: GroupMembership, fetcher: Fetcher, deadline: Deadline) -> None:
+        revoked = list(fetcher.partitions)
+        if revoked:
+            if self._auto_commit_s is not None and group.is_member:
+                # A refusal means that somebody else has the partitions: what was not committed comes again there.
+                with suppress(KafkaError):
+                    await self._commit(self._consumed(), deadline)
+            if self._on_revoke is not None:
+                await self._on_revoke(revoked)
+        self._ahead, self._ahead_index = [], 0
+        fetcher.assign((), keep=False)
+        assigned = await group.join(deadline)
+        for name in {each.topic for each in assigned}:
+            await self._cluster.topic(name, deadline)
+        fetcher.assign(assigned, keep=False)
+        if self._on_assign is not None:
+            await self._on_assign(assigned)
+
+    async def _find_positions(self, fetcher: Fetcher, deadline: Deadline) -> None:
+        """Where the group stopped, else where auto.offset.reset says."""
+        states = fetcher.partitions
+        missing = [each for each, state in states.items() if state.position < 0]
+        if missing and self._group_id is not None:
+            committed = await fetch_committed(
+                self._cluster,
+                self._group_id,
+                missing,
+                deadline,
+                require_stable=self._isolation == "read_committed",
+            )
+            for topic_partition, offset in committed.items():
+                state = states.get(topic_partition)
+                if state is not None and state.position < 0:
+                    state.seek(offset.offset)
+        lost = [each for each, state in states.items() if state.position < 0 or state.out_of_range]
+        if lost:
+            reset = _RESETS.get(self._auto_offset_reset)
+            if reset is None:
+                raise NoOffsetForPartition(f"no valid offset for {lost[0].topic}-{lost[0].partition}")
+            before = {each: states[each].position for each in lost}
+            found = await list_offsets(self._cluster, dict.fromkeys(lost, reset), self._isolation, deadline)
+            for topic_partition, where in found.items():
+                state = states.get(topic_partition)
+                if state is not None and state.position == before[topic_partition]:
+                    state.seek(where.offset)
+        fetcher.wake()
+
+    # --- assignment and positions -------------------------------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these and no others, without a group's say; those read already keep their positions."""
+        fetcher = self._opened()
+        if self._group is not None and self._topics:
+            raise InvalidState("the group assigns the partitions: leave out the topics to assign them here")
+        self._drop_ahead(None)
+        fetcher.assign(partitions, keep=True)
+
+    def assignment(self) -> list[TopicPartition]:
+        return sorted(self._opened().partitions)
+
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+        """The next record of this partition is the one at `offset`, or the first after it."""
+        if offset < 0:
+            raise ConfigError(f"offset {offset}", hint="seek_to_beginning() or seek_to_end()")
+        state = self._state(topic_partition)
+        self._drop_ahead(topic_partition)
+        state.seek(offset)
+        self._opened().wake()
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        await self._seek_to(EARLIEST, partitions)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """The last stable offset with read_committed, else the high watermark."""
+        await self._seek_to(LATEST, partitions)
+
+    async def _seek_to(self, where: int, partitions: Sequence[TopicPartition]) -> None:
+        chosen = partitions or self.assignment()
+        for topic_partition, found in (await self._list_offsets(dict.fromkeys(chosen, where))).items():
+            self.seek(topic_partition, found.offset)
+
+    async def position(self, topic_partition: TopicPartition) -> int:
+        """The offset of the next record to be handed out."""
+        fetcher = self._opened()
+        state = self._state(topic_partition)
+        if state.position < 0:
+            await self._find_positions(fetcher, Deadline.after(self._api_timeout_ms))
+        return self._next_offset(state)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        for each in partitions:
+            self._state(each).paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        for each in partitions:
+            self._state(each).paused = False
+        self._opened().wake()
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        found = await self._list_offsets(dict.fromkeys(partitions, EARLIEST))
+        return {each: where.offset for each, where in found.items()}
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """How far this consumer may read: the last stable offset with read_committed, else the high watermark."""
+        found = await self._list_offsets(dict.fromkeys(partitions, LATEST))
+        return {each: where.offset for each, where in found.items()}
+
+    async def offsets_for_times(
+        self, times_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """The first record at or after each time; offset -1 where there is none."""
+        return await self._list_offsets(times_ms)
+
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        self._opened()
+        known = await self._cluster.topic(topic, Deadline.after(self._api_timeout_ms))
+        return [TopicPartition(topic, index) for index in range(known.partition_count)]
+
+    def raw_batches(self, topic_partition: TopicPartition, offset: int = 0) -> AsyncIterator[RawBatch]:
+        """Every batch from `offset` up to the high watermark, markers and aborted ones included, with its fate."""
+        self._opened()
+        return iter_raw_batches(self._cluster, topic_partition, offset, self._api_timeout_ms)
+
+    async def _list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        self._opened()
+        return await list_offsets(self._cluster, timestamps, self._isolation, Deadline.after(self._api_timeout_ms))
+
+    def _state(self, topic_partition: TopicPartition) -> PartitionState:
+        state = self._opened().partitions.get(topic_partition)
+        if state is None:
+            raise InvalidState(f"{topic_partition.topic}-{topic_partition.partition} is not assigned to this consumer")
+        return state
+
+    def _next_offset(self, state: PartitionState) -> int:
+        """Records taken for the iterator and not handed out yet are still to come."""
+        for record in self._ahead[self._ahead_index :]:
+            if record.partition == state.topic_partition.partition and record.topic == state.topic_partition.topic:
+                return record.offset
+        return state.position
+
+    def _drop_ahead(self, topic_partition: TopicPartition | None) -> None:
+        left = self._ahead[self._ahead_index :]
+        if topic_partition is None:
+            for state in self._opened().partitions.values():
+                if state.position >= 0:
+                    state.seek(self._next_offset(state))
+            left = []
+        self._ahead = [each for each in left if each[:2] != topic_partition]
+        self._ahead_index = 0
+
+    # --- commits ------------------------------------------------------------------------------------------------------
+
+    async def commit_sync(self, offsets: Offsets | None = None) -> None:
+        """Commit and wait for it: these offsets, or behind everything that was handed out. Raises CommitFailed when
+        the group gave the partitions to somebody else."""
+        await self._commit(self._to_commit(offsets), Deadline.after(self._api_timeout_ms))
+
+    def commit_async(self, offsets: Offsets | None = None, callback: OnCommit | None = None) -> None:
+        """Commit and go on; `callback(offsets, error or None)` hears of it."""
+        chosen = self._to_commit(offsets)
+        task = asyncio.ensure_future(self._commit_quietly(chosen, callback))
+        self._commits.add(task)
+        task.add_done_callback(self._commits.discard)
+
+    async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group committed for these partitions (all assigned ones by default), where it did."""
+        self._opened()
+        group_id = self._required_group().group_id
+        return await fetch_committed(
+            self._cluster,
+            group_id,
+            partitions or self.assignment(),
+            Deadline.after(self._api_timeout_ms),
+            require_stable=self._isolation == "read_committed",
+        )
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group, for Transaction.send_offsets (KIP-447)."""
+        if self._group is None:
+            return self._required_group()
+        return self._group.metadata()
+
+    def _required_group(self) -> ConsumerGroupMetadata:
+        if self._group_id is None:
+            raise ConfigError("this consumer has no group_id")
+        return ConsumerGroupMetadata(self._group_id)
+
+    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        states = self._opened_or_closing().partitions.values()
+        return {
+            state.topic_partition: OffsetAndMetadata(self._next_offset(state))
+            for state in states
+            if state.position >= 0
+        }
+
+    def _to_commit(self, offsets: Offsets | None) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        self._opened()
+        self._required_group()
+        if offsets is None:
+            return self._consumed()
+        return {each: as_offset(offset) for each, offset in offsets.items()}
+
+    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
+        if offsets and self._group is not None:
+            await self._group.commit(offsets, deadline)
+
+    async def _commit_quietly(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None
+    ) -> None:
+        problem: KafkaError | None = None
+        try:
+            await self._commit(offsets, Deadline.after(self._api_timeout_ms))
+        except KafkaError as error:
+            problem = error
+        if callback is not None:
+            callback(offsets, problem)
+
+    def _maybe_auto_commit(self) -> None:
+        """Everything handed out before this call counts as worked on."""
+        if self._auto_commit_s is None or self._group is None:
+            return
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._next_auto_commit_s and not self._commits:
+            self._next_auto_commit_s = now_s + self._auto_commit_s
+            if self._group.is_member or not self._topics:
+                self.commit_async()
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _opened(self) -> Fetcher:
+        if self._fetcher is None or self._closed:
+            state = "closed" if self._closed else "not open"
+            raise InvalidState(f"the consumer is {state}", hint="use `async with Consumer(...) as consumer`")
+        return self._fetcher
+
+    def _opened_or_closing(self) -> Fetcher:
+        if self._fetcher is None:
+            raise InvalidState("the consumer is not open")
+        return self._fetcher

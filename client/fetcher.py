@@ -1,0 +1,380 @@
+"""Fetches what the assigned partitions hold, ahead of whoever takes it.
+
+Owns: each partition's position, what was fetched and not yet taken, one Fetch in flight a node. Does not own: which
+partitions there are, where to begin, and groups (`consumer`, `group`). Invariants: a partition's position only moves
+past what was taken or what nobody may see (markers, aborted records); an answer to a question that `seek` or a new
+assignment has overtaken is dropped; records are decoded when taken, batch by batch.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from client.apis import FETCH
+from client.cluster import LEADER_MOVED, Cluster, Purpose
+from client.deadline import Deadline
+from client.errors import ConnectionLost, CorruptBatch, KafkaError, error_for
+from client.isolation import AbortedTransactions
+from client.records import Record, TopicPartition
+from client.transport import Transport
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from protocol.generated.fetch_response import FetchResponse, PartitionData
+from protocol.records.batch import BatchHeader, check_crc, iter_batches
+from protocol.records.record import decode_records
+
+_CHUNKS_AHEAD = 2
+"""Answers held for a partition: one to take from, one behind it."""
+_SHORT_WAIT_MS = 20
+_new_record = tuple.__new__
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    read_committed: bool
+    min_bytes: int
+    max_wait_ms: int
+    max_bytes: int
+    max_partition_bytes: int
+    retry_backoff_s: float
+    check_crcs: bool = True
+
+
+class Chunk:
+    """What one answer brought for a partition: the batches to see, and the offset behind all of them."""
+
+    __slots__ = ("batches", "next_offset", "records", "taken")
+
+    def __init__(self, batches: "deque[tuple[BatchHeader, memoryview]]", next_offset: int) -> None:
+        self.batches = batches
+        self.next_offset = next_offset
+        self.records: list[Record] = []
+        """The decoded batch at hand, taken up to `taken`."""
+        self.taken = 0
+
+
+class PartitionState:
+    """One assigned partition."""
+
+    __slots__ = (
+        "chunks",
+        "error",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "muted_until_s",
+        "next_fetch_offset",
+        "out_of_range",
+        "paused",
+        "position",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.position = -1
+        """The next offset to take; -1 until it is known."""
+        self.next_fetch_offset = -1
+        self.chunks: deque[Chunk] = deque()
+        self.paused = False
+        self.out_of_range = False
+        self.muted_until_s = 0.0
+        self.error: KafkaError | None = None
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+
+    def seek(self, offset: int) -> None:
+        self.position = self.next_fetch_offset = offset
+        self.chunks.clear()
+        self.out_of_range = False
+        self.error = None
+
+
+class Fetcher:
+    def __init__(self, cluster: Cluster, settings: FetchSettings) -> None:
+        self.partitions: dict[TopicPartition, PartitionState] = {}
+        self._cluster = cluster
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._in_flight: set[int] = set()
+        self._connecting: dict[int, asyncio.Task[None]] = {}
+        self._pump_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed = False
+
+    # --- what is fetched ----------------------------------------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[TopicPartition], *, keep: bool) -> None:
+        """These and no others; with `keep`, those that stay keep their positions."""
+        previous = self.partitions
+        self.partitions = {
+            each: previous[each] if keep and each in previous else PartitionState(each) for each in partitions
+        }
+        self.wake()
+
+    def wake(self) -> None:
+        if not self._pump_scheduled and not self._closed:
+            self._pump_scheduled = True
+            self._loop.call_soon(self._pump)
+
+    def notify(self) -> None:
+        """End the wait of whoever waits for records: there is something to look at."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self, timeout_s: float | None) -> None:
+        """Until something came, or for `timeout_s`."""
+        self._waiter = self._loop.create_future()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._waiter
+        except TimeoutError:
+            pass
+        finally:
+            self._waiter = None
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = list(self._connecting.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- taking -------------------------------------------------------------------------------------------------------
+
+    def take(self, max_records: int) -> list[Record]:
+        """Up to `max_records` in offset order a partition; positions move past them, and past what nobody sees.
+
+        Raises the error of a partition, once.
+        """
+        taken: list[Record] = []
+        emptied: list[TopicPartition] = []
+        for topic_partition, state in self.partitions.items():
+            if state.paused or state.error is not None or not state.chunks:
+                continue
+            if len(taken) >= max_records:
+                break
+            self._take_from(state, max_records, taken)
+            emptied.append(topic_partition)
+        for topic_partition in emptied:
+            # Next time the others come first.
+            self.partitions[topic_partition] = self.partitions.pop(topic_partition)
+        if emptied:
+            self.wake()
+        if not taken:
+            self._raise_error()
+        return taken
+
+    def _raise_error(self) -> None:
+        for state in self.partitions.values():
+            if state.error is not None:
+                error, state.error = state.error, None
+                raise error
+
+    def _take_from(self, state: PartitionState, max_records: int, taken: list[Record]) -> None:
+        while state.chunks:
+            chunk = state.chunks[0]
+            while True:
+                room = max_records - len(taken)
+                left = len(chunk.records) - chunk.taken
+                if left > room:
+                    taken += chunk.records[chunk.taken : chunk.taken + room]
+                    chunk.taken += room
+                    state.position = chunk.records[chunk.taken].offset
+                    return
+                taken += chunk.records[chunk.taken :] if chunk.taken else chunk.records
+                if chunk.records:
+                    state.position = chunk.records[-1].offset + 1
+                chunk.records, chunk.taken = [], 0
+                if not chunk.batches:
+                    break
+                if room == left:
+                    return
+                header, batch = chunk.batches[0]
+                try:
+                    chunk.records = self._decode(state, header, batch)
+                except CorruptBatch as error:
+                    # What was taken before it is handed out first.
+                    state.error = error
+                    return
+                chunk.batches.popleft()
+            state.position = chunk.next_offset
+            state.chunks.popleft()
+
+    def _decode(self, state: PartitionState, header: BatchHeader, batch: memoryview) -> list[Record]:
+        where = f"{state.topic_partition.topic}-{state.topic_partition.partition} at offset {header.base_offset}"
+        if self._settings.check_crcs and not check_crc(batch):
+            raise CorruptBatch(f"the checksum of the batch in {where} does not hold")
+        try:
+            decoded = decode_records(batch)
+        except ProtocolError as error:
+            raise CorruptBatch(f"the batch in {where} cannot be read: {error}") from error
+        place = tuple(state.topic_partition)
+        new, kind, position = _new_record, Record, state.position
+        if header.base_offset >= position:
+            return [new(kind, place + each) for each in decoded]
+        # A batch is fetched whole, also where only its end was asked for.
+        return [new(kind, place + each) for each in decoded if each[0] >= position]
+
+    # --- fetching -----------------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        self._pump_scheduled = False
+        if self._closed:
+            return
+        now_s = self._loop.time()
+        again_at_s = float("inf")
+        leaderless: set[str] = set()
+        by_node: dict[int, list[PartitionState]] = {}
+        for topic_partition, state in self.partitions.items():
+            if state.paused or state.position < 0 or state.out_of_range or len(state.chunks) >= _CHUNKS_AHEAD:
+                continue
+            if state.muted_until_s > now_s:
+                again_at_s = min(again_at_s, state.muted_until_s)
+                continue
+            leader = self._cluster.leader(topic_partition)
+            if leader < 0:
+                leaderless.add(topic_partition.topic)
+            else:
+                by_node.setdefault(leader, []).append(state)
+        if leaderless:
+            self._cluster.refresh_soon(leaderless, self.wake)
+        for node_id, states in by_node.items():
+            if node_id in self._in_flight:
+                continue
+            transport = self._cluster.live_transport(node_id)
+            if transport is None:
+                self._connect(node_id)
+            else:
+                self._fetch(node_id, transport, states)
+        self._set_timer(again_at_s)
+
+    def _fetch(self, node_id: int, transport: Transport, states: list[PartitionState]) -> None:
+        topics: dict[str, list[FetchPartition]] = {}
+        for state in states:
+            topic, partition = state.topic_partition
+            part = FetchPartition(
+                partition=partition,
+                fetch_offset=state.next_fetch_offset,
+                partition_max_bytes=self._settings.max_partition_bytes,
+            )
+            topics.setdefault(topic, []).append(part)
+        # A partition left out because enough of it is held must not wait, once that is taken, for a long poll to end.
+        left_out = any(len(state.chunks) >= _CHUNKS_AHEAD for state in self.partitions.values())
+        request = FetchRequest(
+            max_wait_ms=min(_SHORT_WAIT_MS, self._settings.max_wait_ms) if left_out else self._settings.max_wait_ms,
+            min_bytes=self._settings.min_bytes,
+            max_bytes=self._settings.max_bytes,
+            isolation_level=1 if self._settings.read_committed else 0,
+            topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
+        )
+        asked = {state.topic_partition: (state, state.next_fetch_offset) for state in states}
+
+        def on_answer(response: FetchResponse | None, error: KafkaError | None) -> None:
+            self._in_flight.discard(node_id)
+            if response is not None:
+                self._on_response(asked, response)
+            else:
+                self._on_error((state for state, _ in asked.values()), error or ConnectionLost())
+            self.wake()
+
+        self._in_flight.add(node_id)
+        try:
+            transport.send(FETCH, request, on_answer)
+        except KafkaError as error:
+            on_answer(None, error)
+
+    def _on_response(self, asked: dict[TopicPartition, tuple[PartitionState, int]], response: FetchResponse) -> None:
+        if response.error_code:
+            self._on_error((state for state, _ in asked.values()), error_for(response.error_code))
+            return
+        for topic in response.responses:
+            for data in topic.partitions:
+                topic_partition = TopicPartition(topic.topic, data.partition_index)
+                state, offset = asked.get(topic_partition, (None, -1))
+                if state is None or self.partitions.get(topic_partition) is not state:
+                    continue
+                if state.next_fetch_offset != offset:
+                    continue
+                if data.error_code:
+                    self._on_partition_error(state, data.error_code)
+                else:
+                    self._on_data(state, data)
+
+    def _on_data(self, state: PartitionState, data: PartitionData) -> None:
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start_offset = data.log_start_offset
+        if not data.records:
+            return
+        aborted = AbortedTransactions((each.producer_id, each.first_offset) for each in data.aborted_transactions or ())
+        visible: deque[tuple[BatchHeader, memoryview]] = deque()
+        next_offset = state.next_fetch_offset
+        try:
+            for header, batch in iter_batches(memoryview(data.records)):
+                # Without an aborted list nothing but control batches is hidden.
+                if not aborted.hides(header, batch) and header.next_offset > state.next_fetch_offset:
+                    visible.append((header, batch))
+                next_offset = max(next_offset, header.next_offset)
+        except ProtocolError as error:
+            state.error = CorruptBatch(f"{state.topic_partition} at or after offset {next_offset}: {error}")
+        if next_offset > state.next_fetch_offset:
+            state.next_fetch_offset = next_offset
+            state.chunks.append(Chunk(visible, next_offset))
+        self.notify()
+
+    def _on_partition_error(self, state: PartitionState, code: int) -> None:
+        error = error_for(code, f"{state.topic_partition.topic}-{state.topic_partition.partition}")
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if state.chunks:
+                # What is held comes first; the next question meets the same answer.
+                state.muted_until_s = self._loop.time() + self._settings.retry_backoff_s
+            else:
+                state.out_of_range = True
+                self.notify()
+        elif error.retriable or (error.code is not None and error.code.retriable and code in LEADER_MOVED):
+            self._on_error((state,), error)
+        else:
+            state.error = error
+            state.muted_until_s = self._loop.time() + self._settings.retry_backoff_s
+            self.notify()
+
+    def _on_error(self, states: Iterable[PartitionState], error: KafkaError) -> None:
+        """Something that passes: ask again, of whoever leads by then."""
+        again_at_s = self._loop.time() + self._settings.retry_backoff_s
+        topics = set()
+        for state in states:
+            state.muted_until_s = again_at_s
+            topics.add(state.topic_partition.topic)
+        if isinstance(error, ConnectionLost) or error.code in LEADER_MOVED:
+            self._cluster.forget_leaders(topics)
+
+    def _connect(self, node_id: int) -> None:
+        if node_id not in self._connecting:
+            self._connecting[node_id] = asyncio.ensure_future(self._connect_quietly(node_id))
+
+    async def _connect_quietly(self, node_id: int) -> None:
+        try:
+            await self._cluster.transport(node_id, Purpose.DATA, Deadline.after(self._cluster.request_timeout_ms))
+        except KafkaError:
+            # It may have come back elsewhere; poll has a deadline of its own.
+            self._cluster.forget_leaders({each.topic for each in self.partitions})
+        finally:
+            self._connecting.pop(node_id, None)
+            self.wake()
+
+    def _set_timer(self, at_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if at_s != float("inf"):
+            self._timer = self._loop.call_at(at_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.wake()

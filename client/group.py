@@ -1,0 +1,305 @@
+"""Membership in a classic consumer group: join, sync, heartbeat, leave, and commits in its name.
+
+Owns: member id, generation, the heartbeat task. Does not own: which offsets, when to join, what an assignment leads to
+(`consumer`). Invariants: the heartbeat task never joins by itself, it says that a join is needed (`on_rejoin_needed`),
+so that records are not taken away while they are being worked on; a member whose owner has not polled for
+max.poll.interval.ms leaves.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from client.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP
+from client.assignors import ASSIGNORS, decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from client.cluster import Cluster, CoordinatorKind
+from client.deadline import Deadline
+from client.errors import FatalError, KafkaError, error_for, raise_for
+from client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.generated.heartbeat_request import HeartbeatRequest
+from protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.generated.join_group_response import JoinGroupResponse
+from protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from protocol.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.generated.offset_commit_response import OffsetCommitResponse
+from protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+
+PROTOCOL_TYPE = "consumer"
+_NO_GENERATION = -1
+_LOST_MEMBERSHIP = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION))
+_MISSING_TOPIC_POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    group_id: str
+    group_instance_id: str | None
+    assignors: Sequence[str]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    metadata_max_age_ms: int
+
+
+class GroupMembership:
+    def __init__(self, cluster: Cluster, settings: GroupSettings, topics: Sequence[str]) -> None:
+        self.needs_join = bool(topics)
+        self.on_rejoin_needed: Callable[[], None] = lambda: None
+        self.last_poll_s = asyncio.get_running_loop().time()
+        self.is_polling = False
+        self._topics = tuple(topics)
+        self._cluster = cluster
+        self._settings = settings
+        self._member_id = ""
+        self._generation_id = _NO_GENERATION
+        self._heartbeats: asyncio.Task[None] | None = None
+        self._partition_counts: dict[str, int] = {}
+        """What the assignment was made from, on the leader; empty on the others."""
+        self._is_leader = False
+
+    def metadata(self) -> ConsumerGroupMetadata:
+        settings = self._settings
+        return ConsumerGroupMetadata(
+            settings.group_id, self._generation_id, self._member_id, settings.group_instance_id
+        )
+
+    @property
+    def is_member(self) -> bool:
+        return self._generation_id != _NO_GENERATION
+
+    async def join(self, deadline: Deadline) -> list[TopicPartition]:
+        """Join (again) and give what this member is assigned; repeats until the group is stable."""
+        await self._stop_heartbeats()
+        while True:
+            joined = await self._join_once(deadline)
+            if joined is not None:
+                assigned = await self._sync(joined, deadline)
+                if assigned is not None:
+                    break
+            await deadline.pause(0 if joined is None else self._cluster.retry_backoff_ms, "JOIN_GROUP")
+        self.needs_join = False
+        self._heartbeats = asyncio.ensure_future(self._keep_alive())
+        return assigned
+
+    async def leave(self, deadline: Deadline) -> None:
+        """Say goodbye, so that the group need not wait for the session to time out. A static member stays on."""
+        await self._stop_heartbeats()
+        if not self._member_id or self._settings.group_instance_id is not None:
+            return
+        request = LeaveGroupRequest(
+            group_id=self._settings.group_id,
+            member_id=self._member_id,
+            members=[MemberIdentity(member_id=self._member_id)],
+        )
+        self._forget_membership()
+        await self._cluster.call_coordinator(
+            CoordinatorKind.GROUP, self._settings.group_id, LEAVE_GROUP, request, deadline, lambda each: each.error_code
+        )
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
+        """Commit; raises CommitFailed when the membership is not what it was."""
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in offsets.items():
+            part = OffsetCommitRequestPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
+            topics.setdefault(topic, []).append(part)
+        request = OffsetCommitRequest(
+            group_id=self._settings.group_id,
+            generation_id_or_member_epoch=self._generation_id,
+            member_id=self._member_id,
+            group_instance_id=self._settings.group_instance_id,
+            topics=[OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
+        )
+        while True:
+            response = await self._cluster.call_coordinator(
+                CoordinatorKind.GROUP, self._settings.group_id, OFFSET_COMMIT, request, deadline, _commit_error
+            )
+            code = _commit_error(response)
+            if not code:
+                return
+            error = error_for(code, f"group {self._settings.group_id!r}")
+            if not error.retriable:
+                self._on_lost(code)
+                raise error
+            await deadline.pause(self._cluster.retry_backoff_ms, "OFFSET_COMMIT", error)
+
+    async def close(self) -> None:
+        await self._stop_heartbeats()
+
+    # --- joining ------------------------------------------------------------------------------------------------------
+
+    async def _join_once(self, deadline: Deadline) -> JoinGroupResponse | None:
+        """None: ask again (with the member id that came, or without the one that was refused)."""
+        settings = self._settings
+        subscription = encode_subscription(self._topics)
+        request = JoinGroupRequest(
+            group_id=settings.group_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            member_id=self._member_id,
+            group_instance_id=settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(name, subscription) for name in settings.assignors],
+        )
+        response = await self._cluster.call_coordinator(
+            CoordinatorKind.GROUP,
+            settings.group_id,
+            JOIN_GROUP,
+            request,
+            deadline,
+            lambda each: each.error_code,
+            patience_ms=settings.max_poll_interval_ms + 5000,
+        )
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = response.member_id
+            return None
+        if response.error_code in _LOST_MEMBERSHIP:
+            self._forget_membership()
+            return None
+        raise_for(response.error_code, f"group {settings.group_id!r}")
+        self._member_id = response.member_id
+        self._generation_id = response.generation_id
+        return response
+
+    async def _sync(self, joined: JoinGroupResponse, deadline: Deadline) -> list[TopicPartition] | None:
+        """Hand in (as the leader) and receive the assignment; None: join again."""
+        self._is_leader = joined.leader == joined.member_id
+        assignments: list[SyncGroupRequestAssignment] = []
+        if self._is_leader:
+            assigned = await self._assign(joined, deadline)
+            assignments = [
+                SyncGroupRequestAssignment(member, encode_assignment(partitions))
+                for member, partitions in assigned.items()
+            ]
+        request = SyncGroupRequest(
+            group_id=self._settings.group_id,
+            generation_id=self._generation_id,
+            member_id=self._member_id,
+            group_instance_id=self._settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=assignments,
+        )
+        response = await self._cluster.call_coordinator(
+            CoordinatorKind.GROUP,
+            self._settings.group_id,
+            SYNC_GROUP,
+            request,
+            deadline,
+            lambda each: each.error_code,
+            patience_ms=self._settings.max_poll_interval_ms + 5000,
+        )
+        if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            return None
+        if response.error_code in _LOST_MEMBERSHIP:
+            self._forget_membership()
+            return None
+        raise_for(response.error_code, f"group {self._settings.group_id!r}")
+        try:
+            return decode_assignment(response.assignment)
+        except ProtocolError as error:
+            raise FatalError(f"the leader of group {self._settings.group_id!r} sent no assignment: {error}") from error
+
+    async def _assign(self, joined: JoinGroupResponse, deadline: Deadline) -> dict[str, list[TopicPartition]]:
+        subscriptions = {member.member_id: decode_subscription(member.metadata) for member in joined.members}
+        self._partition_counts = await self._count_partitions(
+            {topic for topics in subscriptions.values() for topic in topics}, deadline
+        )
+        assignor = ASSIGNORS.get(joined.protocol_name or "")
+        if assignor is None:
+            raise FatalError(f"the group chose the assignor {joined.protocol_name!r}, which this client does not have")
+        return assignor(subscriptions, self._partition_counts)
+
+    async def _count_partitions(self, topics: set[str], deadline: Deadline) -> dict[str, int]:
+        await self._cluster.refresh(sorted(topics), deadline)
+        known = self._cluster.topics
+        return {topic: known[topic].partition_count for topic in sorted(topics) if topic in known}
+
+    # --- staying ------------------------------------------------------------------------------------------------------
+
+    async def _keep_alive(self) -> None:
+        loop = asyncio.get_running_loop()
+        settings = self._settings
+        look_again_at_s = loop.time() + self._metadata_age_s()
+        while not self.needs_join:
+            await asyncio.sleep(settings.heartbeat_interval_ms / 1000)
+            idle_s = loop.time() - self.last_poll_s
+            if not self.is_polling and idle_s > settings.max_poll_interval_ms / 1000:
+                await self._leave_for_silence()
+                return
+            try:
+                await self._heartbeat()
+                if self._is_leader and loop.time() >= look_again_at_s:
+                    await self._look_for_new_partitions()
+                    look_again_at_s = loop.time() + self._metadata_age_s()
+            except KafkaError as error:
+                # A coordinator that cannot be reached is tried again with the next heartbeat.
+                if error.fatal:
+                    self._ask_for_join()
+
+    async def _heartbeat(self) -> None:
+        request = HeartbeatRequest(
+            self._settings.group_id, self._generation_id, self._member_id, self._settings.group_instance_id
+        )
+        response = await self._cluster.call_coordinator(
+            CoordinatorKind.GROUP,
+            self._settings.group_id,
+            HEARTBEAT,
+            request,
+            Deadline.after(self._settings.session_timeout_ms),
+            lambda each: each.error_code,
+        )
+        if response.error_code:
+            self._on_lost(response.error_code)
+
+    def _on_lost(self, code: int) -> None:
+        """What an answer says about the membership."""
+        if code in _LOST_MEMBERSHIP:
+            self._forget_membership()
+            self._ask_for_join()
+        elif code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.FENCED_INSTANCE_ID):
+            self._ask_for_join()
+
+    async def _look_for_new_partitions(self) -> None:
+        counts = await self._count_partitions(
+            {*self._topics, *self._partition_counts}, Deadline.after(self._cluster.request_timeout_ms)
+        )
+        if counts != self._partition_counts:
+            self._ask_for_join()
+
+    async def _leave_for_silence(self) -> None:
+        self._heartbeats = None
+        # Unheard, the session times out at the coordinator.
+        with suppress(KafkaError):
+            await self.leave(Deadline.after(self._cluster.request_timeout_ms))
+        self._ask_for_join()
+
+    def _metadata_age_s(self) -> float:
+        if any(topic not in self._partition_counts for topic in self._topics):
+            return _MISSING_TOPIC_POLL_S
+        return self._settings.metadata_max_age_ms / 1000
+
+    def _ask_for_join(self) -> None:
+        if self._topics and not self.needs_join:
+            self.needs_join = True
+            self.on_rejoin_needed()
+
+    def _forget_membership(self) -> None:
+        self._member_id = ""
+        self._generation_id = _NO_GENERATION
+
+    async def _stop_heartbeats(self) -> None:
+        task, self._heartbeats = self._heartbeats, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def _commit_error(response: OffsetCommitResponse) -> int:
+    codes = [each.error_code for topic in response.topics for each in topic.partitions]
+    return next((code for code in codes if code), 0)

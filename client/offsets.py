@@ -1,0 +1,138 @@
+"""Offsets looked up in partitions (ListOffsets) and in groups (OffsetFetch), with the retries that these need."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+from client.apis import LIST_OFFSETS, OFFSET_FETCH
+from client.cluster import LEADER_MOVED, Cluster, CoordinatorKind
+from client.deadline import Deadline
+from client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for
+from client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from protocol.errors import ErrorCode
+from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from protocol.generated.offset_fetch_response import OffsetFetchResponse
+
+IsolationLevel = Literal["read_committed", "read_uncommitted"]
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+
+
+async def list_offsets(
+    cluster: Cluster,
+    timestamps: Mapping[TopicPartition, int],
+    isolation: IsolationLevel,
+    deadline: Deadline,
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """The first offset at or after each timestamp, or the one of LATEST, EARLIEST, MAX_TIMESTAMP; -1 for none.
+
+    LATEST at read_committed is the last stable offset, otherwise the high watermark.
+    """
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    while True:
+        left = {each: when for each, when in timestamps.items() if each not in found}
+        if not left:
+            return found
+        cause: KafkaError = ConnectionLost("no leader answered")
+        by_node: dict[int, dict[TopicPartition, int]] = {}
+        for topic_partition, when in left.items():
+            await cluster.topic(topic_partition.topic, deadline)
+            node_id = cluster.leader(topic_partition)
+            if node_id < 0:
+                raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {topic_partition}")
+            by_node.setdefault(node_id, {})[topic_partition] = when
+        for node_id, asked in by_node.items():
+            try:
+                failed = await _list_offsets_of(cluster, node_id, asked, isolation, deadline, found)
+            except (ConnectionLost, RequestTimedOut) as error:
+                cluster.forget_leaders({each.topic for each in asked})
+                failed = error
+            if failed is not None:
+                cause = failed
+        if len(found) < len(timestamps):
+            await deadline.pause(cluster.retry_backoff_ms, "LIST_OFFSETS", cause)
+
+
+async def _list_offsets_of(
+    cluster: Cluster,
+    node_id: int,
+    asked: Mapping[TopicPartition, int],
+    isolation: IsolationLevel,
+    deadline: Deadline,
+    found: dict[TopicPartition, OffsetAndTimestamp],
+) -> KafkaError | None:
+    """Ask one node; adds what it answers to `found`, gives a passing error, raises another."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for (topic, partition), when in asked.items():
+        topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=partition, timestamp=when))
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=1 if isolation == "read_committed" else 0,
+        topics=[ListOffsetsTopic(name, parts) for name, parts in topics.items()],
+    )
+    response = await cluster.call_node(node_id, LIST_OFFSETS, request, deadline)
+    passing: KafkaError | None = None
+    for each in response.topics:
+        for answer in each.partitions:
+            if not answer.error_code:
+                key = TopicPartition(each.name, answer.partition_index)
+                found[key] = OffsetAndTimestamp(answer.offset, answer.timestamp)
+                continue
+            error = error_for(answer.error_code, f"{each.name}-{answer.partition_index}")
+            if not error.retriable:
+                raise error
+            passing = error
+            if answer.error_code in LEADER_MOVED:
+                cluster.forget_leaders((each.name,))
+    return passing
+
+
+async def fetch_committed(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Iterable[TopicPartition],
+    deadline: Deadline,
+    *,
+    require_stable: bool = True,
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What the group committed for these partitions; those without a commit are left out.
+
+    With `require_stable` it waits while a transaction that has offsets of them is not ended (KIP-447).
+    """
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    request = OffsetFetchRequest(
+        group_id=group_id,
+        topics=[OffsetFetchRequestTopic(name, parts) for name, parts in topics.items()],
+        require_stable=require_stable,
+    )
+    error_of: Callable[[OffsetFetchResponse], int] = _offset_fetch_error
+    while True:
+        response = await cluster.call_coordinator(
+            CoordinatorKind.GROUP, group_id, OFFSET_FETCH, request, deadline, error_of
+        )
+        code = error_of(response)
+        if not code:
+            break
+        error = error_for(code, f"group {group_id!r}")
+        if not error.retriable:
+            raise error
+        await deadline.pause(cluster.retry_backoff_ms, "OFFSET_FETCH", error)
+    return {
+        TopicPartition(topic.name, each.partition_index): OffsetAndMetadata(
+            each.committed_offset, each.metadata or "", each.committed_leader_epoch
+        )
+        for topic in response.topics
+        for each in topic.partitions
+        if each.committed_offset >= 0
+    }
+
+
+def _offset_fetch_error(response: OffsetFetchResponse) -> int:
+    if response.error_code:
+        return response.error_code
+    codes = [each.error_code for topic in response.topics for each in topic.partitions]
+    return next((code for code in codes if code), 0)
