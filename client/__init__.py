@@ -3,6 +3,7 @@
 `client.sync` has the same for code without an event loop; `client.errors` what is raised.
 """
 
+from client.admin import Admin, NewTopic
 from client.batch import Delivery, ProducerIdentity
 from client.consumer import Consumer
 from client.errors import KafkaError
@@ -11,10 +12,12 @@ from client.records import ConsumerGroupMetadata, OffsetAndMetadata, Record, Rec
 from client.transaction import Transaction
 
 __all__ = [
+    "Admin",
     "Consumer",
     "ConsumerGroupMetadata",
     "Delivery",
     "KafkaError",
+    "NewTopic",
     "OffsetAndMetadata",
     "Producer",
     "ProducerIdentity",

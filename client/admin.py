@@ -1,0 +1,282 @@
+"""Topics, configs, offsets and transactions, asked of the cluster.
+
+Owns: one method a question, values that are plain. Does not own: retries (`cluster`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from client.apis import (
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TRANSACTIONS,
+    LIST_TRANSACTIONS,
+    Api,
+    RequestT,
+    ResponseT,
+)
+from client.cluster import Cluster, CoordinatorKind, Purpose, Topic
+from client.deadline import Deadline
+from client.errors import error_for, raise_for
+from client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, IsolationLevel, fetch_committed, list_offsets
+from client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from protocol.errors import ErrorCode
+from protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from protocol.generated.delete_topics_request import DeleteTopicsRequest
+from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
+from protocol.generated.describe_producers_response import ProducerState
+from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from protocol.generated.list_transactions_request import ListTransactionsRequest
+
+_TOPIC_RESOURCE = 2
+_BROKER_RESOURCE = 4
+_SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP}
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """-1: the broker's default."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    name: str
+    topic_id: UUID
+    leaders: tuple[int, ...]
+    """Node id of each partition's leader."""
+    is_internal: bool
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.leaders)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    cluster_id: str | None
+    controller_id: int
+    nodes: Mapping[int, tuple[str, int]]
+    finalized_features: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class Admin:
+    """`async with Admin("host:9092") as admin: await admin.create_topics("t")`."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
+        *,
+        request_timeout_ms: float = 30_000,
+        default_api_timeout_ms: float = 60_000,
+        retry_backoff_ms: float = 100,
+        client_id: str = "oncelog-admin",
+    ) -> None:
+        self._api_timeout_ms = default_api_timeout_ms
+        self._cluster = Cluster(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._cluster.bootstrap(self._deadline())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._cluster.close()
+
+    # --- topics -------------------------------------------------------------------------------------------------------
+
+    async def create_topics(self, *topics: NewTopic | str, exist_ok: bool = False) -> None:
+        """Create them and wait for their leaders. With `exist_ok`, those that exist stay as they are."""
+        deadline = self._deadline()
+        wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=topic.name,
+                    num_partitions=topic.partition_count,
+                    replication_factor=topic.replication_factor,
+                    configs=[CreatableTopicConfig(*each) for each in topic.configs.items()],
+                )
+                for topic in wanted
+            ],
+            timeout_ms=int(self._api_timeout_ms),
+        )
+        response = await self._call_controller(CREATE_TOPICS, request, deadline)
+        for result in response.topics:
+            if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and exist_ok:
+                continue
+            raise_for(result.error_code, f"topic {result.name!r}: {result.error_message or ''}")
+        for topic in wanted:
+            self._cluster.forget_leaders((topic.name,))
+            await self._cluster.topic(topic.name, deadline)
+
+    async def delete_topics(self, *names: str) -> None:
+        request = DeleteTopicsRequest(topic_names=names, timeout_ms=int(self._api_timeout_ms))
+        response = await self._call_controller(DELETE_TOPICS, request, self._deadline())
+        for result in response.responses:
+            raise_for(result.error_code, f"topic {result.name!r}: {result.error_message or ''}")
+        self._cluster.forget_leaders(names)
+
+    async def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        response = await self._cluster.refresh(None, self._deadline())
+        return sorted(
+            topic.name for topic in response.topics if topic.name and (include_internal or not topic.is_internal)
+        )
+
+    async def describe_topics(self, *names: str) -> list[TopicDescription]:
+        """These topics, or all. Raises where one does not exist."""
+        deadline = self._deadline()
+        # Asking for topics by name creates them where the broker does that; asking for all does not.
+        response = await self._cluster.refresh(None, deadline)
+        chosen = names or [topic.name for topic in response.topics if topic.name]
+        return [_description(self._known(name)) for name in chosen]
+
+    def _known(self, name: str) -> Topic:
+        topic = self._cluster.topics.get(name)
+        if topic is None:
+            raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
+        return topic
+
+    async def describe_configs(self, *, topic: str | None = None, node_id: int | None = None) -> dict[str, str | None]:
+        """All settings of a topic, or of a node."""
+        deadline = self._deadline()
+        if topic is not None:
+            resource = DescribeConfigsResource(_TOPIC_RESOURCE, topic, None)
+        else:
+            node_id = next(iter(self._cluster.nodes)) if node_id is None else node_id
+            resource = DescribeConfigsResource(_BROKER_RESOURCE, str(node_id), None)
+        request = DescribeConfigsRequest(resources=[resource])
+        if node_id is None:
+            response = await self._cluster.call_any(DESCRIBE_CONFIGS, request, deadline)
+        else:
+            response = await self._cluster.call_node(node_id, DESCRIBE_CONFIGS, request, deadline)
+        result = response.results[0]
+        raise_for(result.error_code, result.error_message or "")
+        return {each.name: each.value for each in result.configs}
+
+    async def describe_cluster(self) -> ClusterDescription:
+        deadline = self._deadline()
+        await self._cluster.refresh((), deadline)
+        transport = await self._cluster.any_transport(deadline)
+        return ClusterDescription(
+            self._cluster.cluster_id,
+            self._cluster.controller_id,
+            dict(self._cluster.nodes),
+            dict(transport.connection.finalized_features),
+        )
+
+    # --- offsets ------------------------------------------------------------------------------------------------------
+
+    async def list_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        at: str | int = "latest",
+        *,
+        isolation_level: IsolationLevel = "read_uncommitted",
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """`at`: "latest" (the last stable offset at read_committed), "earliest", "max_timestamp" or a time in ms."""
+        when = _SPECS[at] if isinstance(at, str) else at
+        return await list_offsets(self._cluster, dict.fromkeys(partitions, when), isolation_level, self._deadline())
+
+    async def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], *, require_stable: bool = True
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group committed, for those of `partitions` where it did."""
+        return await fetch_committed(
+            self._cluster, group_id, partitions, self._deadline(), require_stable=require_stable
+        )
+
+    # --- transactions -------------------------------------------------------------------------------------------------
+
+    async def describe_producers(self, topic_partition: TopicPartition) -> list[ProducerState]:
+        """The producers that the partition's leader remembers."""
+        deadline = self._deadline()
+        await self._cluster.topic(topic_partition.topic, deadline)
+        request = DescribeProducersRequest(topics=[TopicRequest(topic_partition.topic, (topic_partition.partition,))])
+        node_id = self._cluster.leader(topic_partition)
+        response = await self._cluster.call_node(node_id, DESCRIBE_PRODUCERS, request, deadline)
+        answer = response.topics[0].partitions[0]
+        raise_for(answer.error_code, answer.error_message or "")
+        return list(answer.active_producers)
+
+    async def list_transactions(self, *, states: Sequence[str] = ()) -> dict[str, str]:
+        """Transactional ids and their states, of all coordinators."""
+        deadline = self._deadline()
+        found: dict[str, str] = {}
+        await self._cluster.refresh((), deadline)
+        for node_id in list(self._cluster.nodes):
+            request = ListTransactionsRequest(state_filters=states)
+            response = await self._cluster.call_node(node_id, LIST_TRANSACTIONS, request, deadline)
+            raise_for(response.error_code)
+            found |= {each.transactional_id: each.transaction_state for each in response.transaction_states}
+        return found
+
+    async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        response = await self._cluster.call_coordinator(
+            CoordinatorKind.TRANSACTION,
+            transactional_id,
+            DESCRIBE_TRANSACTIONS,
+            DescribeTransactionsRequest(transactional_ids=(transactional_id,)),
+            self._deadline(),
+            lambda each: each.transaction_states[0].error_code,
+        )
+        state = response.transaction_states[0]
+        raise_for(state.error_code, f"transactional id {transactional_id!r}")
+        return TransactionDescription(
+            state.transactional_id,
+            state.transaction_state,
+            state.producer_id,
+            state.producer_epoch,
+            state.transaction_timeout_ms,
+            state.transaction_start_time_ms,
+            tuple(TopicPartition(topic.topic, index) for topic in state.topics for index in topic.partitions),
+        )
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _deadline(self) -> Deadline:
+        return Deadline.after(self._api_timeout_ms)
+
+    async def _call_controller(self, api: Api[RequestT, ResponseT], request: RequestT, deadline: Deadline) -> ResponseT:
+        """Asked once: to create or delete again after a lost answer would report what is not so."""
+        await self._cluster.refresh((), deadline)
+        node_id = self._cluster.controller_id
+        if node_id not in self._cluster.nodes:
+            transport = await self._cluster.any_transport(deadline)
+        else:
+            transport = await self._cluster.transport(node_id, Purpose.DATA, deadline)
+        return await transport.request(api, request, deadline.remaining_s)
+
+
+def _description(topic: Topic) -> TopicDescription:
+    return TopicDescription(topic.name, topic.topic_id, topic.leaders, topic.is_internal)

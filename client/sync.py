@@ -1,0 +1,382 @@
+"""The client for code without an event loop: scripts, and functions that Spark calls.
+
+Owns: one loop in a thread of its own for each object, and the way there and back. Does not own: anything of Kafka's;
+each method is the asyncio one, waited for. Invariant: leaving the `with` block ends the thread.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from client.admin import Admin as AsyncAdmin
+from client.admin import ClusterDescription, NewTopic, TopicDescription
+from client.batch import Delivery as AsyncDelivery
+from client.batch import ProducerIdentity
+from client.consumer import Consumer as AsyncConsumer
+from client.errors import InvalidState, RequestTimedOut
+from client.offsets import IsolationLevel
+from client.producer import Producer as AsyncProducer
+from client.raw_batches import RawBatch
+from client.records import (
+    ConsumerGroupMetadata,
+    Headers,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Offsets,
+    Record,
+    RecordMetadata,
+    TopicPartition,
+)
+from client.transaction import HasGroupMetadata
+from client.transaction import Transaction as AsyncTransaction
+
+T = TypeVar("T")
+ClientT = TypeVar("ClientT", bound=AbstractAsyncContextManager[Any])
+_STOP_TIMEOUT_S = 30.0
+
+
+class LoopThread:
+    """An event loop in a thread."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Run on the loop and wait here. An exception here, Ctrl-C for one, cancels it there."""
+        if not self._thread.is_alive():
+            work.close()
+            raise InvalidState("it is closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            if future.done():
+                raise
+            raise RequestTimedOut(f"not done within {timeout_s} s") from None
+        finally:
+            if not future.done():
+                future.cancel()
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_STOP_TIMEOUT_S)
+            self._loop.close()
+
+
+class _Facade(Generic[ClientT]):
+    """What the three have in common: open in `with`, close at its end."""
+
+    def __init__(self, client: ClientT) -> None:
+        self._client = client
+        self._thread: LoopThread | None = None
+
+    def __enter__(self) -> Self:
+        self._thread = LoopThread(type(self).__name__)
+        opened = False
+        try:
+            self._run(self._client.__aenter__())
+            opened = True
+        finally:
+            if not opened:
+                self._stop()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._run(self._client.__aexit__(kind, error, traceback))
+        finally:
+            self._stop()
+
+    def _run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        if self._thread is None:
+            work.close()
+            raise InvalidState("it is not open", hint="use it in a `with` block")
+        return self._thread.run(work, timeout_s)
+
+    def _stop(self) -> None:
+        if self._thread is not None:
+            thread, self._thread = self._thread, None
+            thread.stop()
+
+
+class Delivery:
+    """`result(timeout_s)` waits for the record to be written."""
+
+    def __init__(self, thread_run: "_Run", delivery: AsyncDelivery) -> None:
+        self._run = thread_run
+        self._delivery = delivery
+
+    def done(self) -> bool:
+        return self._delivery.done()
+
+    def result(self, timeout_s: float | None = None) -> RecordMetadata:
+        return self._run(_awaited(self._delivery), timeout_s)
+
+
+class _Run:
+    """The façade's way to its loop, for the objects that it hands out."""
+
+    def __init__(self, facade: "_Facade[Any]") -> None:
+        self._facade = facade
+
+    def __call__(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        return self._facade._run(work, timeout_s)
+
+
+class Transaction:
+    """`with producer.transaction() as transaction`: commit on a clean exit, abort on an exception."""
+
+    def __init__(self, run: _Run, transaction: AsyncTransaction) -> None:
+        self._run = run
+        self._transaction = transaction
+
+    def __enter__(self) -> Self:
+        self._run(self._transaction.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._run(self._transaction.__aexit__(kind, error, traceback))
+
+    @property
+    def state(self) -> str:
+        return self._transaction.state
+
+    @property
+    def producer_id(self) -> int:
+        return self._transaction.producer_id
+
+    @property
+    def producer_epoch(self) -> int:
+        return self._transaction.producer_epoch
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        return self._run(
+            self._transaction.send(
+                topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+            )
+        )
+
+    def send_soon(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        work = self._transaction.send_soon(
+            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+        )
+        return Delivery(self._run, self._run(work))
+
+    def send_many(self, topic: str, records: "Iterable[tuple[bytes | None, bytes | None]]") -> None:
+        """(key, value) pairs, handed over in one go: a step to the loop for each would cost more than the record."""
+        self._run(_send_many(self._transaction, topic, records))
+
+    def send_offsets(self, offsets: Offsets, *, group: "ConsumerGroupMetadata | Consumer") -> None:
+        metadata: ConsumerGroupMetadata | HasGroupMetadata = group
+        self._run(self._transaction.send_offsets(offsets, group=metadata))
+
+    def commit(self) -> None:
+        self._run(self._transaction.commit())
+
+    def abort(self) -> None:
+        self._run(self._transaction.abort())
+
+
+class Producer(_Facade[AsyncProducer]):
+    """The arguments of `client.Producer`."""
+
+    def __init__(self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **settings: Any) -> None:
+        super().__init__(AsyncProducer(bootstrap_servers, **settings))
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        return self._run(
+            self._client.send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
+        )
+
+    def send_soon(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        work = self._client.send_soon(
+            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+        )
+        return Delivery(_Run(self), self._run(work))
+
+    def send_many(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+        """(key, value) pairs, handed over in one go; `flush` waits for them and raises what failed."""
+        self._run(_send_many(self._client, topic, records))
+
+    def flush(self, timeout_ms: float | None = None) -> None:
+        self._run(self._client.flush(timeout_ms))
+
+    def init_transactions(self) -> ProducerIdentity:
+        return self._run(self._client.init_transactions())
+
+    def transaction(self) -> Transaction:
+        return Transaction(_Run(self), self._client.transaction())
+
+    def resend_last_batch(self, topic: str, partition: int) -> RecordMetadata:
+        return self._run(self._client.resend_last_batch(topic, partition))
+
+
+class Consumer(_Facade[AsyncConsumer]):
+    """The arguments of `client.Consumer`."""
+
+    def __init__(self, *topics: str, **settings: Any) -> None:
+        super().__init__(AsyncConsumer(*topics, **settings))
+
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[Record]:
+        return self._run(self._client.poll(timeout_ms, max_records))
+
+    def __iter__(self) -> Iterator[Record]:
+        """Endless, batch by batch: everything handed over counts as consumed when it is committed."""
+        while True:
+            yield from self.poll(60_000)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        self._run(_called(lambda: self._client.assign(partitions)))
+
+    def assignment(self) -> list[TopicPartition]:
+        return self._run(_called(self._client.assignment))
+
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+        self._run(_called(lambda: self._client.seek(topic_partition, offset)))
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        self._run(self._client.seek_to_beginning(*partitions))
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        self._run(self._client.seek_to_end(*partitions))
+
+    def position(self, topic_partition: TopicPartition) -> int:
+        return self._run(self._client.position(topic_partition))
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self._run(_called(lambda: self._client.pause(*partitions)))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._run(_called(lambda: self._client.resume(*partitions)))
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._run(self._client.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._run(self._client.end_offsets(partitions))
+
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return self._run(self._client.offsets_for_times(times_ms))
+
+    def partitions_for(self, topic: str) -> list[TopicPartition]:
+        return self._run(self._client.partitions_for(topic))
+
+    def raw_batches(self, topic_partition: TopicPartition, offset: int = 0) -> list[RawBatch]:
+        return self._run(_listed(self._client.raw_batches(topic_partition, offset)))
+
+    def commit_sync(self, offsets: Offsets | None = None) -> None:
+        self._run(self._client.commit_sync(offsets))
+
+    def commit_async(self, offsets: Offsets | None = None) -> None:
+        self._run(_called(lambda: self._client.commit_async(offsets)))
+
+    def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._run(self._client.committed(*partitions))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        return self._run(_called(self._client.group_metadata))
+
+
+class Admin(_Facade[AsyncAdmin]):
+    """The arguments of `client.Admin`."""
+
+    def __init__(self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **settings: Any) -> None:
+        super().__init__(AsyncAdmin(bootstrap_servers, **settings))
+
+    def create_topics(self, *topics: NewTopic | str, exist_ok: bool = False) -> None:
+        self._run(self._client.create_topics(*topics, exist_ok=exist_ok))
+
+    def delete_topics(self, *names: str) -> None:
+        self._run(self._client.delete_topics(*names))
+
+    def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        return self._run(self._client.list_topics(include_internal=include_internal))
+
+    def describe_topics(self, *names: str) -> list[TopicDescription]:
+        return self._run(self._client.describe_topics(*names))
+
+    def describe_configs(self, *, topic: str | None = None, node_id: int | None = None) -> dict[str, str | None]:
+        return self._run(self._client.describe_configs(topic=topic, node_id=node_id))
+
+    def describe_cluster(self) -> ClusterDescription:
+        return self._run(self._client.describe_cluster())
+
+    def list_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        at: str | int = "latest",
+        *,
+        isolation_level: IsolationLevel = "read_uncommitted",
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return self._run(self._client.list_offsets(partitions, at, isolation_level=isolation_level))
+
+    def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], *, require_stable: bool = True
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._run(self._client.list_group_offsets(group_id, partitions, require_stable=require_stable))
+
+
+async def _awaited(delivery: AsyncDelivery) -> RecordMetadata:
+    return await delivery
+
+
+async def _called(function: Callable[[], T]) -> T:
+    """Run a plain method on the loop, where its object lives."""
+    return function()
+
+
+async def _listed(iterator: AsyncIterator[T]) -> list[T]:
+    return [each async for each in iterator]
+
+
+async def _send_many(
+    target: AsyncProducer | AsyncTransaction, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]
+) -> None:
+    for key, value in records:
+        await target.send_soon(topic, value, key=key)
