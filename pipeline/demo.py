@@ -8,6 +8,7 @@ import argparse
 import shutil
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -25,6 +26,7 @@ from pipeline.verify import Published, Seen, Unreadable, differences, read_purch
 TOPIC, OUTPUT = "purchases", "totals"
 PARTITIONS = 4
 WANTED_BATCHES = 6
+MINIMUM_BATCHES = 5
 EXIT_DIFFERENT, EXIT_BAD_INPUT = 1, 2
 
 
@@ -43,7 +45,8 @@ def main() -> int:
     expected = totals_of(purchases)
     console.print(
         f"[bold]{expected.count:,}[/] purchases by {len(expected.by_customer):,} customers from {path.name}: "
-        f"[bold]{picture.money(expected.cents)}[/] dollars, kept as {expected.cents:,} cents"
+        f"[bold]{picture.money(expected.cents)}[/] dollars, kept as {expected.cents:,} cents",
+        soft_wrap=True,
     )
     daemon = DaemonProcess(work / "data", work / "daemon.log")
     try:
@@ -56,7 +59,8 @@ def main() -> int:
         return EXIT_DIFFERENT
     finally:
         daemon.stop()
-    return _report(console, path, expected, committed, uncommitted, published, troubles, totalling, work, started)
+    findings = Findings(expected, committed, uncommitted, published, troubles, totalling)
+    return _report(console, path, findings, work, started)
 
 
 def _arguments() -> argparse.Namespace:
@@ -98,7 +102,7 @@ def _run(
             purchases,
             work,
             lambda committed: progress.update(loading, completed=committed),
-            lambda text: progress.console.print(f"  [dim]·[/] {text}"),
+            lambda text: progress.console.print(f"  [dim]·[/] {text}", soft_wrap=True),
         )
         troubles = load.run()
         totals = progress.add_task("totalling with PySpark", total=WANTED_BATCHES + 1)
@@ -113,7 +117,7 @@ def _run(
             max_per_partition,
             work,
             on_batch,
-            lambda text: progress.console.print(f"  [dim]·[/] {text}"),
+            lambda text: progress.console.print(f"  [dim]·[/] {text}", soft_wrap=True),
         )
         progress.update(totals, completed=totalling.batch_count, total=totalling.batch_count)
     return troubles, totalling
@@ -126,67 +130,76 @@ def _read_back(console: Console, bootstrap: str) -> tuple[Seen, Seen, Published]
         return committed, uncommitted, read_totals_back(bootstrap, OUTPUT)
 
 
-def _report(
-    console: Console,
-    path: Path,
-    expected: Totals,
-    committed: Seen,
-    uncommitted: Seen,
-    published: Published,
-    troubles: Troubles,
-    totalling: Totalling,
-    work: Path,
-    started: float,
-) -> int:
-    pipeline_cents = sum(published.by_customer.values())
-    table = Table(title="What each reader adds up", title_justify="left")
-    for name, justify in (
-        ("reader", "left"),
-        ("records", "right"),
-        ("dollars", "right"),
-        ("against the file", "right"),
-    ):
-        table.add_column(name, justify="right" if justify == "right" else "left")
-    for name, records, cents in (
-        ("from the file", expected.count, expected.cents),
-        ("read_committed", committed.records, committed.cents),
-        ("read_uncommitted", uncommitted.records, uncommitted.cents),
-        ("after the pipeline", published.purchases, pipeline_cents),
-    ):
-        off = cents - expected.cents
-        verdict = (
-            "equal"
-            if off == 0 and records == expected.count
-            else f"{'+' if off >= 0 else '-'}{picture.money(abs(off))}"
-        )
-        table.add_row(name, f"{records:,}", picture.money(cents), verdict)
-    console.print(table)
-    _tell_troubles(console, troubles, totalling)
-    found = differences(expected, committed, published)
-    if totalling.died_after not in totalling.skipped:
-        found.append(f"batch {totalling.died_after} was not skipped after the driver died: {totalling.skipped}")
-    if totalling.batch_count < 5:
-        found.append(f"only {totalling.batch_count} micro-batches ran, at least 5 are wanted")
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was computed from the file, what was read back, and what was done in between."""
+
+    expected: Totals
+    committed: Seen
+    uncommitted: Seen
+    published: Published
+    troubles: Troubles
+    totalling: Totalling
+
+    @property
+    def pipeline_cents(self) -> int:
+        return sum(self.published.by_customer.values())
+
+    def differences(self) -> list[str]:
+        found = differences(self.expected, self.committed, self.published)
+        totalling = self.totalling
+        if totalling.died_after not in totalling.skipped:
+            found.append(f"batch {totalling.died_after} was not skipped after the driver died: {totalling.skipped}")
+        if totalling.batch_count < MINIMUM_BATCHES:
+            found.append(f"only {totalling.batch_count} micro-batches ran, at least {MINIMUM_BATCHES} are wanted")
+        return found
+
+
+def _report(console: Console, path: Path, findings: Findings, work: Path, started: float) -> int:
+    console.print(_table(findings))
+    _tell_troubles(console, findings.troubles, findings.totalling)
+    expected = findings.expected
     svg = picture.draw(
         f"{expected.count:,} purchases, exactly once",
         expected.cents,
-        committed.cents,
-        uncommitted.cents,
-        pipeline_cents,
-        troubles,
-        totalling,
+        findings.committed.cents,
+        findings.uncommitted.cents,
+        findings.pipeline_cents,
+        findings.troubles,
+        findings.totalling,
     )
     picture.write(work / "demo.svg", svg)
-    console.print(f"Picture: {work / 'demo.svg'}   everything else it wrote: {work}")
+    console.print(f"Picture: {work / 'demo.svg'}   everything else it wrote: {work}", soft_wrap=True)
+    found = findings.differences()
     for difference in found:
-        console.print(f"[red]DIFFERENT[/] {difference}")
+        console.print(f"[red]DIFFERENT[/] {difference}", soft_wrap=True)
     if found:
         return EXIT_DIFFERENT
     console.print(
         f"[green]Every customer's total and every month's is equal to {path.name}, to the cent[/] "
-        f"({time.monotonic() - started:.0f} s)"
+        f"({time.monotonic() - started:.0f} s)",
+        soft_wrap=True,
     )
     return 0
+
+
+def _table(findings: Findings) -> Table:
+    expected, published = findings.expected, findings.published
+    table = Table(title="What each reader adds up", title_justify="left")
+    table.add_column("reader")
+    for name in ("records", "dollars", "against the file"):
+        table.add_column(name, justify="right")
+    for name, records, cents in (
+        ("from the file", expected.count, expected.cents),
+        ("read_committed", findings.committed.records, findings.committed.cents),
+        ("read_uncommitted", findings.uncommitted.records, findings.uncommitted.cents),
+        ("after the pipeline", published.purchases, findings.pipeline_cents),
+    ):
+        off = cents - expected.cents
+        is_equal = off == 0 and records == expected.count
+        verdict = "equal" if is_equal else f"{'+' if off >= 0 else '-'}{picture.money(abs(off))}"
+        table.add_row(name, f"{records:,}", picture.money(cents), verdict)
+    return table
 
 
 def _tell_troubles(console: Console, troubles: Troubles, totalling: Totalling) -> None:

@@ -36,9 +36,7 @@ async def producing(daemon: Daemon, **options: object) -> AsyncIterator[AIOKafka
 async def read_all(daemon: Daemon, topic: str, isolation: str = "read_committed") -> list[bytes]:
     """Every value of partition 0 up to the end that this isolation level may reach."""
     partition = TopicPartition(topic, 0)
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=daemon.bootstrap, isolation_level=isolation, enable_auto_commit=False
-    )
+    consumer = AIOKafkaConsumer(bootstrap_servers=daemon.bootstrap, isolation_level=isolation, enable_auto_commit=False)
     await consumer.start()
     try:
         consumer.assign([partition])

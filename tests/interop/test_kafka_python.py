@@ -24,9 +24,7 @@ def new_topic(daemon: Daemon, partitions: int = 1) -> str:
 def read_all(daemon: Daemon, topic: str, isolation: str = "read_committed") -> list[bytes]:
     """Every value of partition 0 up to the end that this isolation level may reach."""
     partition = TopicPartition(topic, 0)
-    consumer = KafkaConsumer(
-        bootstrap_servers=daemon.bootstrap, isolation_level=isolation, enable_auto_commit=False
-    )
+    consumer = KafkaConsumer(bootstrap_servers=daemon.bootstrap, isolation_level=isolation, enable_auto_commit=False)
     try:
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
