@@ -6,18 +6,17 @@ rebalances happen inside poll() or the iterator, never between; close() always r
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self, Unpack
 
-from client.assignors import ASSIGNORS
 from client.cluster import Cluster
 from client.deadline import Deadline
 from client.errors import ConfigError, InvalidState, KafkaError, NoOffsetForPartition
 from client.fetcher import Fetcher, FetchSettings, PartitionState
 from client.group import GroupMembership, GroupSettings
-from client.offsets import EARLIEST, LATEST, IsolationLevel, fetch_committed, list_offsets
+from client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
 from client.raw_batches import RawBatch, iter_raw_batches
 from client.records import (
     ConsumerGroupMetadata,
@@ -28,10 +27,9 @@ from client.records import (
     TopicPartition,
     as_offset,
 )
+from client.settings import ConsumerOptions, ConsumerSettings
 
-OffsetReset = Literal["earliest", "latest", "error"]
 OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
-OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None]]
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 
 
@@ -40,79 +38,21 @@ class Consumer:
 
     Reads committed records alone unless isolation_level="read_uncommitted". With a group id and topics it joins the
     group; with topics alone it takes all their partitions; without topics, `assign` says what it reads.
+    `client.settings.ConsumerSettings` lists the options.
     """
 
-    def __init__(
-        self,
-        *topics: str,
-        bootstrap_servers: str | Sequence[str] = "localhost:9092",
-        group_id: str | None = None,
-        isolation_level: IsolationLevel = "read_committed",
-        auto_offset_reset: OffsetReset = "latest",
-        enable_auto_commit: bool = False,
-        auto_commit_interval_ms: float = 5_000,
-        max_poll_records: int = 500,
-        max_poll_interval_ms: int = 300_000,
-        session_timeout_ms: int = 45_000,
-        heartbeat_interval_ms: int = 3_000,
-        group_instance_id: str | None = None,
-        partition_assignment_strategy: Sequence[str] = ("range", "roundrobin"),
-        fetch_min_bytes: int = 1,
-        fetch_max_wait_ms: int = 500,
-        fetch_max_bytes: int = 50 << 20,
-        max_partition_fetch_bytes: int = 1 << 20,
-        check_crcs: bool = True,
-        request_timeout_ms: float = 30_000,
-        default_api_timeout_ms: float = 60_000,
-        retry_backoff_ms: float = 100,
-        metadata_max_age_ms: int = 300_000,
-        on_assign: OnPartitions | None = None,
-        on_revoke: OnPartitions | None = None,
-        client_id: str = "oncelog-consumer",
-    ) -> None:
-        if isolation_level not in ("read_committed", "read_uncommitted"):
-            raise ConfigError(f"isolation_level={isolation_level!r}: 'read_committed' or 'read_uncommitted'")
-        if auto_offset_reset not in ("earliest", "latest", "error"):
-            raise ConfigError(f"auto_offset_reset={auto_offset_reset!r}: 'earliest', 'latest' or 'error'")
-        if enable_auto_commit and group_id is None:
-            raise ConfigError("enable_auto_commit needs a group_id")
-        unknown = [name for name in partition_assignment_strategy if name not in ASSIGNORS]
-        if unknown:
-            raise ConfigError(f"partition_assignment_strategy: {unknown[0]!r} is none of {', '.join(ASSIGNORS)}")
-        if heartbeat_interval_ms >= session_timeout_ms:
-            raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms, best a third of it")
+    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
+        settings = self._settings = ConsumerSettings(**options)
         self._topics = topics
-        self._group_id = group_id
-        self._isolation: IsolationLevel = isolation_level
-        self._auto_offset_reset: OffsetReset = auto_offset_reset
-        self._auto_commit_s = auto_commit_interval_ms / 1000 if enable_auto_commit else None
-        self._max_poll_records = max_poll_records
-        self._api_timeout_ms = default_api_timeout_ms
-        self._on_assign = on_assign
-        self._on_revoke = on_revoke
-        self._fetch_settings = FetchSettings(
-            read_committed=isolation_level == "read_committed",
-            min_bytes=fetch_min_bytes,
-            max_wait_ms=fetch_max_wait_ms,
-            max_bytes=fetch_max_bytes,
-            max_partition_bytes=max_partition_fetch_bytes,
-            retry_backoff_s=retry_backoff_ms / 1000,
-            check_crcs=check_crcs,
-        )
-        self._group_settings = GroupSettings(
-            group_id=group_id or "",
-            group_instance_id=group_instance_id,
-            assignors=tuple(partition_assignment_strategy),
-            session_timeout_ms=session_timeout_ms,
-            heartbeat_interval_ms=heartbeat_interval_ms,
-            max_poll_interval_ms=max_poll_interval_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-        )
+        self._group_id = settings.group_id
+        self._isolation = settings.isolation_level
+        self._api_timeout_ms = settings.default_api_timeout_ms
+        self._auto_commit_s = settings.auto_commit_interval_ms / 1000 if settings.enable_auto_commit else None
         self._cluster = Cluster(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
+            settings.bootstrap_servers,
+            client_id=settings.client_id,
+            request_timeout_ms=settings.request_timeout_ms,
+            retry_backoff_ms=settings.retry_backoff_ms,
         )
         self._fetcher: Fetcher | None = None
         self._group: GroupMembership | None = None
@@ -131,9 +71,9 @@ class Consumer:
             raise InvalidState("a consumer is opened once")
         deadline = Deadline.after(self._api_timeout_ms)
         await self._cluster.bootstrap(deadline)
-        fetcher = self._fetcher = Fetcher(self._cluster, self._fetch_settings)
+        fetcher = self._fetcher = Fetcher(self._cluster, _fetch_settings(self._settings))
         if self._group_id is not None:
-            self._group = GroupMembership(self._cluster, self._group_settings, self._topics)
+            self._group = GroupMembership(self._cluster, _group_settings(self._settings, self._group_id), self._topics)
             self._group.on_rejoin_needed = fetcher.notify
         elif self._topics:
             partitions = []
@@ -191,7 +131,7 @@ class Consumer:
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[Record]:
         """What there is, at most `max_records` (max.poll.records); waits up to `timeout_ms` for the first."""
         fetcher = self._opened()
-        limit = self._max_poll_records if max_records is None else max_records
+        limit = self._settings.max_poll_records if max_records is None else max_records
         if self._ahead_index < len(self._ahead):
             return self._take_ahead(limit)
         deadline = Deadline.after(timeout_ms)
@@ -261,7 +201,7 @@ class Consumer:
         group = self._group
         if group is not None and group.needs_join:
             # A join waits for the other members, whose own work has max.poll.interval.ms.
-            await self._rejoin(group, fetcher, Deadline.after(self._group_settings.max_poll_interval_ms + 5000))
+            await self._rejoin(group, fetcher, Deadline.after(self._settings.max_poll_interval_ms + 5000))
         await self._find_positions(fetcher, deadline)
 
     async def _rejoin(self, group: GroupMembership, fetcher: Fetcher, deadline: Deadline) -> None:
@@ -271,16 +211,16 @@ class Consumer:
                 # A refusal means that somebody else has the partitions: what was not committed comes again there.
                 with suppress(KafkaError):
                     await self._commit(self._consumed(), deadline)
-            if self._on_revoke is not None:
-                await self._on_revoke(revoked)
+            if self._settings.on_revoke is not None:
+                await self._settings.on_revoke(revoked)
         self._ahead, self._ahead_index = [], 0
         fetcher.assign((), keep=False)
         assigned = await group.join(deadline)
         for name in {each.topic for each in assigned}:
             await self._cluster.topic(name, deadline)
         fetcher.assign(assigned, keep=False)
-        if self._on_assign is not None:
-            await self._on_assign(assigned)
+        if self._settings.on_assign is not None:
+            await self._settings.on_assign(assigned)
 
     async def _find_positions(self, fetcher: Fetcher, deadline: Deadline) -> None:
         """Where the group stopped, else where auto.offset.reset says."""
@@ -292,7 +232,7 @@ class Consumer:
                 self._group_id,
                 missing,
                 deadline,
-                require_stable=self._isolation == "read_committed",
+                require_stable=self._settings.reads_committed,
             )
             for topic_partition, offset in committed.items():
                 state = states.get(topic_partition)
@@ -300,7 +240,7 @@ class Consumer:
                     state.seek(offset.offset)
         lost = [each for each, state in states.items() if state.position < 0 or state.out_of_range]
         if lost:
-            reset = _RESETS.get(self._auto_offset_reset)
+            reset = _RESETS.get(self._settings.auto_offset_reset)
             if reset is None:
                 raise NoOffsetForPartition(f"no valid offset for {lost[0].topic}-{lost[0].partition}")
             before = {each: states[each].position for each in lost}
@@ -437,7 +377,7 @@ class Consumer:
             group_id,
             partitions or self.assignment(),
             Deadline.after(self._api_timeout_ms),
-            require_stable=self._isolation == "read_committed",
+            require_stable=self._settings.reads_committed,
         )
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -503,3 +443,27 @@ class Consumer:
         if self._fetcher is None:
             raise InvalidState("the consumer is not open")
         return self._fetcher
+
+
+def _fetch_settings(settings: ConsumerSettings) -> FetchSettings:
+    return FetchSettings(
+        read_committed=settings.reads_committed,
+        min_bytes=settings.fetch_min_bytes,
+        max_wait_ms=settings.fetch_max_wait_ms,
+        max_bytes=settings.fetch_max_bytes,
+        max_partition_bytes=settings.max_partition_fetch_bytes,
+        retry_backoff_s=settings.retry_backoff_ms / 1000,
+        check_crcs=settings.check_crcs,
+    )
+
+
+def _group_settings(settings: ConsumerSettings, group_id: str) -> GroupSettings:
+    return GroupSettings(
+        group_id=group_id,
+        group_instance_id=settings.group_instance_id,
+        assignors=tuple(settings.partition_assignment_strategy),
+        session_timeout_ms=settings.session_timeout_ms,
+        heartbeat_interval_ms=settings.heartbeat_interval_ms,
+        max_poll_interval_ms=settings.max_poll_interval_ms,
+        metadata_max_age_ms=settings.metadata_max_age_ms,
+    )

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self, Unpack
 
 from client.accumulator import Accumulator
 from client.batch import Batch, Delivery, ProducerIdentity
@@ -21,79 +21,28 @@ from client.idempotence import IdempotentGate, PlainGate
 from client.partitioner import Partitioner
 from client.records import Headers, RecordMetadata, TopicPartition
 from client.sender import Sender, SendSettings
+from client.settings import ProducerOptions, ProducerSettings
 from client.transaction import Transaction
 from client.transaction_manager import TransactionManager
 from client.transaction_states import TransactionState
-
-Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Producer:
     """`async with Producer("host:9092") as producer: await producer.send("topic", b"value")`.
 
     `send` waits for the record to be written; `send_soon` hands it over and gives a `Delivery` to await later.
-    `enable_idempotence` is on with acks="all" unless it is switched off. Times are in milliseconds, sizes in bytes.
+    `client.settings.ProducerSettings` lists the options; they have Kafka's names and, where that is safe, its defaults.
     """
 
     def __init__(
-        self,
-        bootstrap_servers: str | Sequence[str] = "localhost:9092",
-        *,
-        transactional_id: str | None = None,
-        enable_idempotence: bool | None = None,
-        acks: Literal["all", -1, 0, 1] = "all",
-        linger_ms: float = 5,
-        batch_size: int = 16_384,
-        compression_type: Compression = "none",
-        max_in_flight_requests_per_connection: int = 5,
-        delivery_timeout_ms: float = 120_000,
-        request_timeout_ms: float = 30_000,
-        transaction_timeout_ms: int = 60_000,
-        retry_backoff_ms: float = 100,
-        max_block_ms: float = 60_000,
-        buffer_memory: int = 32 << 20,
-        max_request_size: int = 1 << 20,
-        client_id: str = "oncelog-producer",
+        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[ProducerOptions]
     ) -> None:
-        if acks not in ("all", -1, 0, 1):
-            raise ConfigError(f"acks={acks!r}: 'all', 1 or 0")
-        self._acks = -1 if acks == "all" else int(acks)
-        all_in_sync = self._acks == -1
-        self._idempotent = all_in_sync if enable_idempotence is None else enable_idempotence
-        if (self._idempotent or transactional_id is not None) and not all_in_sync:
-            raise ConfigError("idempotence and transactions need acks='all'")
-        if transactional_id is not None and not self._idempotent:
-            raise ConfigError("a transactional producer is idempotent: leave enable_idempotence on")
-        if transactional_id == "":
-            raise ConfigError("transactional_id is empty")
-        if max_in_flight_requests_per_connection < 1 or (
-            self._idempotent and max_in_flight_requests_per_connection > 5
-        ):
-            raise ConfigError("max_in_flight_requests_per_connection: 1 to 5 with idempotence, at least 1 without")
-        if compression_type not in _COMPRESSIONS:
-            raise ConfigError(f"compression_type={compression_type!r}: one of {', '.join(_COMPRESSIONS)}")
-        self._transactional_id = transactional_id
-        self._max_block_ms = max_block_ms
-        self._transaction_timeout_ms = transaction_timeout_ms
-        self._delivery_timeout_ms = delivery_timeout_ms
-        self._linger_s = linger_ms / 1000
-        self._batch_size = batch_size
-        self._buffer_memory = buffer_memory
-        self._settings = SendSettings(
-            acks=self._acks,
-            compression=compression_type,
-            max_in_flight_requests=max_in_flight_requests_per_connection,
-            delivery_timeout_s=delivery_timeout_ms / 1000,
-            request_timeout_ms=min(request_timeout_ms, delivery_timeout_ms),
-            retry_backoff_s=retry_backoff_ms / 1000,
-            max_request_bytes=max_request_size,
-        )
+        settings = self._settings = ProducerSettings(**options)
         self._cluster = Cluster(
             bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=self._settings.request_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
+            client_id=settings.client_id,
+            request_timeout_ms=min(settings.request_timeout_ms, settings.delivery_timeout_ms),
+            retry_backoff_ms=settings.retry_backoff_ms,
         )
         self._partitioner = Partitioner()
         self._room_waiters: deque[asyncio.Future[None]] = deque()
@@ -109,7 +58,7 @@ class Producer:
     async def __aenter__(self) -> Self:
         if self._sender is not None or self._closed:
             raise InvalidState("a producer is opened once")
-        await self._cluster.bootstrap(Deadline.after(self._max_block_ms))
+        await self._cluster.bootstrap(Deadline.after(self._settings.max_block_ms))
         self._build()
         return self
 
@@ -119,25 +68,41 @@ class Producer:
         await self.close(None if error is None else 0)
 
     def _build(self) -> None:
+        settings = self._settings
         accumulator = Accumulator(
-            batch_size=self._batch_size, linger_s=self._linger_s, buffer_memory_bytes=self._buffer_memory
+            batch_size=settings.batch_size,
+            linger_s=settings.linger_ms / 1000,
+            buffer_memory_bytes=settings.buffer_memory,
         )
         accumulator.on_room = self._on_room
         gate: PlainGate | IdempotentGate | TransactionManager
-        if self._transactional_id is not None:
+        if settings.transactional_id is not None:
             gate = self._manager = TransactionManager(
                 self._cluster,
-                self._transactional_id,
-                transaction_timeout_ms=self._transaction_timeout_ms,
-                max_block_ms=self._max_block_ms,
-                delivery_timeout_ms=self._delivery_timeout_ms,
+                settings.transactional_id,
+                transaction_timeout_ms=settings.transaction_timeout_ms,
+                max_block_ms=settings.max_block_ms,
+                delivery_timeout_ms=settings.delivery_timeout_ms,
             )
-        elif self._idempotent:
+        elif settings.is_idempotent:
             gate = self._gate = IdempotentGate(self._cluster)
         else:
             gate = PlainGate()
         self._accumulator = accumulator
-        self._sender = Sender(self._cluster, accumulator, gate, self._settings)
+        self._sender = Sender(
+            self._cluster,
+            accumulator,
+            gate,
+            SendSettings(
+                acks=settings.acks_value,
+                compression=settings.compression_type,
+                max_in_flight_requests=settings.max_in_flight_requests_per_connection,
+                delivery_timeout_s=settings.delivery_timeout_ms / 1000,
+                request_timeout_ms=self._cluster.request_timeout_ms,
+                retry_backoff_s=settings.retry_backoff_ms / 1000,
+                max_request_bytes=settings.max_request_size,
+            ),
+        )
         if self._manager is not None:
             self._manager.sender = self._sender
         if self._gate is not None:
@@ -152,7 +117,9 @@ class Producer:
         self._closed = True
         try:
             if self._sender is not None:
-                await self._finish(self._sender, self._delivery_timeout_ms if timeout_ms is None else timeout_ms)
+                await self._finish(
+                    self._sender, self._settings.delivery_timeout_ms if timeout_ms is None else timeout_ms
+                )
         finally:
             await self._cluster.close()
 
@@ -228,7 +195,7 @@ class Producer:
         if look:
             if index == 0:
                 batch.callbacks.append(lambda: self._on_batch_ended(batch))
-            if sticky and batch.size_bytes >= self._batch_size:
+            if sticky and batch.size_bytes >= self._settings.batch_size:
                 self._partitioner.on_batch_full(topic, count)
             sender.wake()
             # A loop of send_soon would otherwise keep everybody else, the sender too, from running.
@@ -251,7 +218,7 @@ class Producer:
     async def partitions_for(self, topic: str) -> int:
         """How many partitions the topic has."""
         self._opened()
-        return (await self._cluster.topic(topic, Deadline.after(self._max_block_ms))).partition_count
+        return (await self._cluster.topic(topic, Deadline.after(self._settings.max_block_ms))).partition_count
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
@@ -276,7 +243,7 @@ class Producer:
         An idempotent broker recognises it, writes nothing and answers with the offset of the first time.
         """
         sender, _ = self._opened()
-        answer = await sender.resend_last(TopicPartition(topic, partition), Deadline.after(self._max_block_ms))
+        answer = await sender.resend_last(TopicPartition(topic, partition), Deadline.after(self._settings.max_block_ms))
         raise_for(answer.error_code, answer.error_message or "")
         return RecordMetadata(topic, partition, answer.base_offset, answer.log_append_time_ms)
 
@@ -289,7 +256,7 @@ class Producer:
         return self._sender, self._accumulator
 
     async def _wait_until_ready(self, topic: str, accumulator: Accumulator) -> None:
-        deadline = Deadline.after(self._max_block_ms)
+        deadline = Deadline.after(self._settings.max_block_ms)
         await self._cluster.topic(topic, deadline)
         while not accumulator.has_room:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 from client.admin import Admin as AsyncAdmin
 from client.admin import ClusterDescription, NewTopic, TopicDescription
@@ -30,6 +30,7 @@ from client.records import (
     RecordMetadata,
     TopicPartition,
 )
+from client.settings import ConsumerOptions, ProducerOptions
 from client.transaction import HasGroupMetadata
 from client.transaction import Transaction as AsyncTransaction
 
@@ -208,8 +209,10 @@ class Transaction:
 class Producer(_Facade[AsyncProducer]):
     """The arguments of `client.Producer`."""
 
-    def __init__(self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **settings: Any) -> None:
-        super().__init__(AsyncProducer(bootstrap_servers, **settings))
+    def __init__(
+        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[ProducerOptions]
+    ) -> None:
+        super().__init__(AsyncProducer(bootstrap_servers, **options))
 
     def send(
         self,
@@ -260,8 +263,8 @@ class Producer(_Facade[AsyncProducer]):
 class Consumer(_Facade[AsyncConsumer]):
     """The arguments of `client.Consumer`."""
 
-    def __init__(self, *topics: str, **settings: Any) -> None:
-        super().__init__(AsyncConsumer(*topics, **settings))
+    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
+        super().__init__(AsyncConsumer(*topics, **options))
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[Record]:
         return self._run(self._client.poll(timeout_ms, max_records))

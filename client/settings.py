@@ -1,0 +1,162 @@
+"""What can be set on a producer and on a consumer, under Kafka's names in snake_case, and what may not be combined.
+
+Owns: names, types, defaults, checks. Each setting stands twice: as an option, for type checkers, and as a field with
+its default; a test holds the two together. Times are in milliseconds, sizes in bytes.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+from client.assignors import ASSIGNORS
+from client.errors import ConfigError
+from client.offsets import IsolationLevel
+from client.records import TopicPartition
+
+Acks = Literal["all", -1, 0, 1]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+OffsetReset = Literal["earliest", "latest", "error"]
+OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None]]
+
+_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+_RESETS = ("earliest", "latest", "error")
+_ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
+_REMEMBERED_BATCHES = 5
+"""What a broker remembers of each producer in a partition: more in flight could not be recognised when repeated."""
+
+
+class ProducerOptions(TypedDict, total=False):
+    transactional_id: str | None
+    enable_idempotence: bool | None
+    acks: Acks
+    linger_ms: float
+    batch_size: int
+    compression_type: Compression
+    max_in_flight_requests_per_connection: int
+    delivery_timeout_ms: float
+    request_timeout_ms: float
+    transaction_timeout_ms: int
+    retry_backoff_ms: float
+    max_block_ms: float
+    buffer_memory: int
+    max_request_size: int
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings:
+    transactional_id: str | None = None
+    enable_idempotence: bool | None = None
+    """None: with acks='all'."""
+    acks: Acks = "all"
+    linger_ms: float = 5
+    batch_size: int = 16_384
+    compression_type: Compression = "none"
+    max_in_flight_requests_per_connection: int = 5
+    delivery_timeout_ms: float = 120_000
+    request_timeout_ms: float = 30_000
+    transaction_timeout_ms: int = 60_000
+    retry_backoff_ms: float = 100
+    max_block_ms: float = 60_000
+    buffer_memory: int = 32 << 20
+    max_request_size: int = 1 << 20
+    client_id: str = "oncelog-producer"
+
+    def __post_init__(self) -> None:
+        _one_of("acks", self.acks, ("all", -1, 0, 1))
+        _one_of("compression_type", self.compression_type, _COMPRESSIONS)
+        in_flight = self.max_in_flight_requests_per_connection
+        if in_flight < 1 or (self.is_idempotent and in_flight > _REMEMBERED_BATCHES):
+            raise ConfigError("max_in_flight_requests_per_connection: 1 to 5 with idempotence, at least 1 without")
+        if self.transactional_id == "":
+            raise ConfigError("transactional_id is empty")
+        if (self.is_idempotent or self.transactional_id is not None) and self.acks_value != -1:
+            raise ConfigError("idempotence and transactions need acks='all'")
+        if self.transactional_id is not None and not self.is_idempotent:
+            raise ConfigError("a transactional producer is idempotent: leave enable_idempotence on")
+
+    @property
+    def acks_value(self) -> int:
+        return -1 if self.acks == "all" else self.acks
+
+    @property
+    def is_idempotent(self) -> bool:
+        return self.acks_value == -1 if self.enable_idempotence is None else self.enable_idempotence
+
+
+class ConsumerOptions(TypedDict, total=False):
+    bootstrap_servers: str | Sequence[str]
+    group_id: str | None
+    isolation_level: IsolationLevel
+    auto_offset_reset: OffsetReset
+    enable_auto_commit: bool
+    auto_commit_interval_ms: float
+    max_poll_records: int
+    max_poll_interval_ms: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    group_instance_id: str | None
+    partition_assignment_strategy: Sequence[str]
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    check_crcs: bool
+    request_timeout_ms: float
+    default_api_timeout_ms: float
+    retry_backoff_ms: float
+    metadata_max_age_ms: int
+    on_assign: OnPartitions | None
+    on_revoke: OnPartitions | None
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    bootstrap_servers: str | Sequence[str] = "localhost:9092"
+    group_id: str | None = None
+    isolation_level: IsolationLevel = "read_committed"
+    auto_offset_reset: OffsetReset = "latest"
+    enable_auto_commit: bool = False
+    auto_commit_interval_ms: float = 5_000
+    max_poll_records: int = 500
+    max_poll_interval_ms: int = 300_000
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    group_instance_id: str | None = None
+    partition_assignment_strategy: Sequence[str] = ("range", "roundrobin")
+    fetch_min_bytes: int = 1
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 50 << 20
+    max_partition_fetch_bytes: int = 1 << 20
+    check_crcs: bool = True
+    request_timeout_ms: float = 30_000
+    default_api_timeout_ms: float = 60_000
+    retry_backoff_ms: float = 100
+    metadata_max_age_ms: int = 300_000
+    on_assign: OnPartitions | None = None
+    """Awaited inside poll() or the iterator, after the group assigned these partitions."""
+    on_revoke: OnPartitions | None = None
+    """Awaited before they are given up."""
+    client_id: str = "oncelog-consumer"
+
+    def __post_init__(self) -> None:
+        _one_of("isolation_level", self.isolation_level, _ISOLATION_LEVELS)
+        _one_of("auto_offset_reset", self.auto_offset_reset, _RESETS)
+        for name in self.partition_assignment_strategy:
+            _one_of("partition_assignment_strategy", name, tuple(ASSIGNORS))
+        if self.enable_auto_commit and self.group_id is None:
+            raise ConfigError("enable_auto_commit needs a group_id")
+        if self.group_id == "":
+            raise ConfigError("group_id is empty")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms, best a third of it")
+
+    @property
+    def reads_committed(self) -> bool:
+        return self.isolation_level == "read_committed"
+
+
+def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))}")
