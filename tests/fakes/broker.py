@@ -65,7 +65,8 @@ class Reply:
 
 
 class VirtualBroker:
-    """A running broker; `killed` and `crashed` give the next one on what the stop has left of the disk."""
+    """A running broker; `killed` and `crashed` give the next one on what the stop has left of the disk, perhaps
+    with other settings."""
 
     def __init__(
         self, *overrides: str, disk: MemoryDisk | None = None, time: VirtualTime | None = None, seed: int = 0
@@ -84,28 +85,33 @@ class VirtualBroker:
 
     def send(self, request: Message, version: int, *, client_id: str = "client", host: str = "10.0.0.1") -> Reply:
         """Start a request and let the broker run until it has nothing left to do at this moment."""
+        reply = self.start(request, version, client_id=client_id, host=host)
+        self.time.settle()
+        return reply
+
+    def start(self, request: Message, version: int, *, client_id: str = "client", host: str = "10.0.0.1") -> Reply:
+        """Start a request, and no more than that: what it logs is not durable yet."""
         module = import_module(type(request).__module__)
         response = import_module(type(request).__module__.removesuffix("request") + "response")
         flexible = module.FLEXIBLE_FROM is not None and version >= module.FLEXIBLE_FROM
         header = encode_request_header(module.API_KEY, version, 1, client_id, flexible)
         frame = memoryview(b"".join((header, *module.encode(request, version))))
         exchange = self._dispatcher.dispatch(frame, Peer(host, 40_000, "PLAINTEXT", (HOST, PORT)))
-        self.time.settle()
         return Reply(exchange, response, version)
 
     def ask(self, request: Message, version: int) -> Any:
         """The answer to a request that needs no time."""
         return self.send(request, version).message
 
-    def killed(self) -> "VirtualBroker":
-        return self._next(self.disk.kill())
+    def killed(self, *overrides: str) -> "VirtualBroker":
+        return self._next(self.disk.kill(), overrides)
 
     def crashed(self, seed: int) -> "VirtualBroker":
-        return self._next(self.disk.crash(Random(seed)))
+        return self._next(self.disk.crash(Random(seed)), ())
 
-    def _next(self, disk: MemoryDisk) -> "VirtualBroker":
+    def _next(self, disk: MemoryDisk, overrides: Sequence[str]) -> "VirtualBroker":
         time = VirtualTime(self.time.now_ms())
-        return VirtualBroker(*self._overrides, disk=disk, time=time, seed=self._seed + 1)
+        return VirtualBroker(*self._overrides, *overrides, disk=disk, time=time, seed=self._seed + 1)
 
 
 def _one_by_one(functions: Sequence[Any]) -> None:

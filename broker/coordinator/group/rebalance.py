@@ -153,7 +153,6 @@ class Rebalancer:
         group.generation_id += 1
         if not group.members:
             group.protocol_name = None
-            group.leader_id = None
             group.move_to(GroupState.EMPTY)
             self._log_generation(group, {})
             return

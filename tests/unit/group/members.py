@@ -47,6 +47,7 @@ class Member:
     protocols: Sequence[tuple[str, bytes]] = (("range", b"subscription"),)
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS
+    protocol_type: str = "consumer"
     join_version: int = 7
     member_id: str = ""
     generation_id: int = -1
@@ -57,18 +58,20 @@ class Member:
     def is_leader(self) -> bool:
         return bool(self.member_id) and self.leader_id == self.member_id
 
-    def send_join(self) -> Reply:
-        """One JoinGroup, as it stands."""
-        request = JoinGroupRequest(
+    def join_request(self) -> JoinGroupRequest:
+        return JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=self.session_timeout_ms,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
-            protocol_type="consumer",
+            protocol_type=self.protocol_type,
             protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in self.protocols],
         )
-        self.joined = self.broker.send(request, self.join_version, client_id=self.name)
+
+    def send_join(self) -> Reply:
+        """One JoinGroup, as it stands."""
+        self.joined = self.broker.send(self.join_request(), self.join_version, client_id=self.name)
         return self.joined
 
     def join(self) -> Reply:
@@ -90,8 +93,8 @@ class Member:
             self.leader_id = message.leader
         return message
 
-    def sync(self, assignments: Mapping[str, bytes] | None = None, version: int = 3) -> Reply:
-        request = SyncGroupRequest(
+    def sync_request(self, assignments: Mapping[str, bytes] | None = None) -> SyncGroupRequest:
+        return SyncGroupRequest(
             group_id=self.group_id,
             generation_id=self.generation_id,
             member_id=self.member_id,
@@ -101,7 +104,9 @@ class Member:
                 for member_id, assignment in (assignments or {}).items()
             ],
         )
-        return self.broker.send(request, version)
+
+    def sync(self, assignments: Mapping[str, bytes] | None = None) -> Reply:
+        return self.broker.send(self.sync_request(assignments), 3)
 
     def heartbeat(self) -> ErrorCode:
         request = HeartbeatRequest(

@@ -138,6 +138,13 @@ class TestDeletion:
         assert member.send_join().message.error_code == ErrorCode.UNKNOWN_MEMBER_ID
         broker.time.advance(SESSION_TIMEOUT_MS)
 
+    def test_nothing_waits_for_a_group_that_was_deleted(self) -> None:
+        broker = started()
+        timer_count = broker.time.timer_count
+        Member(broker).send_join()
+        delete(broker)
+        assert broker.time.timer_count == timer_count
+
 
 class TestOffsetDeletion:
     def test_an_offset_goes_for_good(self) -> None:
@@ -152,6 +159,13 @@ class TestOffsetDeletion:
         broker = started(topics=("read", "unread"))
         member = Member(broker, protocols=(("range", SUBSCRIBED_TO_READ),))
         form(member)
+        assert delete_offset(broker, "read") == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        assert delete_offset(broker, "unread") == ErrorCode.NONE
+
+    def test_a_subscription_of_a_later_version_is_understood_as_far_as_it_is_known(self) -> None:
+        broker = started(topics=("read", "unread"))
+        later = b"\x00\x09" + SUBSCRIBED_TO_READ[2:] + b"\xff\xff\xff\xff" + b"\xff\xff" + b"and more"
+        form(Member(broker, protocols=(("range", later),)))
         assert delete_offset(broker, "read") == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         assert delete_offset(broker, "unread") == ErrorCode.NONE
 
@@ -212,6 +226,20 @@ class TestExpiry:
         broker.time.advance(RETENTION_MS * 2)
         self.expire(broker)
         assert (fetch(broker, 0)[0], fetch(broker, 1)[0]) == (1, -1)
+
+    def test_a_generation_stays_as_long_as_one_of_its_offsets(self) -> None:
+        broker = started("offsets.retention.minutes=1")
+        member = Member(broker)
+        form(member)
+        member.leave()
+        commit(broker, 1, version=4, retention_time_ms=RETENTION_MS * 10)
+        broker.time.advance(RETENTION_MS * 2)
+        self.expire(broker)
+        broker = broker.killed()
+        assert broker.ask(ListGroupsRequest(), 5).groups[0].protocol_type == "consumer"
+        broker.time.advance(RETENTION_MS * 10)
+        self.expire(broker)
+        assert listed(broker) == {}
 
     def test_an_offset_of_an_open_transaction_never_goes(self) -> None:
         broker = started("offsets.retention.minutes=1", "transaction.max.timeout.ms=900000")

@@ -28,6 +28,15 @@ def test_only_members_may_commit_to_a_group_that_has_some() -> None:
     assert fetch(broker) == (8, ErrorCode.NONE)
 
 
+def test_anybody_may_commit_again_once_the_members_are_gone() -> None:
+    broker = started()
+    member = Member(broker)
+    form(member)
+    member.leave()
+    assert commit(broker, 7) == ErrorCode.NONE
+    assert member.commit(8) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_partition_without_an_offset_is_minus_one_and_no_error() -> None:
     assert fetch(started()) == (-1, ErrorCode.NONE)
 

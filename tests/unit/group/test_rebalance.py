@@ -143,15 +143,15 @@ def test_an_id_that_was_given_out_can_be_given_back() -> None:
 def test_the_protocol_is_one_that_all_know_and_most_prefer() -> None:
     broker = started()
     members = [
-        Member(broker, "a", protocols=(("only-a", b""), ("sticky", b"1"), ("range", b"2"))),
-        Member(broker, "b", protocols=(("range", b"3"), ("sticky", b"4"))),
-        Member(broker, "c", protocols=(("sticky", b"5"), ("range", b"6"))),
+        Member(broker, "a", protocols=(("only-a", b""), ("range", b"0"), ("sticky", b"1"))),
+        Member(broker, "b", protocols=(("sticky", b"2"), ("range", b"3"))),
+        Member(broker, "c", protocols=(("sticky", b"4"), ("range", b"5"))),
     ]
     form(*members)
     leader = next(member for member in members if member.is_leader)
     answer = leader.learn()
     assert answer.protocol_name == "sticky"
-    assert {other.metadata for other in answer.members} == {b"1", b"4", b"5"}
+    assert {other.metadata for other in answer.members} == {b"1", b"2", b"4"}
 
 
 def test_a_member_that_shares_no_protocol_is_refused() -> None:
@@ -162,13 +162,28 @@ def test_a_member_that_shares_no_protocol_is_refused() -> None:
     assert state_of(broker) == "Stable"
 
 
+def test_a_member_of_another_kind_is_refused() -> None:
+    broker = started()
+    form(Member(broker))
+    answer = Member(broker, protocol_type="connect").send_join().message
+    assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_the_first_member_must_name_a_kind_and_a_protocol() -> None:
+    broker = started()
+    for member in (Member(broker, protocol_type=""), Member(broker, protocols=())):
+        assert member.send_join().message.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
 def test_a_lost_answer_to_a_join_is_given_again_without_a_new_generation() -> None:
     broker = started()
     leader, follower = Member(broker, "leader"), Member(broker, "follower")
     form(leader, follower)
     follower = follower if leader.is_leader else leader
+    broker.time.advance(SESSION_TIMEOUT_MS - 1)
     assert follower.send_join().message.generation_id == follower.generation_id
-    assert state_of(broker) == "Stable"
+    broker.time.advance(1)  # to ask again is a sign of life
+    assert follower.heartbeat() != ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_leader_that_joins_a_stable_group_wants_to_assign_anew() -> None:
@@ -216,12 +231,54 @@ def test_members_that_never_sync_are_thrown_out_after_the_rebalance_timeout() ->
     follower.join()
     leader.learn()
     follower.learn()
-    waiting = follower.sync()  # the leader does not
+    waiting = follower.sync()  # the leader never asks
     broker.time.advance(REBALANCE_TIMEOUT_MS)
     assert waiting.message.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert leader.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
     follower.join()
     assert follower.learn().leader == follower.member_id
+
+
+def test_a_member_that_sends_heartbeats_but_never_syncs_is_thrown_out_too() -> None:
+    broker = started()
+    one, two = Member(broker, "one", session_timeout_ms=50_000), Member(broker, "two", session_timeout_ms=50_000)
+    form(one, two)
+    leader, follower = (one, two) if one.is_leader else (two, one)
+    leader.join()
+    follower.join()
+    leader.learn()
+    follower.learn()
+    leader.sync({})
+    broker.time.advance(REBALANCE_TIMEOUT_MS // 2)
+    assert leader.heartbeat() == follower.heartbeat() == ErrorCode.NONE
+    broker.time.advance(REBALANCE_TIMEOUT_MS // 2)
+    assert follower.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert leader.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_an_assignment_that_is_durable_too_late_counts_for_nothing() -> None:
+    broker = started()
+    one, two = Member(broker, "one", join_version=3), Member(broker, "two", join_version=3)
+    one.join()
+    one.learn()
+    late = broker.start(one.sync_request({one.member_id: b"old"}), 3)
+    two_joined = broker.start(two.join_request(), 3)
+    one_joined = broker.start(one.join_request(), 3)  # a new generation, before the old one's assignment is durable
+    assert two_joined.is_there
+    broker.time.settle()
+    assert late.message.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert (one_joined.message.generation_id, state_of(broker)) == (2, "CompletingRebalance")
+
+
+def test_an_assignment_that_is_durable_while_a_newcomer_waits_counts_for_nothing() -> None:
+    broker = started()
+    one, two = Member(broker, "one", join_version=3), Member(broker, "two", join_version=3)
+    one.join()
+    one.learn()
+    broker.start(one.sync_request({one.member_id: b"old"}), 3)
+    broker.start(two.join_request(), 3)
+    broker.time.settle()
+    assert state_of(broker) == "PreparingRebalance"
 
 
 def test_a_held_sync_outlives_the_session_timeout_since_its_connection_cannot_carry_heartbeats() -> None:
@@ -289,6 +346,38 @@ def test_a_full_group_takes_nobody_but_keeps_its_members() -> None:
     late = Member(broker, "late")
     assert late.send_join().message.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert one.heartbeat() == two.heartbeat() == ErrorCode.NONE
+    follower = two if one.is_leader else one
+    assert follower.send_join().message.error_code == ErrorCode.NONE
+
+
+def test_a_group_above_a_limit_that_was_lowered_keeps_those_who_come_back_first() -> None:
+    broker = started("group.max.size=3")
+    members = [Member(broker, name) for name in ("one", "two", "three")]
+    form(*members)
+    broker = broker.killed("group.max.size=2")
+    for member in members:
+        member.broker = broker
+    leader = next(member for member in members if member.is_leader)
+    others = [member for member in members if member is not leader]
+    leader.send_join()
+    others[0].send_join()
+    again = others[0].send_join()  # whoever waits already may ask again
+    assert others[1].send_join().message.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert again.message.error_code == ErrorCode.NONE
+    assert len(leader.learn().members) == 2
+    assert others[1].heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_version_0_waits_for_a_session_timeout_in_a_rebalance() -> None:
+    broker = started()
+    old = Member(broker, join_version=0, session_timeout_ms=SESSION_TIMEOUT_MS)
+    form(old)
+    new = Member(broker, join_version=0, session_timeout_ms=SESSION_TIMEOUT_MS)
+    new.join()
+    broker.time.advance(SESSION_TIMEOUT_MS - 1)
+    assert not new.joined.is_there  # type: ignore[union-attr]
+    broker.time.advance(1)
+    assert new.learn().generation_id == 2
 
 
 def test_an_empty_group_waits_for_more_members_as_long_as_they_keep_coming() -> None:

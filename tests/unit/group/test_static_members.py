@@ -160,6 +160,27 @@ def test_a_group_of_absent_static_members_waits_until_their_sessions_end() -> No
     assert state_of(broker) == "Empty"
 
 
+def test_absent_static_members_are_not_handed_an_assignment_that_nobody_could_make() -> None:
+    broker = started()
+    one = Member(broker, "one", group_instance_id="one", session_timeout_ms=REBALANCE_TIMEOUT_MS * 3)
+    two = Member(broker, "two", group_instance_id="two", session_timeout_ms=REBALANCE_TIMEOUT_MS * 3)
+    form(one, two)
+    one.leave()
+    broker.time.advance(REBALANCE_TIMEOUT_MS * 2)  # longer than the group waits for its members
+    assert state_of(broker) == "PreparingRebalance"
+    two.join()
+    generation_id = two.generation_id
+    assert two.learn().generation_id == generation_id + 1
+
+
+def test_a_returned_member_that_falls_silent_is_out_after_its_session() -> None:
+    broker, _, follower = formed()
+    returning(follower).join()
+    broker.time.advance(SESSION_TIMEOUT_MS)
+    broker.time.advance(SESSION_TIMEOUT_MS)
+    assert state_of(broker) == "Empty"
+
+
 def test_a_tool_removes_a_static_member_by_its_instance_id() -> None:
     broker, leader, follower = formed()
     identities = [

@@ -206,6 +206,16 @@ class TestMembers:
         error = producer.send_commit(5, generation_id=member.generation_id, member_id=member.member_id)
         assert error == ErrorCode.NONE
 
+    def test_without_members_anybody_may_commit(self) -> None:
+        broker = started()
+        member = Member(broker)
+        form(member)
+        member.leave()
+        producer = Producer(broker).init()
+        producer.add_offsets()
+        assert producer.send_commit(5, member_id=member.member_id) == ErrorCode.NONE
+        assert producer.send_commit(6) == ErrorCode.NONE
+
     def test_a_client_that_says_nothing_is_not_held_to_anything(self) -> None:
         broker = started()
         form(Member(broker))

@@ -1,0 +1,120 @@
+"""Group records as Kafka writes them: golden bytes, older versions, kinds that are left alone."""
+
+from uuid import UUID
+
+import pytest
+
+from broker.coordinator.group.membership import restored
+from broker.coordinator.group.records import (
+    CommittedOffset,
+    OffsetKey,
+    StoredGroup,
+    StoredMember,
+    decode_group,
+    decode_key,
+    decode_offset,
+    group_record,
+    offset_record,
+)
+from broker.coordinator.group.shard import GroupShard
+from broker.coordinator.group.states import GroupState
+from broker.coordinator.runtime import CoordinatorRecord
+from broker.topic_config import CONSUMER_OFFSETS
+from protocol.errors import ProtocolError
+from protocol.generated.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
+from protocol.generated.offset_commit_value import OffsetCommitValue
+from protocol.records.record import decode_records
+from protocol.state_record_codec import encode_key, encode_value
+from tests.unit.group.members import GROUP, Member, form, started
+
+TOPIC_ID = UUID(int=7)
+
+
+def test_an_offset_is_version_4_with_its_topics_id_in_a_tag() -> None:
+    record = offset_record("g", ("t", 2), CommittedOffset(5, 0, "m", 9, topic_id=TOPIC_ID))
+    assert record.key == b"\x00\x01" + b"\x00\x01g" + b"\x00\x01t" + b"\x00\x00\x00\x02"
+    assert (
+        record.value
+        == (b"\x00\x04" + (5).to_bytes(8, "big") + bytes(4) + b"\x02m" + (9).to_bytes(8, "big") + b"\x01\x00\x10")
+        + TOPIC_ID.bytes
+    )
+
+
+def test_an_offset_with_an_expiry_is_version_1() -> None:
+    record = offset_record("g", ("t", 2), CommittedOffset(5, 3, "m", 9, expire_timestamp_ms=20))
+    assert record.value == (
+        b"\x00\x01" + (5).to_bytes(8, "big") + b"\x00\x01m" + (9).to_bytes(8, "big") + (20).to_bytes(8, "big")
+    )
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_offsets_of_every_version_are_read(version: int) -> None:
+    value = OffsetCommitValue(offset=5, leader_epoch=3, metadata="m", commit_timestamp=9, expire_timestamp=20)
+    read = decode_offset(encode_value(value, version))
+    assert (read.offset, read.metadata, read.commit_timestamp_ms) == (5, "m", 9)
+    assert read.leader_epoch == (3 if version >= 3 else -1)
+    assert read.expire_timestamp_ms == (20 if version == 1 else -1)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_groups_of_every_version_are_restored(version: int) -> None:
+    member = MemberMetadata(
+        member_id="m",
+        group_instance_id="i",
+        client_id="c",
+        client_host="/h",
+        rebalance_timeout=30,
+        session_timeout=20,
+        subscription=b"s",
+        assignment=b"a",
+    )
+    value = GroupMetadataValue(protocol_type="consumer", generation=4, protocol="range", leader="m", members=[member])
+    group = restored("g", decode_group(encode_value(value, version)))
+    assert (group.state, group.generation_id, group.leader_id) == (GroupState.STABLE, 4, "m")
+    again = group.members["m"]
+    assert (again.session_timeout_ms, again.rebalance_timeout_ms) == (20, 30 if version >= 1 else 20)
+    assert (again.metadata_for("range"), again.assignment) == (b"s", b"a")
+    assert group.static_members == ({"i": "m"} if version >= 3 else {})
+
+
+def test_a_generation_comes_back_as_it_was_written() -> None:
+    members = (
+        StoredMember("m", None, "c", "/h", 30, 20, b"s", b"a"),
+        StoredMember("n", "i", "c", "/h", 30, 20, b"", b""),
+    )
+    stored = StoredGroup("consumer", 4, "range", "m", 99, members)
+    record = group_record("g", stored)
+    assert decode_key(record) == "g"
+    assert record.value is not None
+    assert record.value[:2] == b"\x00\x03"
+    assert decode_group(record.value) == stored
+
+
+def test_an_empty_group_has_neither_protocol_nor_leader() -> None:
+    broker = started()
+    member = Member(broker)
+    form(member)
+    member.leave()
+    log = broker.broker.topics.partition(CONSUMER_OFFSETS, broker.broker.groups.partition_for(GROUP))
+    (*_, last), *_ = (decode_records(batch) for _, batch in reversed(list(log.batches())))
+    assert last.value is not None
+    stored = decode_group(bytes(last.value))
+    assert (stored.generation_id, stored.protocol_name, stored.leader_id, stored.members) == (2, None, None, ())
+    assert stored.protocol_type == "consumer"
+
+
+def test_the_older_kind_of_offset_key_is_read() -> None:
+    key = b"\x00\x00" + b"\x00\x01g" + b"\x00\x01t" + b"\x00\x00\x00\x02"
+    assert decode_key(CoordinatorRecord(key, None)) == OffsetKey("g", ("t", 2))
+
+
+def test_records_of_the_consumer_protocol_are_left_alone() -> None:
+    shard = GroupShard(0)
+    shard.replay(CoordinatorRecord(encode_key(ConsumerGroupMetadataKey(group_id="g")), b"x"), offset=0, producer_id=-1)
+    assert shard.group_ids() == []
+
+
+def test_a_record_that_is_none_of_these_is_an_error() -> None:
+    with pytest.raises(ProtocolError):
+        decode_key(CoordinatorRecord(b"\x00", None))
