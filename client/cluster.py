@@ -215,7 +215,7 @@ class Cluster:
     ) -> ResponseT:
         """Ask the coordinator until it gives an answer that is its own, not "wait" or "not me".
 
-        `on_lost` is told when a request was sent and no answer came: from then on its effect is not known.
+        `on_lost` is told when a request was sent and no answer of the coordinator's own came: its effect is not known.
         `patience_ms` is for what may take longer than a request's timeout: a join waits for the whole group.
         """
         while True:
@@ -237,6 +237,8 @@ class Cluster:
                 continue
             code = error_of(response)
             if code in COORDINATOR_MOVED:
+                # Kafka answers so also when it logged the change and could not replicate it in time.
+                on_lost()
                 self._coordinators.pop((kind, key), None)
             elif code in COORDINATOR_BUSY:
                 backoff_ms = _BUSY_BACKOFF_MS

@@ -314,7 +314,6 @@ class TransactionManager:
 
     async def _end(self, *, committed: bool) -> None:
         request = EndTxnRequest(self._id, self._identity.producer_id, self._identity.producer_epoch, committed)
-        commit_unknown = self._commit_sent
 
         def on_lost() -> None:
             self._commit_sent |= committed
@@ -332,9 +331,12 @@ class TransactionManager:
         except RequestTimedOut as error:
             if not committed:
                 raise
-            raise CommitUnknown(str(error)) from error
+            if self._commit_sent:
+                raise CommitUnknown(str(error)) from error
+            # No coordinator was reached: nothing was decided, and it may still be aborted.
+            raise self._fail(AbortableError(str(error))) from error
         if response.error_code:
-            raise self._refused(response.error_code, commit_unknown=commit_unknown or self._commit_sent)
+            raise self._refused(response.error_code, commit_unknown=self._commit_sent)
 
     # --- failures -----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,88 @@
+"""Settings, errors and states: the tables that others lean on."""
+
+import dataclasses
+from typing import Any, get_type_hints
+
+import pytest
+
+from client.errors import AbortableError, ConfigError, FatalError, InvalidState, RetriableError, error_for
+from client.partitioner import Partitioner
+from client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions, ProducerSettings
+from client.transaction_states import VALID_PREVIOUS, TransactionState, check_move
+from protocol.errors import ErrorCode
+from protocol.partitioning import partition_for_key
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"), [(ProducerOptions, ProducerSettings), (ConsumerOptions, ConsumerSettings)]
+)
+def test_every_option_is_a_setting_of_the_same_type(options: Any, settings: Any) -> None:
+    fields = {field.name: field.type for field in dataclasses.fields(settings)}
+    hints = get_type_hints(options)
+    assert list(hints) == list(fields)
+    assert hints == get_type_hints(settings)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"acks": 2},
+        {"acks": 1, "enable_idempotence": True},
+        {"acks": 1, "transactional_id": "x"},
+        {"transactional_id": "x", "enable_idempotence": False},
+        {"transactional_id": ""},
+        {"compression_type": "rar"},
+        {"max_in_flight_requests_per_connection": 6},
+        {"max_in_flight_requests_per_connection": 0, "acks": 1},
+    ],
+)
+def test_what_cannot_be_combined_is_refused_before_anything_is_sent(options: Any) -> None:
+    with pytest.raises(ConfigError):
+        ProducerSettings(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"isolation_level": "serializable"},
+        {"auto_offset_reset": "none"},
+        {"enable_auto_commit": True},
+        {"partition_assignment_strategy": ["sticky"]},
+        {"heartbeat_interval_ms": 10, "session_timeout_ms": 10},
+        {"group_id": ""},
+    ],
+)
+def test_a_consumer_that_could_not_work_is_refused(options: Any) -> None:
+    with pytest.raises(ConfigError):
+        ConsumerSettings(**options)
+
+
+def test_idempotence_goes_with_acks_all_unless_it_is_switched_off() -> None:
+    assert ProducerSettings().is_idempotent
+    assert not ProducerSettings(acks=1).is_idempotent
+    assert not ProducerSettings(enable_idempotence=False).is_idempotent
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code])
+def test_every_code_of_a_broker_is_of_exactly_one_kind_and_says_its_name(code: ErrorCode) -> None:
+    error = error_for(code)
+    kinds = [kind for kind in (RetriableError, AbortableError, FatalError, ConfigError) if isinstance(error, kind)]
+    assert len(kinds) == 1
+    assert error.code is code
+    assert code.name in str(error)
+
+
+def test_a_fenced_producer_goes_nowhere_and_what_may_be_committed_is_never_aborted() -> None:
+    for target, previous in VALID_PREVIOUS.items():
+        assert target is TransactionState.FENCED or TransactionState.FENCED not in previous
+    with pytest.raises(InvalidState):
+        check_move(TransactionState.COMMITTING, TransactionState.ABORTING)
+
+
+def test_a_key_goes_where_java_sends_it_and_no_key_stays_until_a_batch_is_full() -> None:
+    partitioner = Partitioner()
+    assert partitioner.partition("t", b"key", 7) == partition_for_key(b"key", 7)
+    first = partitioner.partition("t", None, 3)
+    assert {partitioner.partition("t", None, 3) for _ in range(20)} == {first}
+    partitioner.on_batch_full("t", 3)
+    assert partitioner.partition("t", None, 3) == (first + 1) % 3
