@@ -41,7 +41,9 @@ def metadata(state: TransactionState = S.ONGOING, **changes: object) -> Transact
     return replace(known, **changes)  # type: ignore[arg-type]
 
 
-def end(known: TransactionMetadata | None, commit: bool, *, epoch: int = 3, pid: int = 7, pending: bool = False) -> Decision:
+def end(
+    known: TransactionMetadata | None, commit: bool, *, epoch: int = 3, pid: int = 7, pending: bool = False
+) -> Decision:
     return prepare_end_transaction(known, pid, epoch, commit, is_pending=pending, now_ms=NOW_MS)
 
 
@@ -117,7 +119,12 @@ def test_nothing_is_added_while_markers_are_on_their_way(state: TransactionState
 
 
 def init(
-    known: TransactionMetadata | None, *, pid: int = -1, epoch: int = -1, pending: bool = False, fresh: int | None = None
+    known: TransactionMetadata | None,
+    *,
+    pid: int = -1,
+    epoch: int = -1,
+    pending: bool = False,
+    fresh: int | None = None,
 ) -> Decision:
     return prepare_init_producer_id(
         known, "id", 30_000, pid, epoch, is_pending=pending, fresh_producer_id=fresh, now_ms=NOW_MS
