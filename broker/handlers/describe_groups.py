@@ -1,6 +1,6 @@
 """DescribeGroups (15), versions 0–6: state, members and assignments of groups, each answered on its own.
 
-- Metadata and assignments are shown of a stable group alone, as in Kafka.
+- Metadata is shown of a stable group alone, as in Kafka.
 - A group that is not there is `Dead` without an error; v6+ says GROUP_ID_NOT_FOUND (KIP-1043).
 
 Left out: authorized operations (v3+), until there are ACLs.

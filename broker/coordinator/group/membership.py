@@ -183,15 +183,14 @@ class Group:
         return True
 
     def accepts(self, request: JoinRequest) -> bool:
-        """Is there a protocol that this member and everybody else knows?"""
+        """Is there a protocol that it and everybody knows, who joins again with its own old ones included?"""
         if not request.protocol_type or not request.protocols:
             return False
         if not self.members:
             return True
         if request.protocol_type != self.protocol_type:
             return False
-        others = [member for member in self.members.values() if member.member_id != request.member_id]
-        return not others or not {name for name, _ in request.protocols}.isdisjoint(_common_protocols(others))
+        return not {name for name, _ in request.protocols}.isdisjoint(_common_protocols(self.members.values()))
 
     def elect_protocol(self) -> str:
         """Each member votes for the first common protocol on its list; ties go to the one named first."""
@@ -226,7 +225,7 @@ class Group:
         )
 
     def described(self) -> GroupDescription:
-        """Metadata and assignments belong to a generation: outside Stable there is none that all agreed on."""
+        """Outside Stable there is no protocol, and so no metadata, that all have agreed on."""
         is_stable = self.state is GroupState.STABLE
         return GroupDescription(
             self.group_id,
@@ -240,7 +239,7 @@ class Group:
                     member.client_id,
                     member.client_host,
                     member.metadata_for(self.protocol_name) if is_stable else b"",
-                    member.assignment if is_stable else b"",
+                    member.assignment,
                 )
                 for member in self.members.values()
             ],

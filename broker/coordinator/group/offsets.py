@@ -85,18 +85,18 @@ class OffsetCoordinator:
     ) -> Completion[Errors]:
         """OffsetCommit: an error for each partition, once durable. Fails with KafkaError for all of them."""
 
-        def operation(_: GroupShard) -> WriteResult[Errors]:
-            error = self._check_commit(committer)
+        def operation(shard: GroupShard) -> WriteResult[Errors]:
+            error = self._check_commit(shard, committer)
             if error:
                 raise KafkaError(error)
             return self._records(committer.group_id, offsets, retention_ms)
 
         return self._runtime.write(committer.group_id, operation)
 
-    def _check_commit(self, committer: Committer) -> ErrorCode:
+    def _check_commit(self, shard: GroupShard, committer: Committer) -> ErrorCode:
         group = self._group_of(committer.group_id)
         if group is None:
-            return ErrorCode.NONE if committer.generation_id < 0 else ErrorCode.GROUP_ID_NOT_FOUND
+            return _check_without_members(shard, committer)
         # Without members anybody may commit: tools do, and consumers that assign partitions themselves.
         if group.state is GroupState.EMPTY and committer.generation_id < 0:
             return ErrorCode.NONE
@@ -122,8 +122,8 @@ class OffsetCoordinator:
     ) -> Completion[Errors]:
         """TxnOffsetCommit: durable but invisible until the producer's marker. Fails with KafkaError for all."""
 
-        def operation(_: GroupShard) -> WriteResult[Errors]:
-            error = self._check_transactional(committer)
+        def operation(shard: GroupShard) -> WriteResult[Errors]:
+            error = self._check_transactional(shard, committer)
             if error:
                 raise KafkaError(error)
             return self._records(committer.group_id, offsets, NO_TIMESTAMP)
@@ -132,11 +132,11 @@ class OffsetCoordinator:
             committer.group_id, producer_id, producer_epoch, operation, transaction_version=transaction_version
         )
 
-    def _check_transactional(self, committer: Committer) -> ErrorCode:
+    def _check_transactional(self, shard: GroupShard, committer: Committer) -> ErrorCode:
         """KIP-447: checked only when the client says who it is; allowed during a rebalance, no sign of life."""
         group = self._group_of(committer.group_id)
         if group is None:
-            return ErrorCode.NONE if committer.generation_id < 0 else ErrorCode.GROUP_ID_NOT_FOUND
+            return _check_without_members(shard, committer)
         if committer.is_anonymous or (group.state is GroupState.EMPTY and committer.generation_id < 0):
             return ErrorCode.NONE
         error = group.check_member(committer.member_id, committer.group_instance_id)
@@ -175,6 +175,13 @@ class OffsetCoordinator:
             }
 
         return self._runtime.read(group_id, read)
+
+
+def _check_without_members(shard: GroupShard, committer: Committer) -> ErrorCode:
+    """A group that has never had members: nobody can be one of them, and one without offsets is not there at all."""
+    if committer.generation_id < 0:
+        return ErrorCode.NONE
+    return ErrorCode.UNKNOWN_MEMBER_ID if shard.knows(committer.group_id) else ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def _fetched(committed: CommittedOffset | None) -> FetchedOffset:

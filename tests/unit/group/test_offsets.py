@@ -47,6 +47,12 @@ def test_a_generation_of_a_group_that_is_not_there_is_refused() -> None:
     assert commit(broker, 1, version=9, generation_id=3, member_id="m") == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_nobody_is_a_member_of_a_group_that_has_only_offsets() -> None:
+    broker = started()
+    commit(broker, 1)
+    assert commit(broker, 2, generation_id=3, member_id="m") == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_member_that_does_not_know_its_part_yet_may_not_commit() -> None:
     broker = started()
     member = Member(broker)

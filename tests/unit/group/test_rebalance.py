@@ -394,7 +394,7 @@ def test_an_empty_group_waits_for_more_members_as_long_as_they_keep_coming() -> 
     assert {member.learn().generation_id for member in (one, two, three)} == {1}
 
 
-def test_a_group_that_is_asked_about_shows_members_only_when_they_agree_on_a_generation() -> None:
+def test_a_group_that_is_asked_about_shows_metadata_only_when_its_members_agree_on_a_protocol() -> None:
     broker = started()
     member = Member(broker, "client")
     form(member)
@@ -405,4 +405,4 @@ def test_a_group_that_is_asked_about_shows_members_only_when_they_agree_on_a_gen
     Member(broker, "new").join()
     rebalancing = describe(broker)
     assert (rebalancing.group_state, rebalancing.protocol_data) == ("PreparingRebalance", "")
-    assert all(not shown.member_assignment for shown in rebalancing.members)
+    assert all(not shown.member_metadata for shown in rebalancing.members)
