@@ -25,6 +25,7 @@ READY = "oncelog ready "
 Isolation = Literal["read_committed", "read_uncommitted"]
 _LEVELS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
 _POLL_MS = 500.0
+_CONNECT_TIMEOUT_MS = 5_000.0
 
 
 class DemoFailed(Exception):
@@ -73,7 +74,7 @@ async def run_experiment(bootstrap: str) -> list[Scene]:
     topic = f"isolation-{uuid.uuid4().hex[:8]}"
     partition = TopicPartition(topic, 0)
     scenes = []
-    async with Admin(bootstrap) as admin:
+    async with Admin(bootstrap, default_api_timeout_ms=_CONNECT_TIMEOUT_MS) as admin:
         await admin.create_topics(NewTopic(topic, 1))
         async with (
             Producer(bootstrap, transactional_id=f"demo-{uuid.uuid4().hex[:8]}") as producer,

@@ -37,7 +37,7 @@ def main() -> int:
     try:
         path, purchases = read_purchases(arguments.data, arguments.input)
     except InputError as error:
-        console.print(f"[red]oncelog demo:[/] {error}")
+        console.print(f"[red]oncelog demo:[/] {error}", soft_wrap=True)
         return EXIT_BAD_INPUT
     work = arguments.work.absolute()
     shutil.rmtree(work, ignore_errors=True)
@@ -55,7 +55,7 @@ def main() -> int:
         troubles, totalling = _run(console, daemon, purchases, arguments, work)
         committed, uncommitted, published = _read_back(console, daemon.bootstrap)
     except (ProcessFailed, Unreadable, JavaMissing) as error:
-        console.print(f"[red]oncelog demo failed:[/] {error}\nEverything it wrote is in {work}")
+        console.print(f"[red]oncelog demo failed:[/] {error}\nEverything it wrote is in {work}", soft_wrap=True)
         return EXIT_DIFFERENT
     finally:
         daemon.stop()
@@ -210,7 +210,8 @@ def _tell_troubles(console: Console, troubles: Troubles, totalling: Totalling) -
         f"loaders began again: {troubles.retries} times\n"
         f"records that read_uncommitted should not have counted: at least {picture.money(dirty)} dollars · "
         f"micro-batches: {totalling.batch_count}, skipped by marker: {totalling.skipped} · "
-        f"Spark {totalling.spark} on {totalling.java} Java"
+        f"Spark {totalling.spark} on {totalling.java} Java",
+        soft_wrap=True,
     )
 
 

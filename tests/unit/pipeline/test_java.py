@@ -1,0 +1,27 @@
+"""The shim starts the other Java with every argument but the one that it cannot take."""
+
+import subprocess
+from pathlib import Path
+
+from pipeline.java import _SHIM, version_of
+
+
+def executable(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def test_the_shim_drops_the_missing_module_and_keeps_the_rest_as_it_was(tmp_path: Path) -> None:
+    java = executable(tmp_path / "real", '#!/bin/sh\nfor argument do echo "<$argument>"; done\n')
+    shim = executable(tmp_path / "bin" / "java", _SHIM.format(java=java))
+    arguments = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", "Main", "", "--add-modules=x"]
+    answer = subprocess.run([str(shim), *arguments], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines() == ["<-cp>", "<a b:*>", "<Main>", "<>", "<--add-modules=x>"]
+
+
+def test_a_java_tells_its_version_or_does_not_count(tmp_path: Path) -> None:
+    java = executable(tmp_path / "java", "#!/bin/sh\necho 'openjdk version \"21.0.8\" 2025-07-15' >&2\n")
+    assert version_of(java) == 21
+    assert version_of(tmp_path / "missing") is None
