@@ -37,6 +37,7 @@ LEADER_MOVED = frozenset(
 )
 _BUSY_BACKOFF_MS = 20
 """A finishing transaction takes milliseconds: a full backoff would dominate the next one."""
+_CLOSE_TIMEOUT_S = 1.0
 
 
 class CoordinatorKind(Enum):
@@ -172,11 +173,10 @@ class Cluster:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for transport in (*self._transports.values(), self._bootstrapped):
-            if transport is not None:
-                transport.close()
-        # The loop closes the sockets in its next turn.
-        await asyncio.sleep(0)
+        transports = [*self._transports.values(), *([self._bootstrapped] if self._bootstrapped is not None else [])]
+        for transport in transports:
+            transport.close()
+        await asyncio.gather(*(transport.wait_closed(_CLOSE_TIMEOUT_S) for transport in transports))
 
     # --- requests -----------------------------------------------------------------------------------------------------
 

@@ -129,7 +129,10 @@ class Consumer:
     # --- records ------------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[Record]:
-        """What there is, at most `max_records` (max.poll.records); waits up to `timeout_ms` for the first."""
+        """What there is, at most `max_records` (max.poll.records); waits up to `timeout_ms` for the first.
+
+        Comes back early, with nothing, also when a position moved past markers or aborted records.
+        """
         fetcher = self._opened()
         limit = self._settings.max_poll_records if max_records is None else max_records
         if self._ahead_index < len(self._ahead):
@@ -142,7 +145,7 @@ class Consumer:
             while True:
                 ready = await self._maintain(fetcher, deadline)
                 records = fetcher.take(limit) if ready else []
-                if records or deadline.expired:
+                if records or (ready and fetcher.has_moved) or deadline.expired:
                     return records
                 if ready:
                     await fetcher.wait(self._patience_s(deadline))

@@ -95,6 +95,8 @@ class PartitionState:
 class Fetcher:
     def __init__(self, cluster: Cluster, settings: FetchSettings) -> None:
         self.partitions: dict[TopicPartition, PartitionState] = {}
+        self.has_moved = False
+        """The last `take` moved a position, be it only past what nobody sees."""
         self._cluster = cluster
         self._settings = settings
         self._loop = asyncio.get_running_loop()
@@ -152,6 +154,7 @@ class Fetcher:
 
         Raises the error of a partition, once.
         """
+        self.has_moved = False
         taken: list[Record] = []
         emptied: list[TopicPartition] = []
         for topic_partition, state in self.partitions.items():
@@ -205,6 +208,7 @@ class Fetcher:
                 chunk.batches.popleft()
             state.position = chunk.next_offset
             state.chunks.popleft()
+            self.has_moved = True
 
     def _decode(self, state: PartitionState, header: BatchHeader, batch: memoryview) -> list[Record]:
         where = f"{state.topic_partition.topic}-{state.topic_partition.partition} at offset {header.base_offset}"

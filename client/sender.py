@@ -159,8 +159,12 @@ class Sender:
                 break
             self._send(node_id, transport, batches)
             # A second request at once only for what is full: the rest may linger.
-            queues = [queue for queue in queues if (self.accumulator.ready_at_s(queue) or now_s + 1) <= now_s]
+            queues = [queue for queue in queues if self._is_ready(queue, now_s)]
         return float("inf")
+
+    def _is_ready(self, queue: PartitionQueue, now_s: float) -> bool:
+        ready_at_s = self.accumulator.ready_at_s(queue)
+        return ready_at_s is not None and ready_at_s <= now_s
 
     def _collect(self, queues: Iterable[PartitionQueue], now_s: float) -> list[Batch]:
         identity = self._gate.identity()

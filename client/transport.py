@@ -27,8 +27,10 @@ class Transport(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._lost: asyncio.Future[None] = self._loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
         self._last_sign_s = 0.0
+        self._was_connected = False
 
     @classmethod
     async def connect(
@@ -102,12 +104,18 @@ class Transport(asyncio.Protocol):
             self._transport.close()
         self._end(ConnectionLost(f"the connection to {self.address} was closed on this side"))
 
+    async def wait_closed(self, timeout_s: float) -> None:
+        """After `close`: until what was written has left, which is all that acks=0 can ask for."""
+        if self._was_connected:
+            await asyncio.wait((self._lost,), timeout=timeout_s)
+
     # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if not isinstance(transport, asyncio.Transport):
             raise TypeError(f"{transport!r} is no stream")
         self._transport = transport
+        self._was_connected = True
         handle = transport.get_extra_info("socket")
         if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
             handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -127,6 +135,8 @@ class Transport(asyncio.Protocol):
             self._ready.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if not self._lost.done():
+            self._lost.set_result(None)
         self._end(ConnectionLost(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
 
     def _on_timer(self) -> None:

@@ -81,7 +81,7 @@ def test_each_request_gets_its_answer_in_order_however_the_bytes_are_cut(sizes: 
     connection = opened()
     heard: list[str | None] = []
     for _ in range(5):
-        connection.send(METADATA, MetadataRequest(), lambda each, _: heard.append(each and each.cluster_id))
+        connection.send(METADATA, MetadataRequest(), lambda each, _: heard.append(each.cluster_id if each else None))
     stream = b"".join(metadata(number, f"cluster {number}") for number in range(2, 7))
     for size in [*sizes, len(stream)]:
         connection.receive(stream[:size])

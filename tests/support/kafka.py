@@ -1,0 +1,85 @@
+"""Apache Kafka itself as a process, for tests that ask whether ours behaves alike: one node, everything on loopback."""
+
+import os
+import shutil
+import socket
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+_SETTINGS = """
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={directory}/data
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=5
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=5
+group.initial.rebalance.delay.ms=0
+"""
+_READY = "Kafka Server started"
+
+
+class Kafka:
+    """Started in the constructor; `stop` ends it."""
+
+    def __init__(self, directory: Path) -> None:
+        libraries = os.environ.get("ONCELOG_KAFKA_LIBS")
+        java = shutil.which("java")
+        if libraries is None or java is None:
+            pytest.skip("needs java, and ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")
+        port, controller_port = _free_ports(2)
+        self.bootstrap = f"127.0.0.1:{port}"
+        settings = directory / "server.properties"
+        settings.write_text(_SETTINGS.format(port=port, controller_port=controller_port, directory=directory))
+        run = [java, "-Xmx512m", "-cp", f"{libraries}/*"]
+        identity = uuid.uuid4().hex[:22]
+        format_storage = [
+            *run,
+            "kafka.tools.StorageTool",
+            "format",
+            "--standalone",
+            "-t",
+            identity,
+            "-c",
+            str(settings),
+        ]
+        subprocess.run(format_storage, check=True, capture_output=True, cwd=directory, timeout=60)
+        self._process = subprocess.Popen(
+            [*run, "kafka.Kafka", str(settings)],
+            cwd=directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._wait()
+
+    def _wait(self) -> None:
+        lines = []
+        for line in self._process.stdout or ():
+            lines.append(line)
+            if _READY in line:
+                # Nobody reads on, and a full pipe would stop it: the rest goes to nowhere.
+                subprocess.Popen(["cat"], stdin=self._process.stdout, stdout=subprocess.DEVNULL)
+                return
+        raise RuntimeError("Kafka did not start:\n" + "".join(lines[-30:]))
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait(30)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
