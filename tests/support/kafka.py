@@ -4,10 +4,14 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from oncelog.health import NotHealthy, check_health
 
 _SETTINGS = """
 process.roles=broker,controller
@@ -25,7 +29,7 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=5
 group.initial.rebalance.delay.ms=0
 """
-_READY = "Kafka Server started"
+_ATTEMPTS = 250
 
 
 class Kafka:
@@ -53,24 +57,25 @@ class Kafka:
             str(settings),
         ]
         subprocess.run(format_storage, check=True, capture_output=True, cwd=directory, timeout=60)
-        self._process = subprocess.Popen(
-            [*run, "kafka.Kafka", str(settings)],
-            cwd=directory,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._wait()
+        with (directory / "kafka.out").open("w") as out:
+            self._process = subprocess.Popen(
+                [*run, "kafka.Kafka", str(settings)], cwd=directory, stdout=out, stderr=subprocess.STDOUT
+            )
+        try:
+            self._wait("127.0.0.1", port)
+        except NotHealthy:
+            self.stop()
+            raise
 
-    def _wait(self) -> None:
-        lines = []
-        for line in self._process.stdout or ():
-            lines.append(line)
-            if _READY in line:
-                # Nobody reads on, and a full pipe would stop it: the rest goes to nowhere.
-                subprocess.Popen(["cat"], stdin=self._process.stdout, stdout=subprocess.DEVNULL)
+    def _wait(self, host: str, port: int) -> None:
+        """Kafka tells nobody that it is ready: ask until it answers."""
+        pause = threading.Event()
+        for _ in range(_ATTEMPTS):
+            with suppress(NotHealthy):
+                check_health(host, port, 5.0)
                 return
-        raise RuntimeError("Kafka did not start:\n" + "".join(lines[-30:]))
+            pause.wait(0.2)
+        raise NotHealthy("Apache Kafka did not start in time")
 
     def stop(self) -> None:
         self._process.kill()
