@@ -103,6 +103,9 @@ class VirtualBroker:
         """The answer to a request that needs no time."""
         return self.send(request, version).message
 
+    def let_pass(self, delay_ms: int) -> None:
+        self.time.advance(delay_ms)
+
     def killed(self, *overrides: str) -> "VirtualBroker":
         return self._next(self.disk.kill(), overrides)
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
-from tests.fakes.broker import Reply, VirtualBroker
-from tests.unit.group.members import SESSION_TIMEOUT_MS, Member, describe, started
+from tests.fakes.broker import VirtualBroker
+from tests.unit.group.members import SESSION_TIMEOUT_MS, Member, Reply, describe, started
 
 CLIENT_COUNT = 4
 STATIC = (2, 3)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from protocol.errors import ErrorCode
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -18,12 +18,33 @@ from protocol.generated.offset_commit_request import (
 )
 from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.fakes.broker import Reply, VirtualBroker
+from protocol.message import Message
+from tests.fakes.broker import VirtualBroker
 
 SESSION_TIMEOUT_MS = 10_000
 REBALANCE_TIMEOUT_MS = 60_000
 GROUP = "group"
 TOPIC = "topic"
+
+
+class Reply(Protocol):
+    """An answer, once it is there: `tests.fakes.broker.Reply` or `tests.support.wire.WireReply`."""
+
+    @property
+    def is_there(self) -> bool: ...
+
+    @property
+    def message(self) -> Any: ...
+
+
+class Broker(Protocol):
+    """Whom one can ask: a broker in virtual time, or one behind a socket."""
+
+    def send(self, request: Message, version: int, *, client_id: str = "client") -> Reply: ...
+
+    def ask(self, request: Message, version: int) -> Any: ...
+
+    def let_pass(self, delay_ms: int) -> None: ...
 
 
 def started(*overrides: str, topics: Sequence[str] = (TOPIC,), partition_count: int = 4) -> VirtualBroker:
@@ -40,7 +61,7 @@ def started(*overrides: str, topics: Sequence[str] = (TOPIC,), partition_count: 
 class Member:
     """One client in a group: remembers what it was told, as clients do."""
 
-    broker: VirtualBroker
+    broker: Broker
     name: str = "client"
     group_id: str = GROUP
     group_instance_id: str | None = None
@@ -163,7 +184,7 @@ def _is_current(member: Member, members: Sequence[Member]) -> bool:
 
 
 def commit(
-    broker: VirtualBroker,
+    broker: Broker,
     offset: int,
     partition: int = 0,
     *,
@@ -190,7 +211,7 @@ def commit(
 
 
 def fetch(
-    broker: VirtualBroker,
+    broker: Broker,
     partition: int = 0,
     *,
     topic: str = TOPIC,
@@ -209,11 +230,11 @@ def fetch(
     return entry.committed_offset, ErrorCode(entry.error_code)
 
 
-def describe(broker: VirtualBroker, group_id: str = GROUP) -> Any:
+def describe(broker: Broker, group_id: str = GROUP) -> Any:
     """DescribeGroups of one group."""
     return broker.ask(DescribeGroupsRequest(groups=[group_id]), 5).groups[0]
 
 
-def state_of(broker: VirtualBroker, group_id: str = GROUP) -> str:
+def state_of(broker: Broker, group_id: str = GROUP) -> str:
     state: str = describe(broker, group_id).group_state
     return state

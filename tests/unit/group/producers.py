@@ -11,15 +11,14 @@ from protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.fakes.broker import Reply, VirtualBroker
-from tests.unit.group.members import GROUP, TOPIC
+from tests.unit.group.members import GROUP, TOPIC, Broker, Reply
 
 TIMEOUT_MS = 60_000
 
 
 @dataclass
 class Producer:
-    broker: VirtualBroker
+    broker: Broker
     transactional_id: str = "transactional"
     producer_id: int = -1
     producer_epoch: int = -1
@@ -27,8 +26,8 @@ class Producer:
     def init(self) -> "Producer":
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=TIMEOUT_MS)
         answer = self.broker.ask(request, 1)
-        while answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:  # it ends what its predecessor has left open
-            self.broker.time.advance(20)
+        while ErrorCode(answer.error_code).retriable:  # first of all it ends what its predecessor has left open
+            self.broker.let_pass(20)
             answer = self.broker.ask(request, 1)
         assert answer.error_code == ErrorCode.NONE
         self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch

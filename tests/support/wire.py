@@ -1,0 +1,85 @@
+"""Requests over real sockets, in any version: the same way to ask a running broker as `tests.fakes.broker` has.
+
+A connection carries one request at a time, since an answer may be held; idle ones are used again.
+"""
+
+import select
+import socket
+from importlib import import_module
+from typing import Any
+
+from protocol.headers import decode_response_header, encode_request_header
+from protocol.message import Message
+
+_ANSWER_TIMEOUT_S = 30.0
+_HELD_S = 0.4
+"""An answer that has not come by then is being held."""
+
+
+class WireReply:
+    def __init__(self, broker: "WireBroker", connection: socket.socket, response: Any, version: int) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._response = response
+        self._version = version
+        self._message: Any = None
+
+    @property
+    def is_there(self) -> bool:
+        return self._message is not None or bool(select.select([self._connection], [], [], _HELD_S)[0])
+
+    @property
+    def message(self) -> Any:
+        if self._message is None:
+            size = int.from_bytes(self._read(4), "big")
+            view = memoryview(self._read(size))
+            flexible_from = self._response.FLEXIBLE_FROM
+            flexible = flexible_from is not None and self._version >= flexible_from
+            _, position = decode_response_header(view, flexible)
+            self._message, _ = self._response.decode(view, self._version, position)
+            self._broker.idle.append(self._connection)
+        return self._message
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            part = self._connection.recv(size - len(data))
+            if not part:
+                raise AssertionError("the connection was closed")
+            data += part
+        return data
+
+
+class WireBroker:
+    """A running broker, ours or another."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._address = (host, int(port))
+        self._all: list[socket.socket] = []
+        self.idle: list[socket.socket] = []
+
+    def send(self, request: Message, version: int, *, client_id: str = "client") -> WireReply:
+        module = import_module(type(request).__module__)
+        response = import_module(type(request).__module__.removesuffix("request") + "response")
+        flexible = module.FLEXIBLE_FROM is not None and version >= module.FLEXIBLE_FROM
+        header = encode_request_header(module.API_KEY, version, 1, client_id, flexible)
+        body = b"".join((header, *module.encode(request, version)))
+        connection = self.idle.pop() if self.idle else self._connect()
+        connection.sendall(len(body).to_bytes(4, "big") + body)
+        return WireReply(self, connection, response, version)
+
+    def ask(self, request: Message, version: int) -> Any:
+        return self.send(request, version).message
+
+    def let_pass(self, delay_ms: int) -> None:
+        select.select([], [], [], delay_ms / 1000)
+
+    def close(self) -> None:
+        for connection in self._all:
+            connection.close()
+
+    def _connect(self) -> socket.socket:
+        connection = socket.create_connection(self._address, timeout=_ANSWER_TIMEOUT_S)
+        self._all.append(connection)
+        return connection
