@@ -1,47 +1,15 @@
 """kill -9 and start again: what was acknowledged is there, what was decided stays decided."""
 
-import uuid
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon
 
 Start = Callable[..., Daemon]
-
-
-def new_topic(daemon: Daemon, partitions: int = 1) -> str:
-    name = f"topic-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(10)
-    return name
-
-
-def read_all(daemon: Daemon, topic: str, isolation: str = "read_committed", partitions: int = 1) -> list[bytes]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": daemon.bootstrap,
-            "group.id": f"reader-{uuid.uuid4().hex[:8]}",
-            "isolation.level": isolation,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
-    values: list[bytes] = []
-    ended: set[int] = set()
-    while len(ended) < partitions:
-        message = consumer.poll(10)
-        assert message is not None, "no record and no end of partition within 10 s"
-        if message.error() is None:
-            values.append(message.value())
-        elif message.error().code() == KafkaError._PARTITION_EOF:
-            ended.add(message.partition())
-    consumer.close()
-    return values
 
 
 @pytest.mark.parametrize("policy", ["fsync", "os"])

@@ -4,44 +4,10 @@ import uuid
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
+from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon
-
-
-def new_topic(daemon: Daemon, partitions: int = 1) -> str:
-    name = f"topic-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
-    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
-        future.result(10)
-    return name
-
-
-def read_all(daemon: Daemon, topic: str, isolation: str = "read_committed", partitions: int = 1) -> list[bytes]:
-    """Every value up to the end that this isolation level may reach."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": daemon.bootstrap,
-            "group.id": f"reader-{uuid.uuid4().hex[:8]}",
-            "isolation.level": isolation,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
-    values: list[bytes] = []
-    ended: set[int] = set()
-    while len(ended) < partitions:
-        message = consumer.poll(10)
-        assert message is not None, "no record and no end of partition within 10 s"
-        if message.error() is not None:
-            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-            ended.add(message.partition())
-        else:
-            values.append(message.value())
-    consumer.close()
-    return values
 
 
 def produce(daemon: Daemon, topic: str, values: list[bytes], **config: object) -> None:

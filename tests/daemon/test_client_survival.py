@@ -1,0 +1,177 @@
+"""Our client when the broker dies, freezes or stays away: nothing is lost, nothing is doubled, nothing hangs."""
+
+import asyncio
+import signal
+import uuid
+
+import pytest
+
+from client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from client.errors import AbortableError, CommitUnknown, ConnectionLost, DeliveryTimeout, RequestTimedOut
+from client.offsets import IsolationLevel
+from tests.conftest import Start
+from tests.support.daemon import Daemon
+
+
+async def new_topic(daemon: Daemon, partitions: int = 1) -> str:
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    async with Admin(daemon.bootstrap) as admin:
+        await admin.create_topics(NewTopic(name, partitions, 1))
+    return name
+
+
+async def read_all(
+    daemon: Daemon, topic: str, partition: int = 0, isolation_level: IsolationLevel = "read_committed"
+) -> list[bytes | None]:
+    place = TopicPartition(topic, partition)
+    async with Consumer(
+        bootstrap_servers=daemon.bootstrap, isolation_level=isolation_level, auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.assign([place])
+        end = (await consumer.end_offsets([place]))[place]
+        values: list[bytes | None] = []
+        while await consumer.position(place) < end:
+            values += [record.value for record in await consumer.poll(20_000)]
+        return values
+
+
+@pytest.fixture
+def daemon(start_daemon: Start) -> Daemon:
+    """One that a test may kill."""
+    return start_daemon("group.initial.rebalance.delay.ms=0")
+
+
+async def revive(daemon: Daemon) -> None:
+    """Kill -9 and start again, while the loop goes on."""
+    daemon.kill()
+    await asyncio.to_thread(daemon.start)
+
+
+@pytest.mark.parametrize("transactional_id", [None, "transactional"])
+async def test_every_record_is_written_once_and_in_order_across_a_kill(
+    daemon: Daemon, transactional_id: str | None
+) -> None:
+    topic = await new_topic(daemon, 3)
+    revival: asyncio.Task[None] | None = None
+    async with Producer(daemon.bootstrap, transactional_id=transactional_id, batch_size=1000) as producer:
+        sender = producer.transaction() if transactional_id else producer
+        if sender is not producer:
+            await sender.__aenter__()
+        deliveries = []
+        for number in range(6000):
+            deliveries.append(await sender.send_soon(topic, b"%d" % number, partition=number % 3))
+            if number == 3000:
+                await deliveries[600]
+                revival = asyncio.ensure_future(revive(daemon))
+        if sender is not producer:
+            await sender.__aexit__(None, None, None)
+        offsets = [(await each).offset for each in deliveries]
+    assert revival is not None
+    await revival
+    for index in range(3):
+        assert offsets[index::3] == list(range(2000))
+        assert await read_all(daemon, topic, index) == [b"%d" % number for number in range(index, 6000, 3)]
+
+
+async def test_a_transaction_that_nobody_ended_is_aborted_by_the_next_producer_after_a_kill(daemon: Daemon) -> None:
+    topic = await new_topic(daemon)
+    async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0) as first:
+        transaction = first.transaction()
+        await transaction.__aenter__()
+        await transaction.send(topic, b"left open")
+        await revive(daemon)
+        async with Producer(daemon.bootstrap, transactional_id="x") as second:
+            async with second.transaction() as other:
+                await other.send_soon(topic, b"second")
+    assert await read_all(daemon, topic) == [b"second"]
+    assert await read_all(daemon, topic, isolation_level="read_uncommitted") == [b"left open", b"second"]
+
+
+async def test_a_commit_that_got_no_answer_is_unknown_until_it_is_asked_for_again(daemon: Daemon) -> None:
+    topic = await new_topic(daemon)
+    async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=500) as producer:
+        async with producer.transaction() as transaction:
+            await transaction.send(topic, b"x")
+            daemon.process.send_signal(signal.SIGSTOP)
+            try:
+                with pytest.raises(CommitUnknown):
+                    await transaction.commit()
+            finally:
+                daemon.process.send_signal(signal.SIGCONT)
+            assert transaction.state == "committing"
+            await transaction.commit()
+        assert transaction.state == "committed"
+        async with producer.transaction() as transaction:
+            await transaction.send_soon(topic, b"y")
+    assert await read_all(daemon, topic) == [b"x", b"y"]
+
+
+async def test_a_commit_that_could_not_be_sent_is_no_commit(daemon: Daemon) -> None:
+    topic = await new_topic(daemon)
+    async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=300) as producer:
+        with pytest.raises(AbortableError) as refused:
+            async with producer.transaction() as transaction:
+                await transaction.send(topic, b"x")
+                daemon.kill()
+                async with asyncio.timeout(5):
+                    # The end of the connection is seen only when the loop turns.
+                    while producer._cluster._transports and any(
+                        t.is_open for t in producer._cluster._transports.values()
+                    ):
+                        await asyncio.sleep(0)
+        assert any("abort" in note for note in refused.value.__notes__)
+        daemon.start()
+        async with producer.transaction() as transaction:
+            await transaction.send_soon(topic, b"y")
+    assert await read_all(daemon, topic) == [b"y"]
+
+
+async def test_nothing_waits_longer_than_its_deadline_for_a_broker_that_is_gone(daemon: Daemon) -> None:
+    topic = await new_topic(daemon)
+    async with asyncio.timeout(15):
+        async with Producer(daemon.bootstrap, delivery_timeout_ms=300, linger_ms=0, max_block_ms=300) as producer:
+            await producer.send(topic, b"x")
+            daemon.kill()
+            with pytest.raises(DeliveryTimeout):
+                await (await producer.send_soon(topic, b"y"))
+            with pytest.raises((RequestTimedOut, ConnectionLost)):
+                await producer.send("unknown", b"z")
+        with pytest.raises(RequestTimedOut):
+            async with Producer(daemon.bootstrap, max_block_ms=300):
+                pass
+        with pytest.raises(RequestTimedOut):
+            async with Consumer(bootstrap_servers=daemon.bootstrap, default_api_timeout_ms=300):
+                pass
+
+
+async def test_an_idempotent_producer_goes_on_after_records_that_were_given_up(daemon: Daemon) -> None:
+    topic = await new_topic(daemon)
+    async with Producer(daemon.bootstrap, delivery_timeout_ms=2000, linger_ms=0) as producer:
+        await producer.send(topic, b"0")
+        daemon.process.send_signal(signal.SIGSTOP)
+        given_up = [await producer.send_soon(topic, b"given up") for _ in range(2)]
+        for each in given_up:
+            with pytest.raises(DeliveryTimeout):
+                await each
+        daemon.process.send_signal(signal.SIGCONT)
+        await producer.send(topic, b"1")
+    values = await read_all(daemon, topic)
+    assert [value for value in values if value != b"given up"] == [b"0", b"1"]
+    assert values.count(b"given up") <= 2
+
+
+async def test_a_consumer_and_its_group_go_on_after_a_kill(daemon: Daemon) -> None:
+    topic = await new_topic(daemon)
+    place = TopicPartition(topic, 0)
+    async with (
+        Producer(daemon.bootstrap, linger_ms=0) as producer,
+        Consumer(topic, bootstrap_servers=daemon.bootstrap, group_id="g", auto_offset_reset="earliest") as member,
+    ):
+        await producer.send(topic, b"before")
+        assert [record.value for record in await member.poll(20_000)] == [b"before"]
+        await member.commit_sync()
+        await revive(daemon)
+        await producer.send(topic, b"after")
+        assert [record.value for record in await member.poll(20_000)] == [b"after"]
+        await member.commit_sync()
+        assert (await member.committed(place))[place].offset == 2
