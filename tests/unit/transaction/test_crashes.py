@@ -1,4 +1,4 @@
-"""Power cuts at every disk operation of a transaction's life: the outcome is all or nothing, and what was told holds."""
+"""Power cuts at every disk operation of a transaction's life: it is all or nothing, and what was told holds."""
 
 from itertools import count
 from typing import Any
@@ -32,7 +32,7 @@ CHANCES, CHANCES_AT_THE_END = 2, 40
 
 
 class Mover:
-    """A client that moves one value to two partitions and commits an offset, in one transaction; notes what it is told."""
+    """Moves one value to two partitions and commits an offset, in one transaction; notes what it is told."""
 
     def __init__(self, committed: bool) -> None:
         self._committed = committed
