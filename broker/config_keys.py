@@ -155,7 +155,7 @@ _TABLE = (
     ConfigKey("transaction.state.log.segment.bytes", _INT, "104857600", "segment.bytes of __transaction_state.", 1),
     ConfigKey("transactional.id.expiration.ms", _INT, "604800000", "An idle transactional id is forgotten.", 1),
     # Groups.
-    ConfigKey("group.initial.rebalance.delay.ms", _INT, "3000", "How long an empty group waits for more members."),
+    ConfigKey("group.initial.rebalance.delay.ms", _INT, "0", "How long an empty group waits for more members."),
     ConfigKey("group.max.session.timeout.ms", _INT, "1800000", "The longest session timeout of a member."),
     ConfigKey("group.min.session.timeout.ms", _INT, "6000", "The shortest session timeout of a member."),
     ConfigKey("group.max.size", _INT, str(INT32_MAX), "The most members of one group.", 1),
