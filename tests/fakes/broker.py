@@ -77,7 +77,7 @@ class VirtualBroker:
         self._overrides = overrides
         self._seed = seed
         quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[_drop])
-        config, _ = load_config(overrides=["group.initial.rebalance.delay.ms=0", *overrides])
+        config, _ = load_config(overrides=overrides)
         system = System(self.time, SeededEntropy(seed), self.time, self.disk, _one_by_one, self.disk_failures.append)
         self.broker = assemble(config, system, quiet)
         self._dispatcher = Dispatcher(self.broker)
