@@ -73,6 +73,8 @@ class TransactionManager:
         self._wanted: dict[TopicPartition, None] = {}
         self._adding: asyncio.Task[None] | None = None
         self._has_offsets = False
+        self._is_open_there = False
+        """The coordinator has said that something is in the transaction."""
         self._commit_sent = False
         self._needs_new_epoch = False
         self._began_at_s = 0.0
@@ -151,6 +153,10 @@ class TransactionManager:
         return self._identity
 
     async def begin(self) -> None:
+        if self.state is _S.ABORTING:
+            # The last abort got no answer. Our own epoch must not be bumped over an open transaction: a coordinator
+            # takes that for somebody else's and fences us.
+            await self.abort()
         if self.state is not _S.READY or self._needs_new_epoch:
             if self.state not in (_S.UNINITIALIZED, _S.READY, _S.FENCED):
                 raise InvalidState(f"a transaction is {self.state.value} already")
@@ -160,6 +166,7 @@ class TransactionManager:
         self._added.clear()
         self._wanted.clear()
         self._has_offsets = False
+        self._is_open_there = False
         self._commit_sent = False
         self.error = None
 
@@ -180,7 +187,8 @@ class TransactionManager:
         self._move(_S.READY)
 
     async def abort(self) -> None:
-        """Give up what is not sent, wait for what is, then EndTxn. Raises only what is fatal or timed out."""
+        """Give up what is not sent, wait for what is, then EndTxn. Raises what is fatal, and RequestTimedOut, after
+        which the next transaction begins with aborting this one; so does the coordinator in its time."""
         self._raise_if_fenced()
         if self.state is _S.COMMITTING:
             raise InvalidState("a commit was sent: its outcome must be asked for with commit(), not aborted")
@@ -192,13 +200,7 @@ class TransactionManager:
         sender.accumulator.abandon(TransactionAborted())
         self._needs_new_epoch |= sender.accumulator.needs_new_identity
         if self._touched:
-            try:
-                await self._end(committed=False)
-            except RequestTimedOut:
-                # The next InitProducerId aborts it; so does the coordinator when the transaction times out.
-                self._needs_new_epoch = True
-                self._move(_S.UNINITIALIZED)
-                raise
+            await self._end(committed=False)
         self._move(_S.READY)
 
     async def send_offsets(
@@ -229,10 +231,13 @@ class TransactionManager:
             raise self._fail(AbortableError(str(error))) from error
         if added.error_code:
             raise self._refused(added.error_code)
+        self._is_open_there = True
         await self._commit_offsets(offsets, group, deadline)
 
     async def close(self) -> None:
-        await self._stop_adding()
+        if self._adding is not None:
+            self._adding.cancel()
+            await asyncio.gather(self._adding, return_exceptions=True)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -299,6 +304,7 @@ class TransactionManager:
                     for each in wanted:
                         del self._wanted[each]
                     self._added.update(wanted)
+                    self._is_open_there = True
                     self._sender.wake()
         except KafkaError as error:
             self._fail(AbortableError(str(error)) if error.retriable else error)
@@ -306,11 +312,17 @@ class TransactionManager:
             self._adding = None
 
     async def _stop_adding(self) -> None:
-        if self._adding is not None:
-            # The request may have arrived: the partitions count as touched.
-            self._added.update(self._wanted)
-            self._adding.cancel()
-            await asyncio.gather(self._adding, return_exceptions=True)
+        """Hear the answer to what was asked, if it comes in time, since it may open the transaction."""
+        adding = self._adding
+        if adding is None:
+            return
+        asked = list(self._wanted)
+        await asyncio.wait((adding,), timeout=self._max_block_ms / 1000)
+        if not adding.done():
+            adding.cancel()
+            await asyncio.gather(adding, return_exceptions=True)
+            self._added.update(asked)
+            self._needs_new_epoch = True
 
     async def _end(self, *, committed: bool) -> None:
         request = EndTxnRequest(self._id, self._identity.producer_id, self._identity.producer_epoch, committed)
@@ -335,6 +347,9 @@ class TransactionManager:
                 raise CommitUnknown(str(error)) from error
             # No coordinator was reached: nothing was decided, and it may still be aborted.
             raise self._fail(AbortableError(str(error))) from error
+        if response.error_code == ErrorCode.INVALID_TXN_STATE and not committed and not self._is_open_there:
+            # What was to open it never arrived.
+            return
         if response.error_code:
             raise self._refused(response.error_code, commit_unknown=self._commit_sent)
 

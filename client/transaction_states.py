@@ -22,7 +22,7 @@ class TransactionState(Enum):
 _S = TransactionState
 VALID_PREVIOUS: dict[TransactionState, frozenset[TransactionState]] = {
     _S.INITIALIZING: frozenset((_S.UNINITIALIZED, _S.READY)),
-    _S.UNINITIALIZED: frozenset((_S.INITIALIZING, _S.ABORTING)),
+    _S.UNINITIALIZED: frozenset((_S.INITIALIZING,)),
     _S.READY: frozenset((_S.INITIALIZING, _S.COMMITTING, _S.ABORTING)),
     _S.OPEN: frozenset((_S.READY,)),
     _S.FAILED: frozenset((_S.OPEN, _S.COMMITTING)),

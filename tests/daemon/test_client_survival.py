@@ -28,6 +28,12 @@ async def read_all(
         bootstrap_servers=daemon.bootstrap, isolation_level=isolation_level, auto_offset_reset="earliest"
     ) as consumer:
         consumer.assign([place])
+        async with Admin(daemon.bootstrap) as admin, asyncio.timeout(20):
+            # EndTxn is answered when the outcome is certain, and the markers follow.
+            while await admin.list_offsets([place], isolation_level="read_committed") != await admin.list_offsets(
+                [place]
+            ):
+                pass
         end = (await consumer.end_offsets([place]))[place]
         values: list[bytes | None] = []
         while await consumer.position(place) < end:
