@@ -85,7 +85,8 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         lambda topic: log_config_for(topic.config, config),
         {name: internal_topic_config(name, config) for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)},
     )
-    topics.load()
+    for line in topics.load():
+        log.warning("log.stray", message=line)
     metrics = Metrics()
     coordinators = _coordinators(config, system, topics, metadata, TransitionLog(log, metrics))
     return Broker(

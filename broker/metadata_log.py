@@ -74,6 +74,8 @@ class ClusterState:
         self.cluster_id: str | None = None
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
+        self.removed_names: set[str] = set()
+        """Topics whose removal was replayed and whose name is free: their files, if any are left, may go."""
         self.features: dict[str, int] = {}
         self.features_epoch = 0
         self.next_producer_id = 0
@@ -92,6 +94,7 @@ class ClusterState:
                 topic = self._topic(record.topic_id, offset)
                 del self.topics[topic.name]
                 del self.topics_by_id[topic.topic_id]
+                self.removed_names.add(topic.name)
             case feature_level_record.FeatureLevelRecord():
                 self.features[record.name] = record.feature_level
                 self.features_epoch = offset
@@ -120,6 +123,7 @@ class ClusterState:
         return topic
 
     def _put(self, topic: Topic) -> None:
+        self.removed_names.discard(topic.name)
         self.topics[topic.name] = topic
         self.topics_by_id[topic.topic_id] = topic
 

@@ -1,7 +1,8 @@
 """Fetches that wait for data, woken when the offset that bounds their read moves.
 
-Owns: who waits on which partition. Invariant: each waiter is answered exactly once, by data or by its deadline, and
-is then on no list. Named after Kafka's DelayedOperationPurgatory; here a wake-up is a plain call in the same turn.
+Owns: who waits on which partition. Invariant: each waiter is answered at most once, by data or by its deadline, or
+cancelled when its client is gone, and is then on no list. Named after Kafka's DelayedOperationPurgatory; here a
+wake-up is a plain call in the same turn.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,13 +32,20 @@ class FetchPurgatory:
     def waiting_count(self) -> int:
         return len({id(waiter) for waiters in self._waiters.values() for waiter in waiters})
 
-    def wait(self, logs: Sequence[PartitionLog], max_wait_ms: int, try_complete: Callable[[bool], bool]) -> None:
+    def wait(
+        self, logs: Sequence[PartitionLog], max_wait_ms: int, try_complete: Callable[[bool], bool]
+    ) -> Callable[[], None]:
         """Call `try_complete(False)` whenever one of `logs` moves until it returns True, and `try_complete(True)`
-        at the deadline, when it must answer."""
+        at the deadline, when it must answer. Returns what ends the wait without an answer."""
         waiter = _Waiter(logs, try_complete)
         waiter.timer = self._scheduler.call_later(max_wait_ms, lambda: self._expire(waiter))
         for log in logs:
             self._waiters.setdefault(log, []).append(waiter)
+        return lambda: self._cancel(waiter)
+
+    def _cancel(self, waiter: _Waiter) -> None:
+        if not waiter.done:
+            self._finish(waiter)
 
     def on_high_watermark(self, log: PartitionLog) -> None:
         self._wake(log)

@@ -14,7 +14,7 @@ from broker.completion import Completion
 from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
 from broker.log.partition_log import PartitionLog
-from broker.metadata_log import INTERNAL_TOPICS, MetadataLog, Topic, topic_records
+from broker.metadata_log import INTERNAL_TOPICS, METADATA_TOPIC, MetadataLog, Topic, topic_records
 from broker.ports import Entropy
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.remove_topic_record import RemoveTopicRecord
@@ -56,13 +56,29 @@ class Topics:
         self._internal_topics = internal_topics
         self._deleting: set[str] = set()
 
-    def load(self) -> None:
-        """Open every partition that has files, which recovers it; called once, before the first request."""
+    def load(self) -> list[str]:
+        """Open every partition that has files, which recovers it; called once, before the first request.
+
+        Files of partitions that the metadata log does not know are not opened: a crash may have come between a removal
+        and its files, or before a creation was durable. What a removal left is deleted, all else is set aside. Returns
+        a line for each directory that was set aside.
+        """
+        lines = []
+        for name, index in self._logs.directories():
+            topic = self.get(name)
+            if name == METADATA_TOPIC or (topic is not None and index < topic.partition_count):
+                continue
+            if name in self._metadata.state.removed_names:
+                self._logs.delete(name, index)
+            else:
+                stray = self._logs.set_aside(name, index)
+                lines.append(f"the metadata log knows no partition {name}-{index}: its files are now in {stray}")
         for topic in self.all():
             config = self._log_config(topic)
             for index in range(topic.partition_count):
                 if self._logs.has_files(topic.name, index):
                     self._logs.open(topic.name, index, topic.topic_id, config)
+        return lines
 
     def get(self, name: str) -> Topic | None:
         return self._metadata.state.topics.get(name)

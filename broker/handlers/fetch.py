@@ -9,7 +9,9 @@
 - v9+ leader epochs (KIP-320), v13+ topic ids (KIP-516: UNKNOWN_TOPIC_ID), v12 diverging epochs never arise on a node
   whose leader epoch is constant, v16 node endpoints likewise (KIP-951).
 
-Left out: v17, v18 (follower fields); preferred read replicas; cancelling the wait when the client disconnects.
+- A client that disconnects waits no more.
+
+Left out: v17, v18 (follower fields); preferred read replicas.
 """
 
 from collections.abc import Sequence
@@ -43,10 +45,11 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Co
         response = read.once()
         if not (read.complete or expired):
             return False
+        context.peer.on_gone = None
         answer.complete(response)
         return True
 
-    context.broker.purgatory.wait(read.logs, request.max_wait_ms, try_complete)
+    context.peer.on_gone = context.broker.purgatory.wait(read.logs, request.max_wait_ms, try_complete)
     return answer
 
 

@@ -21,6 +21,7 @@ from broker.ports import Clock, Disk, PartitionListener
 from protocol.errors import ErrorCode, KafkaError
 
 _DELETED_SUFFIX = "-delete"
+_STRAY_SUFFIX = "-stray"
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000
 
 
@@ -68,6 +69,23 @@ class LogManager:
     def has_files(self, topic: str, partition: int) -> bool:
         """Whether anything was ever appended, as far as the disk can tell."""
         return self._disk.exists(directory_of(topic, partition))
+
+    def directories(self) -> list[tuple[str, int]]:
+        """(topic, partition) of every partition that has a directory, whoever made it."""
+        found = []
+        for name in self._disk.list_dir(""):
+            topic, _, partition = name.rpartition("-")
+            if topic and partition.isdecimal():
+                found.append((topic, int(partition)))
+        return found
+
+    def set_aside(self, topic: str, partition: int) -> str:
+        """Rename the directory of a partition that should not be there; its new name."""
+        directory = directory_of(topic, partition)
+        stray = f"{directory}.{self._clock.now_ms()}{_STRAY_SUFFIX}"
+        self._disk.rename(directory, stray)
+        self._disk.sync_dir("")
+        return stray
 
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """The log of a partition, recovered from its files if there are any; an open one is returned as it is."""

@@ -12,6 +12,7 @@ Invariants
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
 from broker.dispatch import CloseConnection, Dispatcher, Exchange, Parts
@@ -28,13 +29,20 @@ _LARGE_PART_BYTES = 16_384
 class Peer:
     """Who is at the other end, and the address under which this listener is advertised to it."""
 
-    __slots__ = ("advertised", "host", "listener_name", "port")
+    __slots__ = ("advertised", "host", "listener_name", "on_gone", "port")
 
     def __init__(self, host: str, port: int, listener_name: str, advertised: tuple[str, int]) -> None:
         self.host: Final = host
         self.port: Final = port
         self.listener_name: Final = listener_name
         self.advertised: Final = advertised
+        self.on_gone: Callable[[], None] | None = None
+        """Called when the connection ends: what waits for this peer, one thing at a time, need not wait any more."""
+
+    def go(self) -> None:
+        on_gone, self.on_gone = self.on_gone, None
+        if on_gone is not None:
+            on_gone()
 
     @property
     def address(self) -> str:
@@ -81,6 +89,7 @@ class Connection(asyncio.Protocol):
         self._open_connections.discard(self)
         self._frames.clear()
         self._exchanges.clear()
+        self._peer.go()
 
     def data_received(self, data: bytes) -> None:
         self._broker.metrics.request_bytes += len(data)

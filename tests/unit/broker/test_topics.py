@@ -1,0 +1,91 @@
+"""Which partitions exist is what the metadata log says, whatever lies on the disk."""
+
+from broker.dispatch import Dispatcher
+from broker.net.connection import Peer
+from protocol.errors import ErrorCode
+from protocol.generated import fetch_request, metadata_request
+from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from protocol.generated.delete_topics_request import DeleteTopicsRequest
+from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.headers import encode_request_header
+from protocol.records.batch import encode_batch
+from protocol.records.record import Record
+from tests.fakes.broker import VirtualBroker
+
+TOPIC = "topic"
+
+
+def create(broker: VirtualBroker, name: str = TOPIC) -> ErrorCode:
+    request = CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)])
+    return ErrorCode(broker.ask(request, 4).topics[0].error_code)
+
+
+def delete(broker: VirtualBroker, name: str = TOPIC) -> ErrorCode:
+    return ErrorCode(broker.ask(DeleteTopicsRequest(topic_names=[name]), 4).responses[0].error_code)
+
+
+def produce(broker: VirtualBroker, value: bytes, name: str = TOPIC) -> int:
+    batch = memoryview(encode_batch([Record(0, broker.time.now_ms(), None, value)]))
+    data = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=batch)])
+    answer = broker.ask(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[data]), 8)
+    (partition,) = answer.responses[0].partition_responses
+    assert partition.error_code == ErrorCode.NONE
+    return int(partition.base_offset)
+
+
+def test_files_of_a_partition_that_nobody_knows_are_set_aside_and_never_served() -> None:
+    broker = VirtualBroker()
+    broker.disk.make_dir("foreign-0")
+    broker.disk.open("foreign-0/00000000000000000000.log").append([b"somebody's bytes"])
+    survivor = broker.killed()
+    names = survivor.disk.list_dir("")
+    assert "foreign-0" not in names
+    (stray,) = [name for name in names if name.startswith("foreign-0.") and name.endswith("-stray")]
+    assert survivor.disk.read_bytes(f"{stray}/00000000000000000000.log") == b"somebody's bytes"
+    assert create(survivor, "foreign") == ErrorCode.NONE
+    assert produce(survivor, b"new", "foreign") == 0
+
+
+def test_what_a_removal_left_behind_is_deleted_at_the_next_start() -> None:
+    broker = VirtualBroker()
+    assert create(broker) == ErrorCode.NONE
+    produce(broker, b"old")
+    left = broker.disk.read_bytes(f"{TOPIC}-0/00000000000000000000.log")
+    assert delete(broker) == ErrorCode.NONE
+    broker.disk.make_dir(f"{TOPIC}-0")
+    broker.disk.open(f"{TOPIC}-0/00000000000000000000.log").append([left])
+    survivor = broker.killed()
+    assert [name for name in survivor.disk.list_dir("") if name.startswith(TOPIC)] == []
+    assert create(survivor) == ErrorCode.NONE
+    assert produce(survivor, b"new") == 0
+
+
+def test_a_topic_is_not_told_of_before_its_creation_is_durable() -> None:
+    broker = VirtualBroker()
+    broker.broker.topics.create(TOPIC, 1)  # appended, not flushed: the loop has not turned
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
+    dispatcher = Dispatcher(broker.broker)
+    header = encode_request_header(metadata_request.API_KEY, 8, 1, "client", flexible=False)
+    frame = memoryview(b"".join((header, *metadata_request.encode(request, 8))))
+    exchange = dispatcher.dispatch(frame, Peer("host", 1, "PLAINTEXT", ("host", 9092)))
+    assert not exchange.done
+    broker.time.settle()
+    assert exchange.done
+
+
+def test_a_fetch_of_a_client_that_is_gone_waits_no_more() -> None:
+    broker = VirtualBroker()
+    create(broker)
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    request = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=[FetchTopic(topic=TOPIC, partitions=[partition])])
+    header = encode_request_header(fetch_request.API_KEY, 11, 1, "client", flexible=False)
+    frame = memoryview(b"".join((header, *fetch_request.encode(request, 11))))
+    peer = Peer("host", 1, "PLAINTEXT", ("host", 9092))
+    before = broker.time.timer_count
+    exchange = Dispatcher(broker.broker).dispatch(frame, peer)
+    assert not exchange.done and broker.broker.purgatory.waiting_count == 1
+    peer.go()
+    assert broker.broker.purgatory.waiting_count == 0
+    assert broker.time.timer_count == before
