@@ -1,0 +1,68 @@
+"""Rewrites the parts of docs/architecture.md that the code itself says: state diagrams and the file map.
+
+    python tools/update_architecture.py
+
+A test holds the page to this.
+"""
+
+import ast
+from pathlib import Path
+
+from broker.coordinator.group import states as group_states
+from broker.coordinator.transaction import states as transaction_states
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "architecture.md"
+FOLDERS = (
+    "protocol",
+    "protocol/records",
+    "broker",
+    "broker/net",
+    "broker/coordinator",
+    "broker/coordinator/transaction",
+    "broker/coordinator/group",
+    "broker/log",
+    "broker/system",
+    "broker/observability",
+    "client",
+    "pipeline",
+    "oncelog",
+)
+START = "<!-- from the code: python tools/update_architecture.py -->"
+
+
+def first_sentence(path: Path) -> str:
+    """What a file says it is: the first paragraph of its docstring."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return " ".join(docstring.split("\n\n")[0].split())
+
+
+def generated() -> str:
+    lines = [START, "", "## States", "", "A transactional id, from `broker/coordinator/transaction/states.py`:", ""]
+    lines += ["```mermaid", transaction_states.mermaid(), "```", ""]
+    lines += ["A classic consumer group, from `broker/coordinator/group/states.py`:", ""]
+    lines += ["```mermaid", group_states.mermaid(), "```", ""]
+    lines += ["## File map", ""]
+    lines += [
+        "Beside these: `protocol/messages/` and `protocol/state_records/` hold one declaration an API or record,",
+        "`protocol/generated/` the codecs written from them, `broker/handlers/` one module an API with its contract.",
+        "",
+    ]
+    for folder in FOLDERS:
+        lines += [f"### {folder}/", ""]
+        lines += [
+            f"- `{path.name}`: {first_sentence(path)}"
+            for path in sorted((ROOT / folder).glob("*.py"))
+            if path.name != "__init__.py"
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def updated(page: str) -> str:
+    """The page with its generated end made anew."""
+    return page.partition(START)[0].rstrip() + "\n\n" + generated()
+
+
+if __name__ == "__main__":
+    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
