@@ -29,6 +29,7 @@ from client.records import (
 )
 from client.settings import ConsumerOptions, ConsumerSettings
 
+_ITERATOR_POLL_MS = 60_000
 OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -154,21 +155,16 @@ class Consumer:
                 group.is_polling = False
                 group.last_poll_s = asyncio.get_running_loop().time()
 
-    def __aiter__(self) -> AsyncIterator[Record]:
-        return self
-
-    async def __anext__(self) -> Record:
-        """The next record, however long it takes. Its predecessor counts as worked on."""
-        index = self._ahead_index
-        if index >= len(self._ahead):
-            self._ahead = []
-            while not self._ahead:
-                # poll() would otherwise find the list it is about to fill.
-                self._ahead_index = 0
-                self._ahead = await self.poll(timeout_ms=60_000)
-            index = 0
-        self._ahead_index = index + 1
-        return self._ahead[index]
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        """Record after record, without end; each one counts as consumed when it is handed out."""
+        while True:
+            # Attributes are looked up each time: a rebalance or a seek between two records replaces what is ahead.
+            while self._ahead_index < len(self._ahead):
+                record = self._ahead[self._ahead_index]
+                self._ahead_index += 1
+                yield record
+            self._ahead, self._ahead_index = [], 0
+            self._ahead = await self.poll(_ITERATOR_POLL_MS)
 
     def _take_ahead(self, limit: int) -> list[Record]:
         start = self._ahead_index

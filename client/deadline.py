@@ -3,7 +3,7 @@
 import asyncio
 from typing import Self
 
-from client.errors import RequestTimedOut
+from client.errors import KafkaError, RequestTimedOut
 
 
 class Deadline:
@@ -30,8 +30,8 @@ class Deadline:
         """The earlier of this one and `timeout_ms` from now."""
         return Deadline(min(self.at_s, asyncio.get_running_loop().time() + timeout_ms / 1000))
 
-    async def pause(self, backoff_ms: float, waiting_for: str, cause: Exception | None = None) -> None:
+    async def pause(self, backoff_ms: float, waiting_for: str, cause: KafkaError | None = None) -> None:
         """Sleep before the next attempt; raises RequestTimedOut when there is no time for one."""
         if self.expired:
-            raise RequestTimedOut(f"{waiting_for}: {cause or 'no answer'}") from cause
+            raise RequestTimedOut(f"{waiting_for}: {cause.message if cause else 'no answer'}") from cause
         await asyncio.sleep(min(backoff_ms / 1000, self.remaining_s))

@@ -26,6 +26,8 @@ class KafkaError(Exception):
         text = message or (code.text if code is not None else "") or type(self).__name__
         if code is not None:
             text = f"{code.name}: {text}"
+        self.message = text
+        """Without the hint."""
         super().__init__(f"{text} ({self.hint})" if self.hint else text)
 
     @property

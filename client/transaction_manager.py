@@ -228,7 +228,7 @@ class TransactionManager:
                 lambda each: each.error_code,
             )
         except RequestTimedOut as error:
-            raise self._fail(AbortableError(str(error))) from error
+            raise self._fail(AbortableError(error.message)) from error
         if added.error_code:
             raise self._refused(added.error_code)
         self._is_open_there = True
@@ -270,7 +270,7 @@ class TransactionManager:
                     raise self._refused(code)
                 await deadline.pause(self._cluster.retry_backoff_ms, "TXN_OFFSET_COMMIT", error_for(code))
             except RequestTimedOut as error:
-                raise self._fail(AbortableError(str(error))) from error
+                raise self._fail(AbortableError(error.message)) from error
 
     async def _add_partitions(self) -> None:
         deadline = Deadline.after(self._delivery_timeout_ms)
@@ -307,7 +307,7 @@ class TransactionManager:
                     self._is_open_there = True
                     self._sender.wake()
         except KafkaError as error:
-            self._fail(AbortableError(str(error)) if error.retriable else error)
+            self._fail(AbortableError(error.message) if error.retriable else error)
         finally:
             self._adding = None
 
@@ -344,9 +344,9 @@ class TransactionManager:
             if not committed:
                 raise
             if self._commit_sent:
-                raise CommitUnknown(str(error)) from error
+                raise CommitUnknown(error.message) from error
             # No coordinator was reached: nothing was decided, and it may still be aborted.
-            raise self._fail(AbortableError(str(error))) from error
+            raise self._fail(AbortableError(error.message)) from error
         if response.error_code == ErrorCode.INVALID_TXN_STATE and not committed and not self._is_open_there:
             # What was to open it never arrived.
             return

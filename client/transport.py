@@ -8,6 +8,7 @@ later one can come either. One loop callback a chunk of answers; no task and no 
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import cast
 
 from client.apis import Api, RequestT, ResponseT
 from client.connection import Connection, OnAnswer
@@ -112,14 +113,13 @@ class Transport(asyncio.Protocol):
     # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(f"{transport!r} is no stream")
-        self._transport = transport
+        # uvloop's transports are of no class of asyncio's.
+        stream = self._transport = cast(asyncio.Transport, transport)
         self._was_connected = True
-        handle = transport.get_extra_info("socket")
+        handle = stream.get_extra_info("socket")
         if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
             handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport.write(self.connection.open())
+        stream.write(self.connection.open())
 
     def data_received(self, data: bytes) -> None:
         try:

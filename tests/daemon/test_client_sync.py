@@ -1,0 +1,109 @@
+"""The client without an event loop, the facade that people import, and another loop underneath."""
+
+import subprocess
+import sys
+import threading
+import uuid
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from client import Consumer as AsyncConsumer
+from client import NewTopic, TopicPartition
+from client import Producer as AsyncProducer
+from client.errors import InvalidState, ProducerFenced
+from client.sync import Admin, Consumer, Producer
+from tests.support.daemon import Daemon
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def new_topic(daemon: Daemon, partitions: int = 1) -> str:
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    with Admin(daemon.bootstrap) as admin:
+        admin.create_topics(NewTopic(name, partitions, 1))
+        assert name in admin.list_topics()
+    return name
+
+
+def test_records_and_transactions_without_a_loop(daemon: Daemon) -> None:
+    topic = new_topic(daemon)
+    place = TopicPartition(topic, 0)
+    with (
+        Producer(daemon.bootstrap, transactional_id=topic) as producer,
+        Consumer(bootstrap_servers=daemon.bootstrap, group_id=topic) as consumer,
+    ):
+        with producer.transaction() as transaction:
+            delivery = transaction.send_soon(topic, b"0")
+            transaction.send_many(topic, [(None, b"%d" % number) for number in range(1, 1000)])
+            transaction.send_offsets({place: 7}, group=consumer)  # type: ignore[arg-type]
+        assert (transaction.state, delivery.result(10).offset) == ("committed", 0)
+        with pytest.raises(ZeroDivisionError), producer.transaction() as transaction:
+            transaction.send(topic, b"aborted")
+            raise ZeroDivisionError
+        assert transaction.state == "aborted"
+        assert consumer.committed(place)[place].offset == 7
+        consumer.assign([place])
+        consumer.seek(place, 990)
+        values: list[bytes | None] = []
+        for record in consumer:
+            values.append(record.value)
+            if len(values) == 10:
+                break
+        assert values == [b"%d" % number for number in range(990, 1000)]
+        fates = [batch.fate for batch in consumer.raw_batches(place)]
+        assert fates[-2:] == ["aborted", "marker"]
+
+
+def test_a_zombie_is_refused_without_a_loop(daemon: Daemon) -> None:
+    topic = new_topic(daemon)
+    with Producer(daemon.bootstrap, transactional_id=topic) as first:
+        with pytest.raises(ProducerFenced), first.transaction() as transaction:
+            transaction.send(topic, b"zombie")
+            with Producer(daemon.bootstrap, transactional_id=topic) as second:
+                second.init_transactions()
+
+
+def test_leaving_the_block_ends_the_thread_and_what_is_closed_says_so(daemon: Daemon) -> None:
+    before = threading.active_count()
+    with Producer(daemon.bootstrap) as producer:
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before
+    with pytest.raises(InvalidState):
+        producer.send("t", b"x")
+
+
+def test_the_client_runs_on_uvloop(daemon: Daemon) -> None:
+    topic = new_topic(daemon)
+
+    async def work() -> list[bytes | None]:
+        async with AsyncProducer(daemon.bootstrap) as producer:
+            await producer.send(topic, b"x")
+        async with AsyncConsumer(topic, bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest") as consumer:
+            return [record.value for record in await consumer.poll(20_000)]
+
+    assert uvloop.run(work()) == [b"x"]
+
+
+def run_python(code: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.append({str(ROOT)!r}); {code}"],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+
+
+def test_the_facade_loads_the_client_when_it_is_used_and_names_a_foreign_one(tmp_path: Path) -> None:
+    quick = run_python(
+        "import oncelog; print('client' in sys.modules); oncelog.Producer; print('client' in sys.modules)", tmp_path
+    )
+    assert quick.stdout.split() == ["False", "True"], quick.stderr
+    (tmp_path / "client").mkdir()
+    (tmp_path / "client" / "__init__.py").write_text("")
+    foreign = run_python("from oncelog import Producer", tmp_path)
+    assert str(tmp_path / "client") in foreign.stderr
+    assert foreign.returncode == 1
