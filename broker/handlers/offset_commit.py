@@ -1,4 +1,4 @@
-"""OffsetCommit (8), versions 2–9: offsets of a group, from a member of its generation or, in an empty group, anybody.
+"""OffsetCommit (8), versions 2–10: offsets of a group, from a member of its generation or, in an empty group, anybody.
 
 - Each partition is answered on its own, once durable: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE
   (`offset.metadata.max.bytes`, in characters, as in Kafka). UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID
@@ -6,25 +6,31 @@
 - v2–4 may bring a retention of their own, which then counts instead of the broker's (KIP-211).
 - The empty group id is a group like others, for old clients that never set one.
 - A commit from a member in a running generation is a sign of life.
-
-Left out: v10 (topic ids).
+- v10 names topics by their ids: UNKNOWN_TOPIC_ID.
 """
+
+from collections.abc import Sequence
 
 from broker.completion import Completion
 from broker.coordinator.group.offsets import Committer, Errors
 from broker.dispatch import RequestContext
 from broker.handlers.offsets_to_commit import offsets_to_commit, settle_errors
+from broker.topics import Topics
 from protocol.errors import ErrorCode
-from protocol.generated.offset_commit_request import OffsetCommitRequest
+from protocol.generated.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
 from protocol.generated.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 
+_TOPIC_IDS_SINCE = 10
+
 
 def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[OffsetCommitResponse]:
-    offsets, unknown = offsets_to_commit(context.broker.topics, request.topics)
+    by_id = context.api_version >= _TOPIC_IDS_SINCE
+    wanted = [_named(context.broker.topics, topic) for topic in request.topics] if by_id else request.topics
+    offsets, unknown = offsets_to_commit(context.broker.topics, wanted, by_id=by_id)
     committer = Committer(
         request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
     )
@@ -34,14 +40,22 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[
         return ErrorCode.ILLEGAL_GENERATION if is_unknown_to_client else error
 
     committed = context.broker.groups.offsets.commit(committer, offsets, request.retention_time_ms)
-    return settle_errors(committed, offsets, unknown, shown).map(lambda errors: _respond(request, errors))
+    return settle_errors(committed, offsets, unknown, shown).map(lambda errors: _respond(wanted, errors))
 
 
-def _respond(request: OffsetCommitRequest, errors: Errors) -> OffsetCommitResponse:
+def _named(topics: Topics, wanted: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
+    """By its name; what has none goes by its id, which is no legal name."""
+    topic = topics.by_id(wanted.topic_id)
+    name = str(wanted.topic_id) + "?" if topic is None else topic.name
+    return OffsetCommitRequestTopic(name=name, topic_id=wanted.topic_id, partitions=wanted.partitions)
+
+
+def _respond(topics: Sequence[OffsetCommitRequestTopic], errors: Errors) -> OffsetCommitResponse:
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(
                         partition_index=data.partition_index, error_code=errors[topic.name, data.partition_index]
@@ -49,6 +63,6 @@ def _respond(request: OffsetCommitRequest, errors: Errors) -> OffsetCommitRespon
                     for data in topic.partitions
                 ],
             )
-            for topic in request.topics
+            for topic in topics
         ]
     )

@@ -1,15 +1,17 @@
-"""OffsetFetch (9), versions 1–9: committed offsets of a group, v8+ of several (KIP-709).
+"""OffsetFetch (9), versions 1–10: committed offsets of a group, v8+ of several (KIP-709).
 
 - A partition without an offset is answered with offset -1 and no error; null topics (v2+) mean all that have one.
 - v7+ require_stable: a partition whose offset is part of an open transaction is UNSTABLE_OFFSET_COMMIT (KIP-447).
 - Answered once what was read is durable.
 - An offset of a topic that has been deleted is none, also when a topic of that name has been made again.
+- v10 names topics by their ids: UNKNOWN_TOPIC_ID.
 
-Left out: v10 (topic ids); v9's member id and epoch, which belong to the consumer protocol (KIP-848).
+Left out: v9's member id and epoch, which belong to the consumer protocol (KIP-848).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from uuid import UUID
 
 from broker.completion import Completion, all_of
 from broker.coordinator.group.offsets import NOTHING_FETCHED, FetchedOffset
@@ -17,7 +19,7 @@ from broker.coordinator.group.records import NO_COMMITTED_OFFSET, NO_TOPIC_ID, T
 from broker.dispatch import RequestContext
 from broker.topics import Topics
 from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.offset_fetch_request import OffsetFetchRequest
+from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopics
 from protocol.generated.offset_fetch_response import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -28,23 +30,49 @@ from protocol.generated.offset_fetch_response import (
 )
 
 Fetched = Mapping[TopicPartition, FetchedOffset]
+_TOPIC_IDS_SINCE = 10
+_UNKNOWN_TOPIC = FetchedOffset(ErrorCode.UNKNOWN_TOPIC_ID, NO_COMMITTED_OFFSET)
 
 
 def handle(context: RequestContext, request: OffsetFetchRequest) -> Completion[OffsetFetchResponse]:
     if context.api_version >= 8:
         answers: list[Completion[OffsetFetchResponseGroup]] = []
         for group in request.groups:
-            partitions = None
-            if group.topics is not None:
-                partitions = [(topic.name, index) for topic in group.topics for index in topic.partition_indexes]
-            fetched = _fetch(context, group.group_id, partitions, request.require_stable)
-            answers.append(fetched.map(partial(_group_response, group.group_id)))
+            asked = _Asked(context, group.topics)
+            fetched = _fetch(context, group.group_id, asked.partitions, request.require_stable)
+            answers.append(fetched.map(partial(_group_response, group.group_id, asked)))
         return all_of(answers).map(lambda groups: OffsetFetchResponse(groups=groups))
     partitions = None
     if request.topics is not None:
         partitions = [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
     fetched = _fetch(context, request.group_id, partitions, request.require_stable)
     return fetched.map(lambda result: _single_response(context, result, partitions or ()))
+
+
+class _Asked:
+    """The partitions that a group is asked for, by topic names, whatever the request names them by."""
+
+    __slots__ = ("_topics", "by_id", "partitions", "unknown")
+
+    def __init__(self, context: RequestContext, topics: Sequence[OffsetFetchRequestTopics] | None) -> None:
+        self._topics = context.broker.topics
+        self.by_id = context.api_version >= _TOPIC_IDS_SINCE
+        self.unknown: list[OffsetFetchRequestTopics] = []
+        self.partitions: list[TopicPartition] | None = None if topics is None else []
+        for wanted in topics or ():
+            name: str | None = wanted.name
+            if self.by_id:
+                topic = self._topics.by_id(wanted.topic_id)
+                name = None if topic is None else topic.name
+            if name is None:
+                self.unknown.append(wanted)
+            elif self.partitions is not None:
+                self.partitions += [(name, index) for index in wanted.partition_indexes]
+
+    def id_of(self, name: str) -> UUID | None:
+        """The id to answer with; None for a topic that is gone by now."""
+        topic = self._topics.get(name)
+        return None if topic is None else topic.topic_id
 
 
 class _Result:
@@ -116,24 +144,25 @@ def _single_response(
     )
 
 
-def _group_response(group_id: str, result: _Result) -> OffsetFetchResponseGroup:
-    return OffsetFetchResponseGroup(
-        group_id=group_id,
-        error_code=result.error,
-        topics=[
-            OffsetFetchResponseTopics(
-                name=name,
-                partitions=[
-                    OffsetFetchResponsePartitions(
-                        partition_index=index,
-                        committed_offset=committed.offset,
-                        committed_leader_epoch=committed.leader_epoch,
-                        metadata=committed.metadata,
-                        error_code=error,
-                    )
-                    for index, (error, committed) in entries
-                ],
-            )
-            for name, entries in result.topics.items()
-        ],
+def _group_response(group_id: str, asked: _Asked, result: _Result) -> OffsetFetchResponseGroup:
+    topics = []
+    for name, entries in result.topics.items():
+        topic_id = asked.id_of(name) if asked.by_id else NO_TOPIC_ID
+        if topic_id is not None:
+            partitions = [_partition(index, fetched) for index, fetched in entries]
+            topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions))
+    for wanted in asked.unknown if not result.error else ():
+        partitions = [_partition(index, _UNKNOWN_TOPIC) for index in wanted.partition_indexes]
+        topics.append(OffsetFetchResponseTopics(topic_id=wanted.topic_id, partitions=partitions))
+    return OffsetFetchResponseGroup(group_id=group_id, error_code=result.error, topics=topics)
+
+
+def _partition(index: int, fetched: FetchedOffset) -> OffsetFetchResponsePartitions:
+    error, committed = fetched
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=error,
     )

@@ -33,14 +33,19 @@ class TopicToCommit(Protocol):
     def partitions(self) -> Sequence[PartitionToCommit]: ...
 
 
-def offsets_to_commit(topics: Topics, wanted: Sequence[TopicToCommit]) -> tuple[list[OffsetToCommit], Errors]:
-    """Offsets for partitions that exist, and UNKNOWN_TOPIC_OR_PARTITION for the others."""
+def offsets_to_commit(
+    topics: Topics, wanted: Sequence[TopicToCommit], *, by_id: bool = False
+) -> tuple[list[OffsetToCommit], Errors]:
+    """Offsets for partitions that exist, and UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID, for the others."""
     offsets: list[OffsetToCommit] = []
     unknown: Errors = {}
     for entry in wanted:
         topic = topics.get(entry.name)
         for data in entry.partitions:
             partition = (entry.name, data.partition_index)
+            if topic is None and by_id:
+                unknown[partition] = ErrorCode.UNKNOWN_TOPIC_ID
+                continue
             if topic is None or not 0 <= data.partition_index < topic.partition_count:
                 unknown[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue

@@ -1,5 +1,7 @@
 """Every version that is advertised is served, from the oldest on."""
 
+from uuid import UUID
+
 import pytest
 
 from broker.api_table import API_TABLE
@@ -8,6 +10,11 @@ from protocol.errors import ErrorCode
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from protocol.generated.heartbeat_request import HeartbeatRequest
 from protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from protocol.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.generated.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -118,13 +125,15 @@ def test_leave_group(version: int) -> None:
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH))
 def test_offset_fetch(version: int) -> None:
     broker = started()
+    topic_id = broker.broker.topics.get(TOPIC).topic_id  # type: ignore[union-attr]
     commit(broker, 7, 1, metadata="note")
     request = OffsetFetchRequest(
         group_id=GROUP,
         topics=[OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[1])],
         groups=[
             OffsetFetchRequestGroup(
-                group_id=GROUP, topics=[OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[1])]
+                group_id=GROUP,
+                topics=[OffsetFetchRequestTopics(name=TOPIC, topic_id=topic_id, partition_indexes=[1])],
             )
         ],
     )
@@ -132,6 +141,34 @@ def test_offset_fetch(version: int) -> None:
     entry = (answer.groups[0] if version >= 8 else answer).topics[0].partitions[0]
     assert (entry.partition_index, entry.committed_offset, entry.metadata) == (1, 7, "note")
     assert entry.error_code == ErrorCode.NONE
+
+
+def test_topics_by_their_ids() -> None:
+    broker = started()
+    topic_id, unknown_id = broker.broker.topics.get(TOPIC).topic_id, UUID(int=1)  # type: ignore[union-attr]
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    committed = broker.ask(
+        OffsetCommitRequest(
+            group_id=GROUP,
+            topics=[
+                OffsetCommitRequestTopic(topic_id=unknown_id, partitions=[partition]),
+                OffsetCommitRequestTopic(topic_id=topic_id, partitions=[partition]),
+            ],
+        ),
+        10,
+    )
+    assert [(topic.topic_id, topic.partitions[0].error_code) for topic in committed.topics] == [
+        (unknown_id, ErrorCode.UNKNOWN_TOPIC_ID),
+        (topic_id, ErrorCode.NONE),
+    ]
+    wanted = [OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0]) for each in (unknown_id, topic_id)]
+    for topics in (wanted, None):
+        groups = [OffsetFetchRequestGroup(group_id=GROUP, topics=topics)]
+        answer = broker.ask(OffsetFetchRequest(groups=groups), 10).groups[0]
+        found = {topic.topic_id: topic.partitions[0] for topic in answer.topics}
+        assert found[topic_id].committed_offset == 7
+        assert (unknown_id in found) == (topics is not None)
+    assert found.keys() == {topic_id}
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH))
