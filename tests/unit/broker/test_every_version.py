@@ -1,0 +1,59 @@
+"""A range that ApiVersions lists is served: each version of each API gets an answer that its clients can read."""
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from broker.api_table import API_TABLE, Api
+from protocol.api_keys import ApiKey
+from protocol.codec import snake_case
+from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from protocol.schema import ArrayOf, Structure
+from tests.fakes.broker import Reply, VirtualBroker
+
+EVERY_VERSION = [(api, version) for api in API_TABLE.values() for version in range(api.minimum, api.maximum + 1)]
+
+
+def filled(structure: Structure, classes: Any) -> Any:
+    """A message with one element in every array, so that handlers go through all of it."""
+    values = {}
+    for field in structure.fields:
+        kind = field.type
+        if isinstance(kind, ArrayOf) and isinstance(kind.element, Structure):
+            values[field.name] = [filled(kind.element, classes)]
+        elif isinstance(kind, Structure) and not field.nullable:
+            values[field.name] = filled(kind, classes)
+        elif field.name in ("name", "topic", "group_id", "transactional_id") and field.default_value == "":
+            values[field.name] = "topic"
+        elif field.name == "client_software_name" or field.name == "client_software_version":
+            values[field.name] = "test"
+        elif field.name == "protocol_type":
+            values[field.name] = "consumer"
+        elif field.name == "session_timeout_ms":
+            values[field.name] = 10_000
+    return getattr(classes, structure.name)(**values)
+
+
+@pytest.fixture(scope="module")
+def broker() -> VirtualBroker:
+    running = VirtualBroker()
+    running.ask(CreateTopicsRequest(topics=[CreatableTopic(name="topic", num_partitions=1, replication_factor=1)]), 4)
+    return running
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=lambda value: getattr(value, "name", str(value)))
+def test_it_is_answered(broker: VirtualBroker, api: Api, version: int) -> None:
+    declarations = import_module(f"protocol.messages.{api.name}")
+    request = getattr(declarations, f"{api.name}_request".upper())
+    classes = import_module(f"protocol.generated.{snake_case(request.name)}")
+    message = filled(request.structure, classes)
+    reply: Reply = broker.send(message, version)
+    broker.time.advance(400_000)
+    if api.key is ApiKey.PRODUCE:
+        # acks=0 with a batch that is none: the connection is closed, as Kafka does.
+        with pytest.raises(AssertionError, match="acks=0"):
+            _ = reply.message
+        return
+    assert reply.is_there
+    assert type(reply.message).__name__ == request.name.replace("Request", "Response")
