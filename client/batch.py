@@ -8,6 +8,7 @@ alike; no object is made for a record beyond its `Delivery`, and no future unles
 import asyncio
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 
 from client.errors import KafkaError
 from client.records import Headers, RecordMetadata, TopicPartition
@@ -72,7 +73,7 @@ class Batch:
         self.log_append_time_ms = -1
         self.base_timestamp_ms = 0
         self.max_timestamp_ms = 0
-        self.callbacks: list[Callable[[], None]] = []
+        self.callbacks: list[Callable[[], object]] = []
         self._body: list[bytes] = []
         self._timestamps: list[int] = []
 
@@ -174,11 +175,13 @@ class Delivery:
         return self._batch.metadata(self._index)
 
     def add_done_callback(self, callback: "Callable[[Delivery], None]") -> None:
-        """Called in the turn in which the record is delivered or fails; at once if that is past."""
+        """Called on the loop, soon after the record is delivered or fails, also if that is past."""
+        loop = asyncio.get_running_loop()
+        # Not at once: what a caller's function raises must not keep the others from hearing.
         if self._batch.done:
-            callback(self)
+            loop.call_soon(callback, self)
         else:
-            self._batch.callbacks.append(lambda: callback(self))
+            self._batch.callbacks.append(partial(loop.call_soon, callback, self))
 
     def __await__(self) -> Generator[None, None, RecordMetadata]:
         batch = self._batch

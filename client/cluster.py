@@ -35,7 +35,8 @@ LEADER_MOVED = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     )
 )
-_BUSY_BACKOFF_MS = 20
+_BUSY_BACKOFF_MS = 1
+_MAX_BUSY_BACKOFF_MS = 20
 """A finishing transaction takes milliseconds: a full backoff would dominate the next one."""
 _CLOSE_TIMEOUT_S = 1.0
 
@@ -218,6 +219,7 @@ class Cluster:
         `on_lost` is told when a request was sent and no answer of the coordinator's own came: its effect is not known.
         `patience_ms` is for what may take longer than a request's timeout: a join waits for the whole group.
         """
+        busy_backoff_ms = _BUSY_BACKOFF_MS
         while True:
             backoff_ms = self.retry_backoff_ms
             try:
@@ -241,7 +243,8 @@ class Cluster:
                 on_lost()
                 self._coordinators.pop((kind, key), None)
             elif code in COORDINATOR_BUSY:
-                backoff_ms = _BUSY_BACKOFF_MS
+                backoff_ms = busy_backoff_ms
+                busy_backoff_ms = min(_MAX_BUSY_BACKOFF_MS, busy_backoff_ms * 2)
             else:
                 return response
             await deadline.pause(backoff_ms, api.key.name, error_for(code))

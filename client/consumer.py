@@ -60,6 +60,7 @@ class Consumer:
         self._maintenance: asyncio.Task[None] | None = None
         self._commits: set[asyncio.Task[None]] = set()
         self._next_auto_commit_s = 0.0
+        self._is_polling = False
         self._ahead: list[Record] = []
         """Taken for the iterator, handed out up to `_ahead_index`."""
         self._ahead_index = 0
@@ -138,8 +139,13 @@ class Consumer:
         limit = self._settings.max_poll_records if max_records is None else max_records
         if self._ahead_index < len(self._ahead):
             return self._take_ahead(limit)
+        if self._is_polling:
+            raise InvalidState(
+                "another task is polling this consumer", hint="one task reads, others may be handed records"
+            )
         deadline = Deadline.after(timeout_ms)
         group = self._group
+        self._is_polling = True
         if group is not None:
             group.is_polling = True
         try:
@@ -151,6 +157,7 @@ class Consumer:
                 if ready:
                     await fetcher.wait(self._patience_s(deadline))
         finally:
+            self._is_polling = False
             if group is not None:
                 group.is_polling = False
                 group.last_poll_s = asyncio.get_running_loop().time()

@@ -18,7 +18,7 @@ from client.apis import PRODUCE
 from client.batch import Batch, ProducerIdentity
 from client.cluster import LEADER_MOVED, Cluster, Purpose
 from client.deadline import Deadline
-from client.errors import ConnectionLost, DeliveryTimeout, KafkaError, error_for
+from client.errors import AbortableError, ConnectionLost, DeliveryTimeout, KafkaError, error_for
 from client.records import TopicPartition
 from client.transport import Transport
 from protocol.errors import ErrorCode
@@ -293,6 +293,9 @@ class Sender:
         code = answer.error_code if answer is not None else ErrorCode.NETWORK_EXCEPTION
         if code in _GAPS and queue.on_gap(batch, again_at_s):
             return
+        if code == ErrorCode.INVALID_TXN_STATE:
+            # Of a coordinator's answer it would be fatal; a partition says so of a transaction that is over.
+            error = AbortableError(code=error.code)
         if code in LEADER_MOVED:
             self._cluster.forget_leaders((batch.topic_partition.topic,))
         retriable = error.retriable or (error.code is not None and error.code.retriable)

@@ -37,7 +37,7 @@ def test_records_and_transactions_without_a_loop(daemon: Daemon) -> None:
         with producer.transaction() as transaction:
             delivery = transaction.send_soon(topic, b"0")
             transaction.send_many(topic, [(None, b"%d" % number) for number in range(1, 1000)])
-            transaction.send_offsets({place: 7}, group=consumer)  # type: ignore[arg-type]
+            transaction.send_offsets({place: 7}, group=consumer)
         assert (transaction.state, delivery.result(10).offset) == ("committed", 0)
         with pytest.raises(ZeroDivisionError), producer.transaction() as transaction:
             transaction.send(topic, b"aborted")
