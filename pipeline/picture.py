@@ -1,19 +1,23 @@
 """The result as an SVG picture, for people who would rather look.
 
-Owns: the drawing; plain text, no library. It shows the money as each reader sees it, what was done to the load, and
-the micro-batches with the one that came twice.
+Owns: the drawing; plain text, no library. It shows the money as each reader sees it, what was done to the load, what it
+left in the partitions, and the micro-batches with the one that came twice.
 """
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from pipeline.loading import Troubles
+from pipeline.survey import Span, Strip
 from pipeline.totalling import Totalling
 
 WIDTH = 920
 _INK, _GREY, _GREEN, _RED, _BLUE, _PAPER = "#1f2933", "#7b8794", "#2f9e6e", "#d64545", "#3b7dd8", "#fbfbf9"
+_YELLOW = "#e9b44c"
 _LEFT = 230
 _BAR_WIDTH = 480
+_STRIP_LEFT, _STRIP_WIDTH = 130, 680
 _FONT = "font-family='ui-sans-serif, system-ui, Helvetica, Arial, sans-serif'"
 
 
@@ -55,6 +59,7 @@ def draw(
     uncommitted: int,
     published: int,
     troubles: Troubles,
+    strips: Sequence[Strip],
     totalling: Totalling,
 ) -> str:
     largest = max(expected, committed, uncommitted, published)
@@ -72,8 +77,19 @@ def draw(
     for label, cents in rows:
         parts += _bar(y, label, cents, expected, largest)
         y += 42
-    y += 20
-    parts.append(_text(40, y, "What was done to the load", 16, weight="600"))
+    timeline, y = _timeline(y + 20, troubles)
+    partitions, y = _partitions(y + 48, strips)
+    parts += timeline + partitions
+    y += 48
+    parts.append(_text(40, y, "Micro-batches of the Spark job", 16, weight="600"))
+    y += 16
+    parts += _batches(y, totalling)
+    y += 78
+    return _page(parts, y)
+
+
+def _timeline(y: float, troubles: Troubles) -> tuple[list[str], float]:
+    parts = [_text(40, y, "What was done to the load", 16, weight="600")]
     for at_s, text in troubles.timeline:
         y += 26
         parts.append(f"<circle cx='52' cy='{y - 5:.1f}' r='4' fill='{_BLUE}'/>")
@@ -85,12 +101,40 @@ def draw(
         f"{troubles.aborted_transactions} transactions with {troubles.aborted_records:,} records aborted, sent again"
     )
     parts.append(_text(130, y, aborted, 13))
-    y += 48
-    parts.append(_text(40, y, "Micro-batches of the Spark job", 16, weight="600"))
-    y += 16
-    parts += _batches(y, totalling)
-    y += 78
-    return _page(parts, y)
+    return parts, y
+
+
+def _partitions(y: float, strips: Sequence[Strip]) -> tuple[list[str], float]:
+    """Each partition from its first offset to its end, on one scale."""
+    parts = [_text(40, y, "What lies in the partitions, offset by offset", 16, weight="600")]
+    parts += _legend(WIDTH - 40, y)
+    scale = _STRIP_WIDTH / max([1, *(strip.next_offset for strip in strips)])
+    y += 18
+    for strip in strips:
+        parts.append(_text(_STRIP_LEFT - 14, y + 15, f"partition {strip.partition}", 13, anchor="end"))
+        parts += [part for span in strip.spans for part in _span(y, scale, span)]
+        end = _STRIP_LEFT + strip.next_offset * scale + 8
+        parts.append(_text(end, y + 15, f"{strip.next_offset:,}", 12, _GREY))
+        y += 30
+    return parts, y - 10
+
+
+def _span(y: float, scale: float, span: Span) -> list[str]:
+    x, width = _STRIP_LEFT + span.first_offset * scale, (span.next_offset - span.first_offset) * scale
+    if span.fate == "marker":
+        return [f"<rect x='{x:.2f}' y='{y}' width='{max(width, 0.8):.2f}' height='20' fill='{_PAPER}'/>"]
+    fill = {"aborted": "url(#aborted)", "open": _YELLOW, "plain": _BLUE}.get(span.fate, _GREEN)
+    return [f"<rect x='{x:.2f}' y='{y}' width='{width:.2f}' height='20' fill='{fill}'/>"]
+
+
+def _legend(right: float, y: float) -> list[str]:
+    parts = []
+    for text, fill in (("aborted", "url(#aborted)"), ("committed", _GREEN)):
+        parts.append(_text(right, y, text, 12, _GREY, "end"))
+        right -= 7 * len(text) + 20
+        parts.append(f"<rect x='{right:.1f}' y='{y - 10}' width='14' height='11' fill='{fill}'/>")
+        right -= 16
+    return parts
 
 
 def _batches(y: float, totalling: Totalling) -> list[str]:

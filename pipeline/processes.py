@@ -52,6 +52,12 @@ class DaemonProcess:
             raise ProcessFailed(f"the daemon did not start: {self._log_path.read_text()[-2000:]}")
         self.bootstrap = line.removeprefix(READY).strip()
 
+    def check_alive(self) -> None:
+        """Raises ProcessFailed when it has ended by itself or by somebody else's signal."""
+        code = self._process.poll() if self._process is not None else None
+        if code is not None:
+            raise ProcessFailed(f"the daemon ended with {code}: {self._log_path.read_text()[-1000:]}")
+
     def kill(self) -> None:
         """As by kill -9."""
         if self._process is not None:
@@ -106,14 +112,22 @@ class Child:
             self._process.stdin.flush()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, once all its events were told."""
-        code = self._process.wait(timeout)
+        """Its exit code, once all its events were told. Raises ProcessFailed when it does not end in time."""
+        try:
+            code = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise ProcessFailed(f"{self._module} did not end within {timeout} s") from None
         self._reader.join(timeout)
         return code
 
     def check(self, timeout: float | None = None) -> None:
         """Wait; raises ProcessFailed unless it ended well."""
-        code = self.wait(timeout)
+        self.wait(timeout)
+        self.check_alive()
+
+    def check_alive(self) -> None:
+        """Raises ProcessFailed with its last words if it ended badly; one that ended well is no news."""
+        code = self._process.poll()
         if code:
             raise ProcessFailed(f"{self._module} ended with {code}: {self._log_path.read_text()[-2000:]}")
 

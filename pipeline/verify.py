@@ -15,6 +15,7 @@ from pipeline.data import Totals
 _POLL_S = 0.2
 _STALLED_POLLS = 150
 _BATCH = 5_000
+_LIST_S = 10
 
 
 class Unreadable(Exception):
@@ -33,7 +34,7 @@ class Seen:
 
 def read_topic(bootstrap: str, topic: str, isolation_level: str) -> Iterator[tuple[bytes | None, bytes | None]]:
     """Key and value of each record up to the end that the isolation level may reach. Raises Unreadable."""
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
     consumer = Consumer(
         {
@@ -45,7 +46,10 @@ def read_topic(bootstrap: str, topic: str, isolation_level: str) -> Iterator[tup
             "enable.partition.eof": True,
         }
     )
-    partitions = consumer.list_topics(topic, 10).topics[topic].partitions
+    try:
+        partitions = consumer.list_topics(topic, _LIST_S).topics[topic].partitions
+    except KafkaException as failure:
+        raise Unreadable(f"{topic} cannot be read: {failure}") from failure
     consumer.assign([TopicPartition(topic, index, 0) for index in partitions])
     left = set(partitions)
     stalled = 0

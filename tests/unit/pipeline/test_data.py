@@ -26,12 +26,29 @@ def test_amounts_become_whole_cents_without_a_binary_fraction(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "line", ["00001 19970101 1 11.7", "00001 199701 1 11.77", "00001 19970101 11.77", "00001 19970101 1 -1.00", "x"]
+    "line",
+    [
+        "00001 19970101 1 11.7",
+        "00001 199701 1 11.77",
+        "00001 19970101 11.77",
+        "00001 19970101 1 -1.00",
+        "00001 19971301 1 1.00",
+        "x",
+    ],
 )
 def test_a_bad_line_is_an_error_that_names_its_number(tmp_path: Path, line: str) -> None:
     path = written(tmp_path / "input", "00001 19970101 1 11.77", line)
     with pytest.raises(InputError, match="line 3"):
         read_cdnow(path)
+
+
+def test_a_spoilt_purchase_in_the_first_line_does_not_pass_for_a_heading(tmp_path: Path) -> None:
+    path = tmp_path / "input"
+    path.write_text("00001 19970101 1 11.7\n00001 19970101 1 11.77\n")
+    with pytest.raises(InputError, match="line 1"):
+        read_cdnow(path)
+    path.write_text("00001 19970101 1 11.77\n")
+    assert len(read_cdnow(path)) == 1
 
 
 def test_a_file_without_purchases_is_refused(tmp_path: Path) -> None:

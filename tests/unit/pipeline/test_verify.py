@@ -1,14 +1,20 @@
 """The comparison finds every way in which the result can be wrong; the loaders' shares hold each purchase once."""
 
 import re
+import xml.dom.minidom
 from collections import Counter
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from client.raw_batches import Fate
 from pipeline.data import Purchase, totals_of
 from pipeline.load import share_of
 from pipeline.loading import Troubles
 from pipeline.picture import draw, money
+from pipeline.survey import Span, Strip, joined
 from pipeline.totalling import Totalling
 from pipeline.verify import Published, Seen, differences
 
@@ -19,6 +25,10 @@ PURCHASES = [
     Purchase("a", "19970201", 300),
 ]
 EXPECTED = totals_of(PURCHASES)
+STRIPS = [
+    Strip(0, (Span(0, 10, "committed"), Span(10, 14, "aborted"), Span(14, 15, "marker"), Span(15, 20, "committed"))),
+    Strip(1, ()),
+]
 
 
 def seen() -> Seen:
@@ -61,12 +71,35 @@ def test_the_shares_of_all_loaders_hold_every_row_but_the_first_once(loader_coun
 
 def test_the_picture_says_which_reader_is_right_and_which_batch_came_twice() -> None:
     totalling = Totalling(published=[0, 1, 3], skipped=[2], died_after=2)
-    svg = draw("title", 900, 900, 1_000, 900, Troubles(timeline=[(1.5, "daemon <killed>")]), totalling)
+    troubles = Troubles(timeline=[(1.5, "daemon <killed>")])
+    svg = draw("title", 900, 900, 1_000, 900, troubles, STRIPS, totalling)
+    xml.dom.minidom.parseString(svg)
     assert svg.count("right to the cent") == 3
     assert "+1.00" in svg
     assert "daemon &lt;killed&gt;" in svg
     assert "skipped by its marker" in svg
     assert totalling.batch_count == 4
+
+
+def test_the_picture_draws_an_aborted_stretch_as_long_as_it_is() -> None:
+    svg = draw("title", 900, 900, 900, 900, Troubles(), STRIPS, Totalling(published=[0]))
+    widths = [float(width) for width in re.findall(r"width='([\d.]+)' height='20' fill='url\(#aborted\)'", svg)]
+    assert widths == [pytest.approx(680 * 4 / 20)]
+
+
+SPANS = st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["plain", "committed", "aborted", "marker"])))
+
+
+@given(SPANS)
+def test_joined_spans_cover_the_same_offsets_with_the_same_fates(lengths: list[tuple[int, Fate]]) -> None:
+    spans, offset = [], 0
+    for length, fate in lengths:
+        spans.append(Span(offset, offset + length, fate))
+        offset += length
+    result = joined(spans)
+    fates = [span.fate for span in result for _ in range(span.first_offset, span.next_offset)]
+    assert fates == [fate for length, fate in lengths for _ in range(length)]
+    assert all(left.fate != right.fate or left.fate == "marker" for left, right in pairwise(result))
 
 
 def test_money_keeps_its_cents() -> None:

@@ -1,0 +1,62 @@
+"""The purchases topic as it lies in the log: how long each partition is, and which stretches were committed or aborted.
+
+Owns: reading that for the plan of the job and for the picture. Does not own: records, or what they add up to.
+Invariant: the spans of a strip follow each other without a gap, from its first offset to its end.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from client import Consumer, TopicPartition
+from client.raw_batches import Fate
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Neighbouring batches of one fate; a marker is a span of its own, because it ends a transaction."""
+
+    first_offset: int
+    next_offset: int
+    fate: Fate
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    partition: int
+    spans: tuple[Span, ...]
+
+    @property
+    def next_offset(self) -> int:
+        return self.spans[-1].next_offset if self.spans else 0
+
+
+def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Spans in offset order with neighbours of the same fate made one, markers excepted."""
+    result: list[Span] = []
+    for span in spans:
+        if result and result[-1].fate == span.fate != "marker":
+            result[-1] = replace(result[-1], next_offset=span.next_offset)
+        else:
+            result.append(span)
+    return tuple(result)
+
+
+async def survey(bootstrap: str, topic: str) -> list[Strip]:
+    """Every partition, batch by batch. Raises KafkaError."""
+    strips = []
+    async with Consumer(bootstrap_servers=bootstrap) as consumer:
+        for partition in sorted(await consumer.partitions_for(topic)):
+            spans = [
+                Span(batch.header.base_offset, batch.header.last_offset + 1, batch.fate)
+                async for batch in consumer.raw_batches(partition)
+            ]
+            strips.append(Strip(partition.partition, joined(spans)))
+    return strips
+
+
+async def longest_partition(bootstrap: str, topic: str) -> int:
+    """The highest end offset of the topic's partitions. Raises KafkaError."""
+    async with Consumer(bootstrap_servers=bootstrap, isolation_level="read_uncommitted") as consumer:
+        partitions: list[TopicPartition] = await consumer.partitions_for(topic)
+        ends = await consumer.end_offsets(partitions)
+    return max(ends.values())
