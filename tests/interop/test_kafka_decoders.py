@@ -1,0 +1,44 @@
+"""Apache Kafka's own decoders read our transaction log and our metadata log."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.support.daemon import Daemon
+
+pytestmark = pytest.mark.kafka
+
+
+def dump(path: Path, decoder: str) -> str:
+    command = ["java", "-cp", f"{os.environ['ONCELOG_KAFKA_LIBS']}/*", "org.apache.kafka.tools.DumpLogSegments"]
+    dumped = subprocess.run(
+        [*command, decoder, "--files", str(path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    return dumped.stdout
+
+
+def test_kafka_reads_the_life_of_a_transaction_and_the_topics(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path / "data")
+    producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "decoded"})
+    producer.init_transactions(20)
+    for commit in (True, False):
+        producer.begin_transaction()
+        producer.produce("orders", b"value")
+        producer.flush(10)
+        if commit:
+            producer.commit_transaction(20)
+        else:
+            producer.abort_transaction(20)
+    assert daemon.stop() == 0
+    (directory,) = (tmp_path / "data").glob("__transaction_state-*")
+    log = dump(directory / f"{0:020}.log", "--transaction-log-decoder")
+    states = [part.split(",")[0] for part in log.split('"transactionStatus":')[1:]]
+    # Empty, Ongoing, PrepareCommit, CompleteCommit, Ongoing, PrepareAbort, CompleteAbort
+    assert states == ["0", "1", "2", "4", "1", "3", "5"]
+    assert log.count('"transactionalId":"decoded"') == len(states)
+    metadata = dump(tmp_path / "data" / "__cluster_metadata-0" / f"{0:020}.log", "--cluster-metadata-decoder")
+    for expected in ('"type":"TOPIC_RECORD"', '"name":"orders"', '"type":"PRODUCER_IDS_RECORD"', "cluster.id"):
+        assert expected in metadata
