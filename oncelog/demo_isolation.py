@@ -25,6 +25,7 @@ READY = "oncelog ready "
 Isolation = Literal["read_committed", "read_uncommitted"]
 _LEVELS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
 _POLL_MS = 500.0
+_SETTLE_S = 30.0
 _CONNECT_TIMEOUT_MS = 5_000.0
 
 
@@ -85,6 +86,7 @@ async def run_experiment(bootstrap: str) -> list[Scene]:
             await transaction.send(topic, b"order 1 (aborted)", partition=0)
             await transaction.send(topic, b"order 2 (aborted)", partition=0)
             await transaction.abort()
+            await _settled(bootstrap, partition)
             await plain.send(topic, b"plain note", partition=0)
             scenes.append(await _look(bootstrap, partition, "An aborted transaction, then a plain write"))
             async with producer.transaction() as transaction:
@@ -92,21 +94,36 @@ async def run_experiment(bootstrap: str) -> list[Scene]:
                 await plain.send(topic, b"another plain note", partition=0)
                 title = "A second transaction is open: the last stable offset waits at its first record"
                 scenes.append(await _look(bootstrap, partition, title))
-            scenes.append(await _look(bootstrap, partition, "It has committed", wait_for_stable=True))
+            await _settled(bootstrap, partition)
+            scenes.append(await _look(bootstrap, partition, "It has committed"))
     return scenes
 
 
-async def _look(bootstrap: str, partition: TopicPartition, title: str, *, wait_for_stable: bool = False) -> Scene:
-    """`wait_for_stable`: until the marker is there, which a broker writes a moment after it has answered."""
-    while True:
-        readings = [await _read(bootstrap, partition, level) for level in _LEVELS]
-        async with Consumer(bootstrap_servers=bootstrap) as consumer:
-            raw = [batch async for batch in consumer.raw_batches(partition)]
-            start = (await consumer.beginning_offsets([partition]))[partition]
-        stable, high = raw[-1].last_stable_offset, raw[-1].high_watermark
-        is_settled = stable == high and all(reading.position_after == high for reading in readings)
-        if is_settled or not wait_for_stable:
-            return Scene(title, start, stable, high, [_view(batch) for batch in raw], readings)
+async def _settled(bootstrap: str, partition: TopicPartition) -> None:
+    """Wait for the marker: a broker writes it a moment after it has answered. Raises DemoFailed."""
+    try:
+        async with asyncio.timeout(_SETTLE_S):
+            while True:
+                stable = await _end(bootstrap, partition, "read_committed")
+                if stable == await _end(bootstrap, partition, "read_uncommitted"):
+                    return
+    except TimeoutError:
+        raise DemoFailed(f"the transaction's marker did not come within {_SETTLE_S:g} s") from None
+
+
+async def _end(bootstrap: str, partition: TopicPartition, level: Isolation) -> int:
+    async with Consumer(bootstrap_servers=bootstrap, isolation_level=level) as consumer:
+        return (await consumer.end_offsets([partition]))[partition]
+
+
+async def _look(bootstrap: str, partition: TopicPartition, title: str) -> Scene:
+    readings = [await _read(bootstrap, partition, level) for level in _LEVELS]
+    async with Consumer(bootstrap_servers=bootstrap) as consumer:
+        raw = [batch async for batch in consumer.raw_batches(partition)]
+        start = (await consumer.beginning_offsets([partition]))[partition]
+    last = raw[-1]
+    views = [_view(batch) for batch in raw]
+    return Scene(title, start, last.last_stable_offset, last.high_watermark, views, readings)
 
 
 def _view(batch: RawBatch) -> BatchView:
