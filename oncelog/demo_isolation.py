@@ -83,15 +83,15 @@ async def run_experiment(bootstrap: str) -> list[Scene]:
         ):
             transaction = producer.transaction()
             await transaction.__aenter__()
-            await transaction.send(topic, b"order 1 (aborted)", partition=0)
-            await transaction.send(topic, b"order 2 (aborted)", partition=0)
+            await transaction.send(topic, b"order 1", partition=0)
+            await transaction.send(topic, b"order 2", partition=0)
             await transaction.abort()
             await _settled(bootstrap, partition)
             await plain.send(topic, b"plain note", partition=0)
             scenes.append(await _look(bootstrap, partition, "An aborted transaction, then a plain write"))
             async with producer.transaction() as transaction:
                 await transaction.send(topic, b"order 3", partition=0)
-                await plain.send(topic, b"another plain note", partition=0)
+                await plain.send(topic, b"a second note", partition=0)
                 title = "A second transaction is open: the last stable offset waits at its first record"
                 scenes.append(await _look(bootstrap, partition, title))
             await _settled(bootstrap, partition)
@@ -176,9 +176,9 @@ def draw(scenes: list[Scene], console: Any) -> None:
     for number, scene in enumerate(scenes, 1):
         console.rule(f"[bold]{number}. {scene.title}")
         console.print(_strip(scene))
-        table = Table(box=None, padding=(0, 2), header_style="bold")
-        for column in ("offsets", "producer id", "epoch", "transactional", "control", "state", "records"):
-            table.add_column(column, justify="right" if column in ("offsets", "producer id", "epoch") else "left")
+        table = Table(box=None, padding=(0, 1), header_style="bold")
+        for column in ("offsets", "producer", "epoch", "transactional", "control", "state", "records"):
+            table.add_column(column, justify="right" if column in ("offsets", "producer", "epoch") else "left")
         for batch in scene.batches:
             colour = _COLOURS[batch.state]
             table.add_row(
