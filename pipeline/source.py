@@ -62,13 +62,16 @@ class OncelogStreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
         """The last stable offsets, at most `max_per_partition` beyond `start` unless Spark wants all there is."""
-        stable = asyncio.run(partition_offsets(self._bootstrap, self._topic, earliest=False))
+        stable = self.stable_offsets()
         if isinstance(limit, ReadAllAvailable) and self._max_per_partition <= 0:
             return stable
         return {
             partition: max(start.get(partition, 0), min(end, start.get(partition, 0) + self._max_per_partition))
             for partition, end in stable.items()
         }
+
+    def stable_offsets(self) -> dict[str, int]:
+        return asyncio.run(partition_offsets(self._bootstrap, self._topic, earliest=False))
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[OffsetRange]:
         return [
