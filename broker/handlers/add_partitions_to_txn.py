@@ -1,71 +1,126 @@
-"""AddPartitionsToTxn (24), versions 0–3: partitions that a producer will write to become part of its transaction.
+"""AddPartitionsToTxn (24), versions 0–5: partitions that a producer will write to become part of its transaction.
 
 - All or nothing: with one unknown partition, that one is UNKNOWN_TOPIC_OR_PARTITION, the others are
-  OPERATION_NOT_ATTEMPTED, and nothing is added. Internal topics may not be added.
+  OPERATION_NOT_ATTEMPTED, and nothing is added. Clients may not add internal topics (TOPIC_AUTHORIZATION_FAILED).
 - Answered once the addition is durable: data never survives a crash that its place in the transaction does not.
 - Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588).
-
-Left out: v4 and v5, which brokers send to brokers (KIP-890).
+- v4+ is sent by brokers, for many transactions at once, each answered on its own; with VerifyOnly nothing is added and
+  each partition is answered by whether the transaction holds it (KIP-890).
 """
 
-from broker.completion import Completion
-from broker.coordinator.transaction.coordinator import ProducerIdAndEpoch
+from collections.abc import Sequence
+
+from broker.completion import Completion, all_of
 from broker.coordinator.transaction.metadata import TopicPartition
 from broker.dispatch import RequestContext
-from broker.handlers.transaction_errors import code_of
+from broker.handlers.transaction_errors import answered
+from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
 from protocol.errors import ErrorCode
-from protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+from protocol.generated.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from protocol.generated.add_partitions_to_txn_response import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
 
 FENCED_SINCE = 2
+BATCHED_SINCE = 4
+_TRANSACTION_V2 = 2
+Results = list[AddPartitionsToTxnTopicResult]
 
 
-def handle(
-    context: RequestContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse | Completion[AddPartitionsToTxnResponse]:
-    partitions = [(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions]
-    unknown = {partition for partition in partitions if context.broker.topics.find_partition(*partition) is None}
-    if unknown:
-        return _answer(
-            request,
-            {
-                partition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if partition in unknown
-                else ErrorCode.OPERATION_NOT_ATTEMPTED
-                for partition in partitions
-            },
+def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Completion[AddPartitionsToTxnResponse]:
+    if context.api_version >= BATCHED_SINCE:
+        return all_of([_add_for_broker(context, transaction) for transaction in request.transactions]).map(
+            lambda results: AddPartitionsToTxnResponse(results_by_transaction=results)
         )
-    answer: Completion[AddPartitionsToTxnResponse] = Completion()
-
-    def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
-        error = ErrorCode.NONE if done.error is None else code_of(context, done.error, FENCED_SINCE)
-        answer.complete(_answer(request, dict.fromkeys(partitions, error)))
-
-    context.broker.transactions.add_partitions(
-        request.v3_and_below_transactional_id,
-        request.v3_and_below_producer_id,
-        request.v3_and_below_producer_epoch,
-        partitions,
-    ).then(on_done)
-    return answer
-
-
-def _answer(request: AddPartitionsToTxnRequest, errors: dict[TopicPartition, ErrorCode]) -> AddPartitionsToTxnResponse:
-    return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=[
-            AddPartitionsToTxnTopicResult(
-                name=topic.name,
-                results_by_partition=[
-                    AddPartitionsToTxnPartitionResult(
-                        partition_index=index, partition_error_code=errors[topic.name, index]
-                    )
-                    for index in topic.partitions
-                ],
-            )
-            for topic in request.v3_and_below_topics
-        ]
+    only = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
     )
+    return _add(context, only, (CONSUMER_OFFSETS, TRANSACTION_STATE)).map(
+        lambda results: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    )
+
+
+def _add_for_broker(
+    context: RequestContext, transaction: AddPartitionsToTxnTransaction
+) -> Completion[AddPartitionsToTxnResult]:
+    # A group's coordinator adds its own partition; the log of the coordinators is nobody's to write to.
+    return _add(context, transaction, (TRANSACTION_STATE,)).map(
+        lambda results: AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results)
+    )
+
+
+def _add(
+    context: RequestContext, transaction: AddPartitionsToTxnTransaction, forbidden: Sequence[str]
+) -> Completion[Results]:
+    topics = transaction.topics
+    partitions = [(topic.name, index) for topic in topics for index in topic.partitions]
+    refused = _refusals(context, partitions, forbidden)
+    if refused:
+        return Completion.of(_results(topics, {**dict.fromkeys(partitions, _NOT_ATTEMPTED), **refused}))
+    if transaction.verify_only:
+        return Completion.of(_results(topics, _verify(context, transaction, partitions)))
+    return answered(
+        context.broker.transactions.add_partitions(
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            partitions,
+            transaction_version=_TRANSACTION_V2 if context.api_version >= BATCHED_SINCE else 0,
+        ),
+        context,
+        FENCED_SINCE,
+        lambda _: _results(topics, dict.fromkeys(partitions, ErrorCode.NONE)),
+        lambda error: _results(topics, dict.fromkeys(partitions, error)),
+    )
+
+
+_NOT_ATTEMPTED = ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+def _refusals(
+    context: RequestContext, partitions: list[TopicPartition], forbidden: Sequence[str]
+) -> dict[TopicPartition, ErrorCode]:
+    """The partitions that nobody may add."""
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for partition in partitions:
+        if partition[0] in forbidden:
+            refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif context.broker.topics.find_partition(*partition) is None:
+            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refused
+
+
+def _verify(
+    context: RequestContext, transaction: AddPartitionsToTxnTransaction, partitions: list[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    if not transaction.transactional_id:
+        return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
+    return {
+        partition: context.broker.transactions.verify_partitions(
+            transaction.transactional_id, transaction.producer_id, transaction.producer_epoch, (partition,)
+        )
+        for partition in partitions
+    }
+
+
+def _results(topics: Sequence[AddPartitionsToTxnTopic], errors: dict[TopicPartition, ErrorCode]) -> Results:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=errors[topic.name, index])
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

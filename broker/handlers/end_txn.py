@@ -1,31 +1,34 @@
-"""EndTxn (26), versions 0–4: commit or abort.
+"""EndTxn (26), versions 0–5: commit or abort.
 
 - Answered once PREPARE_COMMIT or PREPARE_ABORT is durable: the outcome is then fixed; markers follow by themselves.
 - A retry of an end that took effect succeeds; the opposite end is INVALID_TXN_STATE; while the markers are on their
   way everything is CONCURRENT_TRANSACTIONS. Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588).
-
-Left out: v5 (a new epoch with every end, KIP-890 part 2).
+- v5+ ends with a new epoch, or a new producer id when the epochs are used up, and answers the pair to go on with; with
+  an error that is −1 and −1 (KIP-890 part 2). An abort with nothing open is legal there.
 """
 
 from broker.completion import Completion
-from broker.coordinator.transaction.coordinator import ProducerIdAndEpoch
 from broker.dispatch import RequestContext
-from broker.handlers.transaction_errors import code_of
-from protocol.errors import ErrorCode
+from broker.handlers.transaction_errors import answered
 from protocol.generated.end_txn_request import EndTxnRequest
 from protocol.generated.end_txn_response import EndTxnResponse
 
 FENCED_SINCE = 2
+EPOCH_BUMP_SINCE = 5
+_TRANSACTION_V2 = 2
 
 
 def handle(context: RequestContext, request: EndTxnRequest) -> Completion[EndTxnResponse]:
-    answer: Completion[EndTxnResponse] = Completion()
-
-    def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
-        error = ErrorCode.NONE if done.error is None else code_of(context, done.error, FENCED_SINCE)
-        answer.complete(EndTxnResponse(error_code=error))
-
-    context.broker.transactions.end_transaction(
-        request.transactional_id, request.producer_id, request.producer_epoch, request.committed
-    ).then(on_done)
-    return answer
+    return answered(
+        context.broker.transactions.end_transaction(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            request.committed,
+            transaction_version=_TRANSACTION_V2 if context.api_version >= EPOCH_BUMP_SINCE else 0,
+        ),
+        context,
+        FENCED_SINCE,
+        lambda pair: EndTxnResponse(producer_id=pair.producer_id, producer_epoch=pair.producer_epoch),
+        lambda error: EndTxnResponse(error_code=error, producer_id=-1, producer_epoch=-1),
+    )

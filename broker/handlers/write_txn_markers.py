@@ -1,9 +1,9 @@
-"""WriteTxnMarkers (27), version 1: the markers that end transactions, from a coordinator or from an operator.
+"""WriteTxnMarkers (27), versions 1–2: the markers that end transactions, from a coordinator or from an operator.
 
 Each partition is answered on its own once its marker is durable: an older coordinator epoch is
 TRANSACTION_COORDINATOR_FENCED, an older producer epoch INVALID_PRODUCER_EPOCH; then nothing is written.
 
-Left out: v2 (the marker's transaction version, KIP-1228).
+v2 says the marker's transaction version: one of version 2 must carry a later epoch than its transaction (KIP-1228).
 """
 
 from broker.completion import Completion, all_of
@@ -33,7 +33,7 @@ def _write(context: RequestContext, marker: WritableTxnMarker) -> Completion[Wri
             producer_epoch=marker.producer_epoch,
             committed=marker.transaction_result,
             coordinator_epoch=marker.coordinator_epoch,
-            transaction_version=0,
+            transaction_version=marker.transaction_version,
         )
         for topic, index in partitions
     ]

@@ -1,14 +1,17 @@
 """The transaction coordinator: decides, logs, and sees every transaction to its end.
 
-Owns: what a restart may forget: pending transitions, timers of open transactions, markers on their way. Durable state
-is the shards', changed only by replaying `__transaction_state`. Decisions are pure functions (`decisions`).
+Owns: what a restart may forget: pending transitions, additions not yet durable, the epoch before the last bump. Durable
+state is the shards', changed only by replaying `__transaction_state`. Decisions are pure functions (`decisions`,
+`endings`); markers on their way are `marker_delivery`'s, timers are `timeouts`'.
 Invariants
 - From the append of a transition until it is durable, and from PREPARE until COMPLETE is durable, the transactional id
   is pending and answers CONCURRENT_TRANSACTIONS, as Kafka's does.
 - PREPARE is durable before any marker is written, all markers before COMPLETE is logged. An end, a timeout, a fence
-  and a restart take the same road (`_complete`); nothing is ever inferred from a missing marker.
+  and a restart take the same road; nothing is ever inferred from a missing marker.
 
-KIPs: 98, 360, 447, 588, 890 (part 1).
+A request's transaction version comes with the version of its API, as in Kafka; `transaction_version`, the finalized
+feature level, decides for the aborts that the coordinator begins itself.
+KIPs: 98, 360, 447, 588, 664, 890.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,39 +20,44 @@ from typing import Protocol
 
 from broker.completion import Completion, all_of
 from broker.coordinator.runtime import CoordinatorRuntime, WriteResult
-from broker.coordinator.transaction.decisions import (
-    Decision,
-    check_partitions,
-    prepare_add_partitions,
-    prepare_end_transaction,
-    prepare_fence,
-    prepare_init_producer_id,
+from broker.coordinator.transaction.decision import NOTHING_TO_DO, Decision, refuse
+from broker.coordinator.transaction.decisions import prepare_add_partitions, prepare_init_producer_id, verify_partition
+from broker.coordinator.transaction.endings import (
+    TRANSACTION_V2,
+    prepare_abort_by_coordinator,
+    prepare_end_transaction_v1,
+    prepare_end_transaction_v2,
 )
-from broker.coordinator.transaction.markers import EndMarker, Verdict, verdict
+from broker.coordinator.transaction.marker_delivery import MarkerDelivery
+from broker.coordinator.transaction.markers import MarkerSender
 from broker.coordinator.transaction.metadata import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    ProducerIdAndEpoch,
     TopicPartition,
     TransactionMetadata,
-    to_record,
-    to_tombstone,
+    check_step,
 )
 from broker.coordinator.transaction.producer_ids import ProducerIdManager
+from broker.coordinator.transaction.records import to_record, to_tombstone
 from broker.coordinator.transaction.shard import TransactionShard
-from broker.coordinator.transaction.states import PREPARED, TransactionState
-from broker.ports import Clock, Scheduler, Timer
+from broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
+from broker.coordinator.transaction.timeouts import TransactionTimeouts
+from broker.ports import Clock, Scheduler
 from protocol.errors import ErrorCode, KafkaError
 
-COORDINATOR_EPOCH = 0
-"""One node never hands its coordinator over, so the epoch never moves."""
-_RETRY_BACKOFF_MS = 20
-_TIMEOUT_RETRY_MS = 20
+CLASSIC = 1
+"""The level of `transaction.version` without KIP-890's part 2."""
+ADD_RETRY_BACKOFF_MS = 20
+ADD_RETRY_MAX_MS = 100
+"""Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms."""
+_COMPLETE_RETRY_MS = 20
+_EXPIRY_SCAN_INTERVAL_MS = 60_000
+_TOMBSTONES_IN_A_BATCH = 500
+_NONE_YET: frozenset[TopicPartition] = frozenset()
 
-
-class MarkerSender(Protocol):
-    """Carries a marker to a node; the local form is `markers.LocalMarkerChannel`."""
-
-    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]: ...
+Decide = Callable[[TransactionMetadata | None, bool, int | None], Decision]
+"""(metadata, is pending, a fresh producer id if one was asked for) → decision."""
 
 
 class TransitionListener(Protocol):
@@ -68,12 +76,6 @@ class TransactionLimits:
     id_expiration_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdAndEpoch:
-    producer_id: int
-    producer_epoch: int
-
-
 class TransactionCoordinator:
     def __init__(
         self,
@@ -85,29 +87,23 @@ class TransactionCoordinator:
         scheduler: Scheduler,
         limits: TransactionLimits,
         listener: TransitionListener,
+        transaction_version: Callable[[], int] = lambda: CLASSIC,
     ) -> None:
-        """`leader_of` gives the node id that leads a partition, None for one that does not exist any more."""
+        """`leader_of` gives the node id that leads a partition, None for one that does not exist any more;
+        `transaction_version` the finalized level of that feature, as it is now."""
         self._runtime = runtime
         self._producer_ids = producer_ids
-        self._markers = markers
-        self._leader_of = leader_of
         self._clock = clock
         self._scheduler = scheduler
         self._limits = limits
         self._listener = listener
+        self._transaction_version = transaction_version
+        self._delivery = MarkerDelivery(markers, leader_of, scheduler, self._log_complete)
+        self._timeouts = TransactionTimeouts(scheduler, self._on_timeout)
         self._pending: set[str] = set()
         self._not_durable: dict[str, frozenset[TopicPartition]] = {}
         self._last_producer_epochs: dict[str, int] = {}
-        self._timers: dict[str, Timer] = {}
-
-    @property
-    def open_count(self) -> int:
-        """Transactions that are open or on their way to their end."""
-        return sum(
-            metadata.state is TransactionState.ONGOING or metadata.state in PREPARED
-            for shard in self._runtime.shards()
-            for metadata in shard.all()
-        )
+        self._next_expiry_scan_ms = 0
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -126,59 +122,109 @@ class TransactionCoordinator:
         if not 0 < timeout_ms <= self._limits.max_timeout_ms:
             return _failed(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
-        def attempt(fresh: int | None) -> Completion[ProducerIdAndEpoch]:
-            def decide(metadata: TransactionMetadata | None, is_pending: bool) -> Decision:
-                return prepare_init_producer_id(
-                    metadata,
-                    transactional_id,
-                    timeout_ms,
-                    producer_id,
-                    producer_epoch,
-                    is_pending=is_pending,
-                    fresh_producer_id=fresh,
-                    now_ms=self._clock.now_ms(),
-                )
+        def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
+            return prepare_init_producer_id(
+                metadata,
+                transactional_id,
+                timeout_ms,
+                producer_id,
+                producer_epoch,
+                is_pending=is_pending,
+                fresh_producer_id=fresh,
+                transaction_version=self._transaction_version(),
+                now_ms=self._clock.now_ms(),
+            )
 
-            try:
-                is_missing = self._decide(transactional_id, decide).needs_producer_id
-            except KafkaError as error:
-                return _failed(error.code)
-            if is_missing:
-                return self._producer_ids.next_id().flat_map(attempt)
-            return self._transition(transactional_id, decide)
-
-        return attempt(None)
+        return self._transition(transactional_id, decide)
 
     def add_partitions(
         self,
-        transactional_id: str,
+        transactional_id: str | None,
         producer_id: int,
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
+        *,
+        transaction_version: int = 0,
     ) -> Completion[ProducerIdAndEpoch]:
         """Make partitions part of the open transaction, or open one; answered once durable."""
         if not transactional_id:
             return _failed(ErrorCode.INVALID_REQUEST)
         wanted = frozenset(partitions)
-        return self._transition(
-            transactional_id,
-            lambda metadata, is_pending: prepare_add_partitions(
-                metadata, producer_id, producer_epoch, wanted, is_pending=is_pending, now_ms=self._clock.now_ms()
-            ),
-        )
+
+        def decide(metadata: TransactionMetadata | None, is_pending: bool, _: int | None) -> Decision:
+            return prepare_add_partitions(
+                metadata,
+                producer_id,
+                producer_epoch,
+                wanted,
+                is_pending=is_pending,
+                transaction_version=transaction_version,
+                now_ms=self._clock.now_ms(),
+            )
+
+        return self._transition(transactional_id, decide)
+
+    def add_partitions_implicitly(
+        self, transactional_id: str | None, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> Completion[ProducerIdAndEpoch]:
+        """The add that comes with Produce v12 and TxnOffsetCommit v5.
+
+        The end of the transaction before may still be on its way: that is waited for a moment, since a client of
+        version 2 does not expect to be sent away. It has to ask `verify_partitions` again in the turn of its append.
+        """
+        wanted = frozenset(partitions)
+        answer: Completion[ProducerIdAndEpoch] = Completion()
+
+        def attempt(waited_ms: int) -> None:
+            def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
+                error = done.error
+                if error is None:
+                    answer.complete(done.result())
+                elif _is_concurrent(error) and waited_ms < ADD_RETRY_MAX_MS:
+                    self._scheduler.call_later(ADD_RETRY_BACKOFF_MS, lambda: attempt(waited_ms + ADD_RETRY_BACKOFF_MS))
+                else:
+                    answer.fail(error)
+
+            self.add_partitions(
+                transactional_id, producer_id, producer_epoch, wanted, transaction_version=TRANSACTION_V2
+            ).then(on_done)
+
+        attempt(0)
+        return answer
 
     def end_transaction(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, committed: bool
+        self,
+        transactional_id: str | None,
+        producer_id: int,
+        producer_epoch: int,
+        committed: bool,
+        *,
+        transaction_version: int = 0,
     ) -> Completion[ProducerIdAndEpoch]:
-        """Answered once PREPARE is durable: from then on the outcome is fixed, and the markers follow by themselves."""
+        """Answered once PREPARE is durable: from then on the outcome is fixed, and the markers follow by themselves.
+
+        The answer is the pair to go on with: under version 2 it is always another one.
+        """
         if not transactional_id:
             return _failed(ErrorCode.INVALID_REQUEST)
-        return self._transition(
-            transactional_id,
-            lambda metadata, is_pending: prepare_end_transaction(
-                metadata, producer_id, producer_epoch, committed, is_pending=is_pending, now_ms=self._clock.now_ms()
-            ),
-        )
+
+        def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
+            now_ms = self._clock.now_ms()
+            if transaction_version < TRANSACTION_V2:
+                return prepare_end_transaction_v1(
+                    metadata, producer_id, producer_epoch, committed, is_pending=is_pending, now_ms=now_ms
+                )
+            return prepare_end_transaction_v2(
+                metadata,
+                producer_id,
+                producer_epoch,
+                committed,
+                is_pending=is_pending,
+                fresh_producer_id=fresh,
+                now_ms=now_ms,
+            )
+
+        return self._transition(transactional_id, decide)
 
     def verify_partitions(
         self,
@@ -192,41 +238,139 @@ class TransactionCoordinator:
             metadata = self._runtime.shard(transactional_id).get(transactional_id)
         except KafkaError as error:
             return error.code
-        return check_partitions(
-            metadata, producer_id, producer_epoch, partitions, self._not_durable.get(transactional_id, frozenset())
+        not_durable = self._not_durable.get(transactional_id, _NONE_YET)
+        for partition in partitions:
+            error_code = verify_partition(metadata, producer_id, producer_epoch, partition, not_durable)
+            if error_code:
+                return error_code
+        return ErrorCode.NONE
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def open_count(self) -> int:
+        """Transactions that are open or on their way to their end."""
+        return sum(
+            metadata.state is TransactionState.ONGOING or metadata.state in PREPARED
+            for shard in self._runtime.shards()
+            for metadata in shard.all()
         )
+
+    def describe(self, transactional_id: str) -> Completion[TransactionMetadata]:
+        """What is known of an id, once durable; a prepared transaction shows the partitions that lack their marker."""
+        if not transactional_id:
+            failed: Completion[TransactionMetadata] = Completion()
+            failed.fail(KafkaError(ErrorCode.INVALID_REQUEST))
+            return failed
+
+        def look(shard: TransactionShard) -> TransactionMetadata:
+            metadata = shard.get(transactional_id)
+            if metadata is None:
+                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+            left = self._delivery.left(transactional_id) if metadata.state in PREPARED else None
+            return metadata if left is None else replace(metadata, partitions=frozenset(left))
+
+        return self._runtime.read(transactional_id, look)
+
+    def list_all(self) -> Completion[list[TransactionMetadata]]:
+        """Every transactional id of this node, once all that is told of it is durable."""
+        shown: list[Completion[list[TransactionMetadata]]] = []
+        for shard in self._runtime.shards():
+            first = next(iter(shard.all()), None)
+            if first is not None:
+                shown.append(self._runtime.read(first.transactional_id, lambda shard: list(shard.all())))
+        return all_of(shown).map(lambda lists: [metadata for some in lists for metadata in some])
 
     # --- start, background --------------------------------------------------------------------------------------------
 
     def load(self) -> None:
         """After the shards have replayed their logs: finish what is prepared, count on the timeouts of what is open."""
+        now_ms = self._clock.now_ms()
         for shard in self._runtime.shards():
             for metadata in list(shard.all()):
                 if metadata.state in PREPARED:
                     self._pending.add(metadata.transactional_id)
-                    self._complete(metadata)
+                    self._delivery.deliver(metadata)
                 elif metadata.state is TransactionState.ONGOING:
-                    self._watch_timeout(metadata)
+                    self._timeouts.watch(metadata, now_ms - metadata.start_timestamp_ms)
 
     def step(self, now_ms: int) -> None:
         """Forget transactional ids that were idle for transactional.id.expiration.ms (never an open transaction)."""
-        for shard in self._runtime.shards():
-            for metadata in list(shard.all()):
-                is_idle = metadata.state not in PREPARED and metadata.state is not TransactionState.ONGOING
-                idle_ms = now_ms - metadata.last_update_timestamp_ms
-                if is_idle and idle_ms >= self._limits.id_expiration_ms:
-                    self._expire(metadata.transactional_id)
-
-    def _expire(self, transactional_id: str) -> None:
-        if transactional_id in self._pending:
+        if now_ms < self._next_expiry_scan_ms:
             return
-        self._pending.add(transactional_id)
-        self._last_producer_epochs.pop(transactional_id, None)
-        self._runtime.write(transactional_id, lambda _: WriteResult((to_tombstone(transactional_id),), None)).then(
-            lambda _: self._pending.discard(transactional_id)
+        self._next_expiry_scan_ms = now_ms + min(_EXPIRY_SCAN_INTERVAL_MS, self._limits.id_expiration_ms)
+        for shard in self._runtime.shards():
+            expired = [
+                metadata.transactional_id
+                for metadata in shard.all()
+                if (metadata.state in COMPLETED or metadata.state is TransactionState.EMPTY)
+                and now_ms - metadata.last_update_timestamp_ms >= self._limits.id_expiration_ms
+                and metadata.transactional_id not in self._pending
+            ]
+            for start in range(0, len(expired), _TOMBSTONES_IN_A_BATCH):
+                self._expire(expired[start : start + _TOMBSTONES_IN_A_BATCH])
+
+    def _expire(self, transactional_ids: list[str]) -> None:
+        """Ids of one shard."""
+        self._pending.update(transactional_ids)
+        for transactional_id in transactional_ids:
+            self._last_producer_epochs.pop(transactional_id, None)
+        tombstones = [to_tombstone(transactional_id) for transactional_id in transactional_ids]
+        self._runtime.write(transactional_ids[0], lambda _: WriteResult(tombstones, None)).then(
+            lambda _: self._pending.difference_update(transactional_ids)
         )
 
+    def _on_timeout(self, opened: TransactionMetadata) -> None:
+        """Abort what its client left; a transition in flight is waited for, an end that was faster has won."""
+
+        def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
+            if (
+                metadata is None
+                or metadata.state is not TransactionState.ONGOING
+                or metadata.start_timestamp_ms != opened.start_timestamp_ms
+            ):
+                return NOTHING_TO_DO
+            if is_pending:
+                return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return prepare_abort_by_coordinator(
+                metadata,
+                transaction_version=self._transaction_version(),
+                fresh_producer_id=fresh,
+                now_ms=self._clock.now_ms(),
+            )
+
+        def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
+            if done.error is not None:
+                self._timeouts.retry(opened)
+
+        self._transition(opened.transactional_id, decide).then(on_done)
+
     # --- transitions --------------------------------------------------------------------------------------------------
+
+    def _transition(
+        self, transactional_id: str, decide: Decide, fresh_producer_id: int | None = None
+    ) -> Completion[ProducerIdAndEpoch]:
+        """Decide and log in this turn; the answer, or KafkaError, once all that it was decided from is durable."""
+        decision = NOTHING_TO_DO
+        current: TransactionMetadata | None = None
+
+        def operation(shard: TransactionShard) -> WriteResult[None]:
+            nonlocal decision, current
+            current = self._current(shard, transactional_id)
+            decision = decide(current, transactional_id in self._pending, fresh_producer_id)
+            if decision.target is None:
+                return WriteResult((), None)
+            check_step(current, decision.target)
+            return WriteResult((to_record(decision.target, self._transaction_version()),), None)
+
+        written = self._runtime.write(transactional_id, operation)
+        if decision.needs_producer_id:
+            return self._producer_ids.next_id().flat_map(
+                lambda fresh: self._transition(transactional_id, decide, fresh)
+            )
+        if decision.target is not None and written.error is None:
+            self._on_logged(current, decision.target, written)
+        return written.map(lambda _: self._answer(transactional_id, decision, current))
 
     def _current(self, shard: TransactionShard, transactional_id: str) -> TransactionMetadata | None:
         metadata = shard.get(transactional_id)
@@ -234,155 +378,60 @@ class TransactionCoordinator:
         # Kafka's record has no room for the epoch before a bump, so it is kept here, and lost with a restart.
         return metadata if metadata is None or last is None else replace(metadata, last_producer_epoch=last)
 
-    def _decide(
-        self, transactional_id: str, decide: Callable[[TransactionMetadata | None, bool], Decision]
-    ) -> Decision:
-        shard = self._runtime.shard(transactional_id)
-        return decide(self._current(shard, transactional_id), transactional_id in self._pending)
-
-    def _transition(
-        self, transactional_id: str, decide: Callable[[TransactionMetadata | None, bool], Decision]
-    ) -> Completion[ProducerIdAndEpoch]:
-        """Decide and log in this turn; the answer, or KafkaError, once the log is durable."""
-        decision: Decision | None = None
-
-        def operation(shard: TransactionShard) -> WriteResult[Decision]:
-            nonlocal decision
-            previous = self._current(shard, transactional_id)
-            decision = decide(previous, transactional_id in self._pending)
-            target = decision.target
-            if target is None:
-                return WriteResult((), decision)
-            self._not_durable[transactional_id] = target.partitions - (previous.partitions if previous else frozenset())
-            self._last_producer_epochs[transactional_id] = target.last_producer_epoch
-            return WriteResult((to_record(target),), decision)
-
-        written = self._runtime.write(transactional_id, operation)
-        if decision is not None and decision.target is not None and written.error is None:
-            self._on_logged(decision.target, written)
-        return written.map(lambda decided: self._answer(transactional_id, decided))
-
-    def _on_logged(self, target: TransactionMetadata, written: Completion[Decision]) -> None:
+    def _on_logged(
+        self, previous: TransactionMetadata | None, target: TransactionMetadata, written: Completion[None]
+    ) -> None:
         """Appended and replayed: pending until durable, and until COMPLETE when the transaction is ending."""
         transactional_id = target.transactional_id
         self._pending.add(transactional_id)
-        self._stop_timer(transactional_id)
+        self._last_producer_epochs[transactional_id] = target.last_producer_epoch
+        if target.state is TransactionState.ONGOING:
+            self._not_durable[transactional_id] = target.partitions - (previous.partitions if previous else _NONE_YET)
+            self._timeouts.watch(target)
+        else:
+            self._timeouts.stop(transactional_id)
 
-        def on_durable(done: Completion[Decision]) -> None:
+        def on_durable(done: Completion[None]) -> None:
             if done.error is not None:
                 return  # the disk has failed: the broker stops, the id stays pending until then
             self._not_durable.pop(transactional_id, None)
             self._listener.on_transition(target)
             if target.state in PREPARED:
-                self._complete(target)
-                return
-            self._pending.discard(transactional_id)
-            if target.state is TransactionState.ONGOING:
-                self._watch_timeout(target)
+                self._delivery.deliver(target)
+            else:
+                self._pending.discard(transactional_id)
 
         written.then(on_durable)
 
-    def _answer(self, transactional_id: str, decision: Decision) -> ProducerIdAndEpoch:
+    def _answer(
+        self, transactional_id: str, decision: Decision, current: TransactionMetadata | None
+    ) -> ProducerIdAndEpoch:
         if decision.error:
             if decision.error is ErrorCode.PRODUCER_FENCED:
                 self._listener.on_fenced(transactional_id, decision.error)
             raise KafkaError(decision.error)
-        metadata = decision.target or self._runtime.shard(transactional_id).get(transactional_id)
-        if metadata is None:
-            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        return ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
-
-    # --- the end of a transaction -------------------------------------------------------------------------------------
-
-    def _complete(self, metadata: TransactionMetadata) -> None:
-        """PREPARE is durable: send the markers, again and again until each partition has one, then log COMPLETE."""
-        self._send_markers(metadata, sorted(metadata.partitions))
-
-    def _send_markers(self, metadata: TransactionMetadata, partitions: list[TopicPartition]) -> None:
-        by_node: dict[int, list[TopicPartition]] = {}
-        for topic, partition in partitions:
-            node_id = self._leader_of(topic, partition)
-            if node_id is not None:  # a deleted topic has no reader whom a marker could tell anything
-                by_node.setdefault(node_id, []).append((topic, partition))
-        sent = [self._markers.send(node_id, self._marker(metadata, batch)) for node_id, batch in by_node.items()]
-        asked = [partition for batch in by_node.values() for partition in batch]
-
-        def on_answers(done: Completion[list[list[ErrorCode]]]) -> None:
-            if done.error is not None:
-                self._retry_markers(metadata, asked)
-                return
-            errors = [error for answers in done.result() for error in answers]
-            left = [
-                partition for partition, error in zip(asked, errors, strict=True) if verdict(error) is Verdict.RETRY
-            ]
-            if left:
-                self._retry_markers(metadata, left)
-            else:
-                self._log_complete(metadata)
-
-        all_of(sent).then(on_answers)
-
-    def _marker(self, metadata: TransactionMetadata, partitions: list[TopicPartition]) -> EndMarker:
-        return EndMarker(
-            producer_id=metadata.producer_id,
-            producer_epoch=metadata.producer_epoch,
-            coordinator_epoch=COORDINATOR_EPOCH,
-            committed=metadata.state is TransactionState.PREPARE_COMMIT,
-            transaction_version=metadata.client_transaction_version,
-            partitions=partitions,
-        )
-
-    def _retry_markers(self, metadata: TransactionMetadata, partitions: list[TopicPartition]) -> None:
-        self._scheduler.call_later(_RETRY_BACKOFF_MS, lambda: self._send_markers(metadata, partitions))
+        decided = decision.target or current
+        return ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH) if decided is None else decided.producer
 
     def _log_complete(self, prepared: TransactionMetadata) -> None:
+        """Every marker is durable."""
         completed = prepared.completed(self._clock.now_ms())
         transactional_id = prepared.transactional_id
+        record = to_record(completed, self._transaction_version())
 
         def on_durable(done: Completion[None]) -> None:
             if done.error is None:
                 self._pending.discard(transactional_id)
                 self._listener.on_transition(completed)
+            elif isinstance(done.error, KafkaError):
+                # Nothing was appended; without COMPLETE the id would answer "try again" until the next restart.
+                self._scheduler.call_later(_COMPLETE_RETRY_MS, lambda: self._log_complete(prepared))
 
-        self._runtime.write(transactional_id, lambda _: WriteResult((to_record(completed),), None)).then(on_durable)
+        self._runtime.write(transactional_id, lambda _: WriteResult((record,), None)).then(on_durable)
 
-    # --- timeouts -----------------------------------------------------------------------------------------------------
 
-    def _watch_timeout(self, metadata: TransactionMetadata) -> None:
-        """From its first partition on a transaction has `timeout_ms`; the wall clock counts only across a restart."""
-        elapsed_ms = max(0, self._clock.now_ms() - metadata.start_timestamp_ms)
-        self._arm_timer(metadata, max(0, metadata.timeout_ms - elapsed_ms))
-
-    def _arm_timer(self, metadata: TransactionMetadata, delay_ms: int) -> None:
-        transactional_id = metadata.transactional_id
-        self._stop_timer(transactional_id)
-        self._timers[transactional_id] = self._scheduler.call_later(delay_ms, lambda: self._on_timeout(metadata))
-
-    def _stop_timer(self, transactional_id: str) -> None:
-        timer = self._timers.pop(transactional_id, None)
-        if timer is not None:
-            timer.cancel()
-
-    def _on_timeout(self, watched: TransactionMetadata) -> None:
-        """Abort what its client left; a transition in flight is waited for, an end that was faster has won."""
-        transactional_id = watched.transactional_id
-        self._timers.pop(transactional_id, None)
-        if transactional_id in self._pending:
-            self._arm_timer(watched, _TIMEOUT_RETRY_MS)
-            return
-
-        def decide(metadata: TransactionMetadata | None, is_pending: bool) -> Decision:
-            is_same = (
-                metadata is not None
-                and metadata.state is TransactionState.ONGOING
-                and metadata.start_timestamp_ms == watched.start_timestamp_ms
-                and not is_pending
-            )
-            if metadata is None or not is_same:
-                return Decision()
-            return Decision(target=prepare_fence(metadata, self._clock.now_ms()))
-
-        self._transition(transactional_id, decide)
+def _is_concurrent(error: Exception) -> bool:
+    return isinstance(error, KafkaError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def _failed(error: ErrorCode) -> Completion[ProducerIdAndEpoch]:

@@ -1,8 +1,8 @@
 """Markers on their way from the coordinator to the partitions of a transaction.
 
 Owns: the values that travel, the local channel, the verdict on each answer. Does not own: when to send and what
-follows (`coordinator`), how a partition writes a marker (`broker.partition_markers`). The remote form of the channel
-is a WriteTxnMarkers request to the node that leads the partitions.
+follows (`marker_delivery`), how a partition writes a marker (`broker.partition_markers`). The remote form of the
+channel is a WriteTxnMarkers request to the node that leads the partitions.
 """
 
 from collections.abc import Sequence
@@ -35,25 +35,24 @@ class Verdict(Enum):
     GIVE_UP = "give up"
 
 
-_RETRIED = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    }
-)
+_SOMEONE_NEWER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
 
 def verdict(error: ErrorCode) -> Verdict:
-    """As Kafka's TransactionMarkerRequestCompletionHandler: a fenced marker means that someone newer was there."""
+    """As Kafka's TransactionMarkerRequestCompletionHandler: a fenced marker means that someone newer was there.
+
+    What Kafka does not expect stops it; here it is tried again, because a partition given up on keeps its readers
+    waiting for ever.
+    """
     if error is ErrorCode.NONE or error is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
         return Verdict.WRITTEN
-    return Verdict.RETRY if error in _RETRIED else Verdict.GIVE_UP
+    return Verdict.GIVE_UP if error in _SOMEONE_NEWER else Verdict.RETRY
+
+
+class MarkerSender(Protocol):
+    """Carries a marker to a node; the local form is `LocalMarkerChannel`."""
+
+    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]: ...
 
 
 class MarkerWriter(Protocol):

@@ -1,27 +1,36 @@
-"""What the coordinator knows of one transactional id: a value, and its form in `__transaction_state`.
+"""What the coordinator knows of one transactional id: a value, and the legal steps from one value to the next.
 
-Owns: the fields, the invariants between them, encoding. Does not own: decisions (`decisions`), the current value
-(`shard`). Designed for both transaction protocols; fields of transaction.version 2 keep their defaults under 1.
+Owns: the fields and the invariants between them. Does not own: decisions (`decisions`, `endings`), the form in
+`__transaction_state` (`records`), the current value (`shard`). Designed for both transaction protocols; fields of
+transaction.version 2 keep their defaults under 1.
 KIPs: 98, 360 (last producer epoch), 890 (previous and next producer id, client transaction version).
 """
 
 from dataclasses import dataclass, replace
 
-from broker.coordinator.runtime import CoordinatorRecord
-from broker.coordinator.transaction.states import TransactionState, check_transition
-from protocol import state_record_codec
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated import transaction_log_key, transaction_log_value
-from protocol.generated.transaction_log_key import TransactionLogKey
-from protocol.generated.transaction_log_value import PartitionsSchema, TransactionLogValue
+from broker.coordinator.transaction.states import (
+    COMPLETED,
+    PREPARED,
+    IllegalTransition,
+    TransactionState,
+    check_transition,
+)
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_TIMESTAMP = -1
-MAX_PRODUCER_EPOCH = 32_766
-"""The last epoch that is handed out: 32,767 is kept for fencing (Kafka's exhaustion rule)."""
+EXHAUSTED_PRODUCER_EPOCH = 32_766
+"""The last epoch that a client is given; the next is that of a new producer id."""
+FENCING_PRODUCER_EPOCH = 32_767
+"""Given to nobody: markers and fences carry it when the epochs are used up."""
 
 TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdAndEpoch:
+    producer_id: int
+    producer_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +46,21 @@ class TransactionMetadata:
     start_timestamp_ms: int
     last_update_timestamp_ms: int
     last_producer_epoch: int = NO_PRODUCER_EPOCH
+    """The epoch before the last bump: not in the log, so a restart forgets it, as Kafka's does."""
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
     client_transaction_version: int = 0
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        return self.producer_epoch >= MAX_PRODUCER_EPOCH
+        return self.producer_epoch >= EXHAUSTED_PRODUCER_EPOCH
+
+    @property
+    def producer(self) -> ProducerIdAndEpoch:
+        """What the client is told. While an exhausted epoch is rotated that is already the next producer id."""
+        if self.next_producer_id != NO_PRODUCER_ID:
+            return ProducerIdAndEpoch(self.next_producer_id, 0)
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
     def moved_to(self, state: TransactionState, now_ms: int) -> "TransactionMetadata":
         """The same transaction in the next state. Raises IllegalTransition."""
@@ -51,76 +68,54 @@ class TransactionMetadata:
         return replace(self, state=state, last_update_timestamp_ms=max(now_ms, self.last_update_timestamp_ms))
 
     def completed(self, now_ms: int) -> "TransactionMetadata":
-        """All markers are durable: nothing is open any more."""
+        """All markers are durable: nothing is open any more, and a rotated producer id takes over."""
         committed = self.state is TransactionState.PREPARE_COMMIT
         target = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
-        return replace(self.moved_to(target, now_ms), partitions=frozenset())
+        completed = replace(self.moved_to(target, now_ms), partitions=frozenset())
+        if self.next_producer_id == NO_PRODUCER_ID:
+            return completed
+        return replace(
+            completed,
+            producer_id=self.next_producer_id,
+            producer_epoch=0,
+            previous_producer_id=self.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+        )
 
 
-def check_replayed(previous: TransactionMetadata | None, target: TransactionMetadata) -> None:
-    """What must hold when a record is applied, live or while loading. Raises IllegalTransition or KafkaError."""
-    if previous is not None and previous.producer_id == target.producer_id:
+def check_step(previous: TransactionMetadata | None, target: TransactionMetadata) -> None:
+    """Kafka's completeTransitionTo: what must hold between a value and the next, before it is logged.
+
+    Raises IllegalTransition. Asked while deciding and not in replay: a compacted log has lost steps between.
+    """
+    if previous is None:
+        is_legal = target.state is TransactionState.EMPTY and target.producer_epoch == 0
+    else:
         check_transition(previous.state, target.state)
-        if target.producer_epoch < previous.producer_epoch:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE,
-                f"{target.transactional_id}: producer epoch {previous.producer_epoch} goes back to "
-                f"{target.producer_epoch}",
-            )
-    if target.state is TransactionState.EMPTY and target.partitions:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{target.transactional_id} is Empty with partitions")
+        is_legal = _has_legal_producer(previous, target) and _has_legal_partitions(previous, target)
+        is_legal &= target.last_update_timestamp_ms >= previous.last_update_timestamp_ms
+    if not is_legal:
+        raise IllegalTransition(f"{previous} does not go on to {target}")
 
 
-def to_record(metadata: TransactionMetadata) -> CoordinatorRecord:
-    """Key and value as Kafka's TransactionLog writes them (value version 1, flexible)."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(metadata.partitions):
-        topics.setdefault(topic, []).append(partition)
-    value = TransactionLogValue(
-        producer_id=metadata.producer_id,
-        previous_producer_id=metadata.previous_producer_id,
-        next_producer_id=metadata.next_producer_id,
-        producer_epoch=metadata.producer_epoch,
-        transaction_timeout_ms=metadata.timeout_ms,
-        transaction_status=metadata.state,
-        transaction_partitions=None
-        if metadata.state is TransactionState.EMPTY
-        else [PartitionsSchema(topic=topic, partition_ids=indexes) for topic, indexes in topics.items()],
-        transaction_last_update_timestamp_ms=metadata.last_update_timestamp_ms,
-        transaction_start_timestamp_ms=metadata.start_timestamp_ms,
-        client_transaction_version=metadata.client_transaction_version,
-    )
-    return CoordinatorRecord(_key(metadata.transactional_id), state_record_codec.encode_value(value, 1))
+def _has_legal_producer(previous: TransactionMetadata, target: TransactionMetadata) -> bool:
+    bump = target.producer_epoch - previous.producer_epoch
+    is_same = target.producer_id == previous.producer_id
+    is_rotated = target.producer_epoch == 0 and target.previous_producer_id == previous.producer_id
+    if target.state is TransactionState.ONGOING:
+        return is_same and bump == 0 and target.timeout_ms == previous.timeout_ms
+    if target.state in COMPLETED:
+        return (is_same and bump == 0) or (is_rotated and target.producer_id == previous.next_producer_id)
+    if target.state in PREPARED:
+        return is_same and bump in (0, 1)
+    return (is_same and bump in (0, 1)) or is_rotated
 
 
-def to_tombstone(transactional_id: str) -> CoordinatorRecord:
-    """The record that forgets a transactional id."""
-    return CoordinatorRecord(_key(transactional_id), None)
-
-
-def _key(transactional_id: str) -> bytes:
-    return state_record_codec.encode_key(TransactionLogKey(transactional_id=transactional_id))
-
-
-def from_record(record: CoordinatorRecord) -> tuple[str, TransactionMetadata | None]:
-    """The transactional id, and what is known of it; None after a tombstone. Raises ProtocolError."""
-    key: TransactionLogKey = state_record_codec.decode(transaction_log_key, record.key, 0)
-    if record.value is None:
-        return key.transactional_id, None
-    value: TransactionLogValue = state_record_codec.decode(transaction_log_value, record.value)
-    metadata = TransactionMetadata(
-        transactional_id=key.transactional_id,
-        producer_id=value.producer_id,
-        producer_epoch=value.producer_epoch,
-        timeout_ms=value.transaction_timeout_ms,
-        state=TransactionState(value.transaction_status),
-        partitions=frozenset(
-            (topic.topic, index) for topic in value.transaction_partitions or () for index in topic.partition_ids
-        ),
-        start_timestamp_ms=value.transaction_start_timestamp_ms,
-        last_update_timestamp_ms=value.transaction_last_update_timestamp_ms,
-        previous_producer_id=value.previous_producer_id,
-        next_producer_id=value.next_producer_id,
-        client_transaction_version=value.client_transaction_version,
-    )
-    return key.transactional_id, metadata
+def _has_legal_partitions(previous: TransactionMetadata, target: TransactionMetadata) -> bool:
+    if target.state is TransactionState.ONGOING:
+        return target.partitions >= previous.partitions and target.start_timestamp_ms != NO_TIMESTAMP
+    if target.state in PREPARED:
+        return target.partitions == previous.partitions and target.start_timestamp_ms != NO_TIMESTAMP
+    if target.state in COMPLETED:
+        return not target.partitions and target.start_timestamp_ms != NO_TIMESTAMP
+    return not target.partitions and target.start_timestamp_ms == NO_TIMESTAMP

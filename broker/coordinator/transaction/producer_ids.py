@@ -1,8 +1,11 @@
 """Producer ids, handed out from blocks that the metadata log gives.
 
-Owns: the current block. Invariant: a block is durable in the metadata log before its first id leaves, so no id is ever
-given twice, whatever crashes; what is left of a block is lost with a restart (Kafka's ProducerIdManager, KIP-730).
+Owns: the current block and who waits for the next. Invariant: a block is durable in the metadata log before its first
+id leaves, so no id is ever given twice, whatever crashes; what is left of a block is lost with a restart (Kafka's
+ProducerIdManager, KIP-730).
 """
+
+from collections import deque
 
 from broker.completion import Completion
 from broker.metadata_log import MetadataLog
@@ -17,36 +20,40 @@ class ProducerIdManager:
         self._node_id = node_id
         self._next = 0
         self._end = 0
-        self._waiting: list[Completion[int]] = []
+        self._waiting: deque[Completion[int]] = deque()
+        self._is_fetching = False
 
     def next_id(self) -> Completion[int]:
-        """An id that nobody has; at once, or when the next block is durable."""
+        """An id that nobody has; at once, or when the next block is durable. Fails if no block can be logged."""
         if self._next < self._end and not self._waiting:
-            self._next += 1
-            return Completion.of(self._next - 1)
+            return Completion.of(self._take())
         answer: Completion[int] = Completion()
         self._waiting.append(answer)
-        if len(self._waiting) == 1:
-            self._fetch_block()
+        self._maybe_fetch_block()
         return answer
 
-    def _fetch_block(self) -> None:
+    def _take(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def _maybe_fetch_block(self) -> None:
+        if self._is_fetching:
+            return
+        self._is_fetching = True
         start = self._metadata.state.next_producer_id
         record = ProducerIdsRecord(broker_id=self._node_id, broker_epoch=0, next_producer_id=start + BLOCK_SIZE)
+        self._metadata.write([record]).then(lambda written: self._on_block(start, written.error))
 
-        def on_durable(written: Completion[None]) -> None:
-            waiting, self._waiting = self._waiting, []
-            if written.error is not None:
-                for answer in waiting:
-                    answer.fail(written.error)
-                return
-            self._next, self._end = start, start + BLOCK_SIZE
-            for index, answer in enumerate(waiting):
-                if self._next == self._end:
-                    self._waiting = waiting[index:]
-                    self._fetch_block()
-                    return
-                self._next += 1
-                answer.complete(self._next - 1)
-
-        self._metadata.write([record]).then(on_durable)
+    def _on_block(self, start: int, error: Exception | None) -> None:
+        self._is_fetching = False
+        if error is not None:
+            # Who asks again because of this answer must wait for the next try, not be failed by this one.
+            failed, self._waiting = self._waiting, deque()
+            for answer in failed:
+                answer.fail(error)
+            return
+        self._next, self._end = start, start + BLOCK_SIZE
+        while self._waiting and self._next < self._end:
+            self._waiting.popleft().complete(self._take())
+        if self._waiting:
+            self._maybe_fetch_block()

@@ -1,13 +1,16 @@
 """The transactional ids of one `__transaction_state` partition.
 
 Owns: the current metadata of each id, changed by `replay` alone. What a restart must forget (pending transitions,
-timers) is not here but with the coordinator. Invariant: every replayed record is a legal move from the one before.
+timers, the epoch before the last bump) is not here but with the coordinator. Invariant: the same records give the same
+shard; that each is a legal step from the one before was checked when it was decided, since compaction drops steps.
 """
 
 from collections.abc import Iterable
 
 from broker.coordinator.runtime import CoordinatorRecord
-from broker.coordinator.transaction.metadata import TransactionMetadata, check_replayed, from_record
+from broker.coordinator.transaction.metadata import TransactionMetadata
+from broker.coordinator.transaction.records import from_record
+from protocol.errors import ErrorCode, KafkaError
 
 
 class TransactionShard:
@@ -22,15 +25,25 @@ class TransactionShard:
         return self._metadata.values()
 
     def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
+        """Raises KafkaError(CORRUPT_MESSAGE) for what no coordinator can have written."""
         transactional_id, metadata = from_record(record)
         if metadata is None:
             self._metadata.pop(transactional_id, None)
             return
-        check_replayed(self._metadata.get(transactional_id), metadata)
+        previous = self._metadata.get(transactional_id)
+        if (
+            previous is not None
+            and previous.producer_id == metadata.producer_id
+            and metadata.producer_epoch < previous.producer_epoch
+        ):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"__transaction_state offset {offset}: the epoch of {transactional_id} goes back from "
+                f"{previous.producer_epoch} to {metadata.producer_epoch}",
+            )
         self._metadata[transactional_id] = metadata
 
     def replay_end_transaction_marker(
         self, *, producer_id: int, producer_epoch: int, committed: bool, offset: int
     ) -> None:
-        """The coordinator's own records are never part of a transaction."""
-        raise ValueError(f"a transaction marker at offset {offset} of __transaction_state")
+        """Says nothing of any id: our own records are never transactional. An operator may have sent one here."""

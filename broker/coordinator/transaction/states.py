@@ -41,8 +41,12 @@ PREPARED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 """Decided and durable, markers on their way: the outcome is fixed."""
 
 
+COMPLETED = frozenset({_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
+"""All markers are durable."""
+
+
 class IllegalTransition(Exception):
-    """A move that the table does not have: a bug, or a log that no coordinator wrote."""
+    """A move that the table does not have: a bug."""
 
 
 def check_transition(previous: TransactionState, target: TransactionState) -> None:

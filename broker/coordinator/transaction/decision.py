@@ -1,0 +1,36 @@
+"""What a decision of the coordinator is, and the check that nearly all of them begin with.
+
+Owns: the value. Does not own: any rule but the producer's identity (`decisions`, `endings`).
+"""
+
+from dataclasses import dataclass
+
+from broker.coordinator.transaction.metadata import TransactionMetadata
+from protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`target` is logged if there is one; then `error` is answered (NONE together with the pair of that moment)."""
+
+    error: ErrorCode = ErrorCode.NONE
+    target: TransactionMetadata | None = None
+    needs_producer_id: bool = False
+    """Nothing can be decided before a fresh producer id is at hand: fetch one and ask again."""
+
+
+NOTHING_TO_DO = Decision()
+NEEDS_PRODUCER_ID = Decision(needs_producer_id=True)
+
+
+def refuse(error: ErrorCode) -> Decision:
+    return Decision(error)
+
+
+def check_producer(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> ErrorCode:
+    """NONE, or why this is not the current producer: a higher epoch is as wrong as a lower one."""
+    if producer_id != metadata.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if producer_epoch != metadata.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.NONE

@@ -1,0 +1,145 @@
+"""How a transaction ends: EndTxn under both protocols, and the abort that the coordinator itself decides.
+
+Owns: which end in which state gives which error, or which prepared metadata. The order of the checks is Kafka's:
+clients tell "fenced" from "try again" by it. Does not own: the pending flag that is given, logging, markers.
+KIPs: 98, 588, 890 (a new epoch with every end; a new producer id when the epochs are used up).
+"""
+
+from dataclasses import replace
+
+from broker.coordinator.transaction.decision import NEEDS_PRODUCER_ID, Decision, check_producer, refuse
+from broker.coordinator.transaction.metadata import (
+    EXHAUSTED_PRODUCER_EPOCH,
+    FENCING_PRODUCER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+)
+from broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
+from protocol.errors import ErrorCode
+
+TRANSACTION_V2 = 2
+"""The level of `transaction.version` from which on every end bumps the epoch."""
+
+_S = TransactionState
+# state: (answer to commit, answer to abort), Kafka's endTransactionWithTV1
+_ALREADY_ENDED = {
+    _S.PREPARE_COMMIT: (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE),
+    _S.PREPARE_ABORT: (ErrorCode.INVALID_TXN_STATE, ErrorCode.CONCURRENT_TRANSACTIONS),
+    _S.COMPLETE_COMMIT: (ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE),
+    _S.COMPLETE_ABORT: (ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE),
+    _S.EMPTY: (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_TXN_STATE),
+}
+
+
+def prepare_end_transaction_v1(
+    metadata: TransactionMetadata | None,
+    producer_id: int,
+    producer_epoch: int,
+    committed: bool,
+    *,
+    is_pending: bool,
+    now_ms: int,
+) -> Decision:
+    """EndTxn up to version 4. A retry of an end that took effect succeeds; the opposite end is INVALID_TXN_STATE."""
+    if metadata is None:
+        return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    error = check_producer(metadata, producer_id, producer_epoch)
+    if error:
+        return refuse(error)
+    if is_pending:
+        return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if metadata.state is not _S.ONGOING:
+        return refuse(_ALREADY_ENDED[metadata.state][0 if committed else 1])
+    return Decision(target=replace(metadata.moved_to(_prepared(committed), now_ms), client_transaction_version=0))
+
+
+def prepare_end_transaction_v2(
+    metadata: TransactionMetadata | None,
+    producer_id: int,
+    producer_epoch: int,
+    committed: bool,
+    *,
+    is_pending: bool,
+    fresh_producer_id: int | None,
+    now_ms: int,
+) -> Decision:
+    """EndTxn from version 5 on: the end bumps the epoch, so that the epoch tells a retry from the next end.
+
+    An abort with nothing open is legal: the client does not know whether the broker has seen its transaction.
+    """
+    if metadata is None:
+        return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    # First of all: over the rotation of an exhausted epoch the client may know the new id before we have logged it.
+    if is_pending:
+        return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    is_retry_over_rotation = (
+        producer_id == metadata.previous_producer_id
+        and producer_epoch == EXHAUSTED_PRODUCER_EPOCH
+        and metadata.producer_epoch == 0
+    )
+    if producer_id != metadata.producer_id and not is_retry_over_rotation:
+        return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    is_retry = is_retry_over_rotation or producer_epoch == metadata.producer_epoch - 1
+    is_current = producer_id == metadata.producer_id and producer_epoch == metadata.producer_epoch
+    if not _is_valid_epoch(metadata.state, is_retry=is_retry, is_current=is_current):
+        return refuse(ErrorCode.PRODUCER_FENCED)
+    if is_retry:
+        return refuse(_ALREADY_ENDED[metadata.state][0 if committed else 1])
+    if metadata.state is not _S.ONGOING and committed:
+        return refuse(ErrorCode.INVALID_TXN_STATE)
+    return _bumped(metadata, _prepared(committed), fresh_producer_id, now_ms)
+
+
+def _is_valid_epoch(state: TransactionState, *, is_retry: bool, is_current: bool) -> bool:
+    if state in PREPARED:
+        return is_retry
+    if state in COMPLETED:
+        return is_retry or is_current
+    return is_current
+
+
+def prepare_abort_by_coordinator(
+    metadata: TransactionMetadata, *, transaction_version: int, fresh_producer_id: int | None, now_ms: int
+) -> Decision:
+    """Abort an open transaction over its producer's head (a timeout, a new instance).
+
+    The epoch moves in the very record that aborts, so that nothing of the old producer follows. Under version 2 the
+    old producer's own abort then counts as a retry, and lets it go on (KIP-588 as KIP-890 made it whole); under
+    version 1 the old pair is fenced for good.
+    """
+    if transaction_version >= TRANSACTION_V2:
+        return _bumped(metadata, _S.PREPARE_ABORT, fresh_producer_id, now_ms)
+    target = replace(
+        metadata.moved_to(_S.PREPARE_ABORT, now_ms),
+        # Nobody is given the fencing epoch, but a client may have made it up: it must not overflow (KAFKA-20090).
+        producer_epoch=min(metadata.producer_epoch + 1, FENCING_PRODUCER_EPOCH),
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+        client_transaction_version=transaction_version,
+    )
+    return Decision(target=target)
+
+
+def _prepared(committed: bool) -> TransactionState:
+    return _S.PREPARE_COMMIT if committed else _S.PREPARE_ABORT
+
+
+def _bumped(
+    metadata: TransactionMetadata, state: TransactionState, fresh_producer_id: int | None, now_ms: int
+) -> Decision:
+    """PREPARE with the next epoch; with the next producer id as well, to be taken up by COMPLETE, after the last."""
+    if metadata.is_epoch_exhausted and fresh_producer_id is None:
+        return NEEDS_PRODUCER_ID
+    prepared = metadata.moved_to(state, now_ms)
+    target = replace(
+        prepared,
+        producer_epoch=min(metadata.producer_epoch + 1, FENCING_PRODUCER_EPOCH),
+        last_producer_epoch=metadata.producer_epoch,
+        next_producer_id=fresh_producer_id
+        if metadata.is_epoch_exhausted and fresh_producer_id is not None
+        else NO_PRODUCER_ID,
+        # A completed transaction has a start: an abort of nothing starts and ends at once.
+        start_timestamp_ms=metadata.start_timestamp_ms if metadata.state is _S.ONGOING else now_ms,
+        client_transaction_version=TRANSACTION_V2,
+    )
+    return Decision(target=target)

@@ -1,0 +1,86 @@
+"""Sees to it that every partition of a prepared transaction gets its marker.
+
+Owns: which partitions still wait for theirs, and when the next try is due. Does not own: the decision (PREPARE is
+durable before `deliver` is called), COMPLETE (logged by who is told `on_delivered`), how a marker travels (`markers`).
+Invariant: `on_delivered` is told once, when each partition has a durable marker, is gone, or has seen someone newer.
+"""
+
+from collections.abc import Callable
+
+from broker.completion import Completion, all_of
+from broker.coordinator.transaction.markers import EndMarker, MarkerSender, Verdict, verdict
+from broker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata
+from broker.coordinator.transaction.states import TransactionState
+from broker.ports import Scheduler
+from protocol.errors import ErrorCode
+
+COORDINATOR_EPOCH = 0
+"""One node never hands its coordinator over, so the epoch never moves."""
+FIRST_BACKOFF_MS = 20
+MAX_BACKOFF_MS = 1_000
+
+
+class MarkerDelivery:
+    def __init__(
+        self,
+        markers: MarkerSender,
+        leader_of: Callable[[str, int], int | None],
+        scheduler: Scheduler,
+        on_delivered: Callable[[TransactionMetadata], None],
+    ) -> None:
+        """`leader_of` gives the node id that leads a partition, None for one that does not exist any more."""
+        self._markers = markers
+        self._leader_of = leader_of
+        self._scheduler = scheduler
+        self._on_delivered = on_delivered
+        self._left: dict[str, list[TopicPartition]] = {}
+
+    def left(self, transactional_id: str) -> list[TopicPartition] | None:
+        """The partitions that still wait for their marker; None if no marker of this id is on its way."""
+        return self._left.get(transactional_id)
+
+    def deliver(self, prepared: TransactionMetadata) -> None:
+        """PREPARE is durable: send the markers, again and again until each partition has one."""
+        self._left[prepared.transactional_id] = sorted(prepared.partitions)
+        self._send(prepared, FIRST_BACKOFF_MS)
+
+    def _send(self, prepared: TransactionMetadata, backoff_ms: int) -> None:
+        by_node: dict[int, list[TopicPartition]] = {}
+        for topic, partition in self._left[prepared.transactional_id]:
+            node_id = self._leader_of(topic, partition)
+            if node_id is not None:  # a deleted topic has no reader whom a marker could tell anything
+                by_node.setdefault(node_id, []).append((topic, partition))
+        batches = [_marker(prepared, partitions) for partitions in by_node.values()]
+        sent = [self._markers.send(node_id, batch) for node_id, batch in zip(by_node, batches, strict=True)]
+        asked = [partition for batch in batches for partition in batch.partitions]
+
+        def on_answers(done: Completion[list[list[ErrorCode]]]) -> None:
+            left = asked
+            if done.error is None:
+                errors = [error for answers in done.result() for error in answers]
+                left = [
+                    partition for partition, error in zip(asked, errors, strict=True) if verdict(error) is Verdict.RETRY
+                ]
+            self._on_left(prepared, left, backoff_ms)
+
+        all_of(sent).then(on_answers)
+
+    def _on_left(self, prepared: TransactionMetadata, left: list[TopicPartition], backoff_ms: int) -> None:
+        if left:
+            self._left[prepared.transactional_id] = left
+            next_backoff_ms = min(2 * backoff_ms, MAX_BACKOFF_MS)
+            self._scheduler.call_later(backoff_ms, lambda: self._send(prepared, next_backoff_ms))
+        else:
+            del self._left[prepared.transactional_id]
+            self._on_delivered(prepared)
+
+
+def _marker(prepared: TransactionMetadata, partitions: list[TopicPartition]) -> EndMarker:
+    return EndMarker(
+        producer_id=prepared.producer_id,
+        producer_epoch=prepared.producer_epoch,
+        coordinator_epoch=COORDINATOR_EPOCH,
+        committed=prepared.state is TransactionState.PREPARE_COMMIT,
+        transaction_version=prepared.client_transaction_version,
+        partitions=partitions,
+    )

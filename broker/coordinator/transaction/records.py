@@ -1,0 +1,86 @@
+"""The form of a transactional id's metadata in `__transaction_state`: Kafka's TransactionLog.
+
+Owns: encoding and decoding of keys, values and tombstones. Invariant: `from_record(to_record(m)) == m`, but for the
+last producer epoch, which Kafka's record has no place for.
+"""
+
+from broker.coordinator.runtime import CoordinatorRecord
+from broker.coordinator.transaction.metadata import NO_PRODUCER_ID, TransactionMetadata
+from broker.coordinator.transaction.states import TransactionState
+from protocol import state_record_codec
+from protocol.errors import ErrorCode, KafkaError, ProtocolError
+from protocol.generated import transaction_log_key, transaction_log_value
+from protocol.generated.transaction_log_key import TransactionLogKey
+from protocol.generated.transaction_log_value import PartitionsSchema, TransactionLogValue
+
+_NEVER_LOGGED = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+
+
+def to_record(metadata: TransactionMetadata, transaction_version: int) -> CoordinatorRecord:
+    """Key and value. Value version 1 has the fields of KIP-890 as tags; a cluster at level 0 may still go back to a
+    release that reads version 0 alone."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(metadata.partitions):
+        topics.setdefault(topic, []).append(partition)
+    has_tags = transaction_version > 0
+    value = TransactionLogValue(
+        producer_id=metadata.producer_id,
+        previous_producer_id=metadata.previous_producer_id if has_tags else NO_PRODUCER_ID,
+        next_producer_id=metadata.next_producer_id if has_tags else NO_PRODUCER_ID,
+        producer_epoch=metadata.producer_epoch,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_status=metadata.state,
+        transaction_partitions=None
+        if metadata.state is TransactionState.EMPTY
+        else [PartitionsSchema(topic=topic, partition_ids=indexes) for topic, indexes in topics.items()],
+        transaction_last_update_timestamp_ms=metadata.last_update_timestamp_ms,
+        transaction_start_timestamp_ms=metadata.start_timestamp_ms,
+        client_transaction_version=metadata.client_transaction_version if has_tags else 0,
+    )
+    return CoordinatorRecord(
+        _key(metadata.transactional_id), state_record_codec.encode_value(value, 1 if has_tags else 0)
+    )
+
+
+def to_tombstone(transactional_id: str) -> CoordinatorRecord:
+    """The record that forgets a transactional id."""
+    return CoordinatorRecord(_key(transactional_id), None)
+
+
+def _key(transactional_id: str) -> bytes:
+    return state_record_codec.encode_key(TransactionLogKey(transactional_id=transactional_id))
+
+
+def from_record(record: CoordinatorRecord) -> tuple[str, TransactionMetadata | None]:
+    """The transactional id, and what is known of it; None after a tombstone. Raises KafkaError(CORRUPT_MESSAGE)."""
+    try:
+        if state_record_codec.prefix(record.key) != transaction_log_key.API_KEY:
+            raise ProtocolError("it is not about a transactional id")
+        key: TransactionLogKey = state_record_codec.decode(transaction_log_key, record.key, 0)
+        if record.value is None:
+            return key.transactional_id, None
+        return key.transactional_id, _decode_value(key.transactional_id, record.value)
+    except (ProtocolError, ValueError) as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record of __transaction_state: {error}") from error
+
+
+def _decode_value(transactional_id: str, data: bytes) -> TransactionMetadata:
+    value: TransactionLogValue = state_record_codec.decode(transaction_log_value, data)
+    state = TransactionState(value.transaction_status)
+    if state in _NEVER_LOGGED:
+        raise ProtocolError(f"{state.kafka_name} is never logged")
+    return TransactionMetadata(
+        transactional_id=transactional_id,
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.transaction_timeout_ms,
+        state=state,
+        partitions=frozenset(
+            (topic.topic, index) for topic in value.transaction_partitions or () for index in topic.partition_ids
+        ),
+        start_timestamp_ms=value.transaction_start_timestamp_ms,
+        last_update_timestamp_ms=value.transaction_last_update_timestamp_ms,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        client_transaction_version=value.client_transaction_version,
+    )

@@ -1,0 +1,44 @@
+"""Tells when an open transaction has lasted as long as it may.
+
+Owns: one timer for each open transaction. Does not own: the abort (`coordinator`).
+Invariants
+- A transaction's time counts from its first partition, whatever is added later, and exactly: no sweep.
+- While running, time is the scheduler's: a wall clock that jumps ends nothing early and keeps nothing open. After a
+  restart the logged start is all there is.
+"""
+
+from collections.abc import Callable
+
+from broker.coordinator.transaction.metadata import TransactionMetadata
+from broker.ports import Scheduler, Timer
+
+RETRY_MS = 20
+
+
+class TransactionTimeouts:
+    def __init__(self, scheduler: Scheduler, on_timeout: Callable[[TransactionMetadata], None]) -> None:
+        self._scheduler = scheduler
+        self._on_timeout = on_timeout
+        self._timers: dict[str, Timer] = {}
+
+    def watch(self, opened: TransactionMetadata, elapsed_ms: int = 0) -> None:
+        """A transaction is open, or was found so; told of one that is watched already, nothing changes."""
+        if opened.transactional_id not in self._timers:
+            self._arm(opened, max(0, opened.timeout_ms - max(0, elapsed_ms)))
+
+    def retry(self, opened: TransactionMetadata) -> None:
+        """It could not be aborted just now."""
+        self.stop(opened.transactional_id)
+        self._arm(opened, RETRY_MS)
+
+    def stop(self, transactional_id: str) -> None:
+        timer = self._timers.pop(transactional_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _arm(self, opened: TransactionMetadata, delay_ms: int) -> None:
+        def expire() -> None:
+            del self._timers[opened.transactional_id]
+            self._on_timeout(opened)
+
+        self._timers[opened.transactional_id] = self._scheduler.call_later(delay_ms, expire)

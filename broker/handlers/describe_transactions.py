@@ -1,0 +1,43 @@
+"""DescribeTransactions (65), version 0: the state of some transactional ids (KIP-664).
+
+Each id is answered on its own: TRANSACTIONAL_ID_NOT_FOUND for one that is not known, INVALID_REQUEST for an empty one.
+While the markers of a transaction are on their way, only the partitions that still lack theirs are shown, as in Kafka.
+What is told is durable.
+"""
+
+from broker.completion import Completion, all_of
+from broker.coordinator.transaction.metadata import TransactionMetadata
+from broker.dispatch import RequestContext
+from broker.handlers.transaction_errors import answered
+from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from protocol.generated.describe_transactions_response import DescribeTransactionsResponse, TopicData, TransactionState
+
+
+def handle(context: RequestContext, request: DescribeTransactionsRequest) -> Completion[DescribeTransactionsResponse]:
+    described = [_describe(context, transactional_id) for transactional_id in request.transactional_ids]
+    return all_of(described).map(lambda states: DescribeTransactionsResponse(transaction_states=states))
+
+
+def _describe(context: RequestContext, transactional_id: str) -> Completion[TransactionState]:
+    return answered(
+        context.broker.transactions.describe(transactional_id),
+        context,
+        0,
+        _state,
+        lambda error: TransactionState(error_code=error, transactional_id=transactional_id),
+    )
+
+
+def _state(metadata: TransactionMetadata) -> TransactionState:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(metadata.partitions):
+        topics.setdefault(topic, []).append(partition)
+    return TransactionState(
+        transactional_id=metadata.transactional_id,
+        transaction_state=metadata.state.kafka_name,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_start_time_ms=metadata.start_timestamp_ms,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        topics=[TopicData(topic=topic, partitions=partitions) for topic, partitions in topics.items()],
+    )
