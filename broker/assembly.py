@@ -188,6 +188,7 @@ def _transaction_limits(config: BrokerConfig) -> TransactionLimits:
     return TransactionLimits(
         max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
         id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
+        expiry_interval_ms=config.get_int("transaction.remove.expired.transaction.cleanup.interval.ms"),
     )
 
 

@@ -153,6 +153,13 @@ _TABLE = (
     ConfigKey("transaction.max.timeout.ms", _INT, "900000", "The longest transaction timeout a client may ask for.", 1),
     ConfigKey("transaction.state.log.num.partitions", _INT, "50", "Partitions of __transaction_state.", 1),
     ConfigKey("transaction.state.log.segment.bytes", _INT, "104857600", "segment.bytes of __transaction_state.", 1),
+    ConfigKey(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        _INT,
+        "3600000",
+        "How often idle transactional ids are looked for.",
+        1,
+    ),
     ConfigKey("transactional.id.expiration.ms", _INT, "604800000", "An idle transactional id is forgotten.", 1),
     # Groups.
     ConfigKey("group.initial.rebalance.delay.ms", _INT, "0", "How long an empty group waits for more members."),

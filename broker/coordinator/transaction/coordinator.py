@@ -74,6 +74,7 @@ class TransactionLimits:
 
     max_timeout_ms: int
     id_expiration_ms: int
+    expiry_interval_ms: int
 
 
 class TransactionCoordinator:
@@ -296,6 +297,9 @@ class TransactionCoordinator:
 
     def step(self, now_ms: int) -> None:
         """Forget transactional ids that were idle for transactional.id.expiration.ms (never an open transaction)."""
+        if now_ms < self._next_expiry_ms:
+            return
+        self._next_expiry_ms = now_ms + self._limits.expiry_interval_ms
         if now_ms < self._next_expiry_scan_ms:
             return
         self._next_expiry_scan_ms = now_ms + min(_EXPIRY_SCAN_INTERVAL_MS, self._limits.id_expiration_ms)
