@@ -52,7 +52,6 @@ ADD_RETRY_BACKOFF_MS = 20
 ADD_RETRY_MAX_MS = 100
 """Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms."""
 _COMPLETE_RETRY_MS = 20
-_EXPIRY_SCAN_INTERVAL_MS = 60_000
 _TOMBSTONES_IN_A_BATCH = 500
 _NONE_YET: frozenset[TopicPartition] = frozenset()
 
@@ -297,12 +296,9 @@ class TransactionCoordinator:
 
     def step(self, now_ms: int) -> None:
         """Forget transactional ids that were idle for transactional.id.expiration.ms (never an open transaction)."""
-        if now_ms < self._next_expiry_ms:
-            return
-        self._next_expiry_ms = now_ms + self._limits.expiry_interval_ms
         if now_ms < self._next_expiry_scan_ms:
             return
-        self._next_expiry_scan_ms = now_ms + min(_EXPIRY_SCAN_INTERVAL_MS, self._limits.id_expiration_ms)
+        self._next_expiry_scan_ms = now_ms + self._limits.expiry_interval_ms
         for shard in self._runtime.shards():
             expired = [
                 metadata.transactional_id
