@@ -34,6 +34,9 @@ WANTED_BATCHES = 6
 MINIMUM_BATCHES = 5
 MINIMUM_PURCHASES = 10
 EXIT_DIFFERENT, EXIT_BAD_INPUT, EXIT_STOPPED = 1, 2, 130
+CAVEATS = {
+    "completejourney": 'Its package says: "simulated data based on real grocery shopping patterns".',
+}
 WORK_MARK = ".oncelog-demo"
 
 
@@ -46,7 +49,7 @@ def main() -> int:
         if len(purchases) < MINIMUM_PURCHASES:
             raise InputError(f"{path} holds {len(purchases)} purchases; the show needs {MINIMUM_PURCHASES} at least")
         work = _emptied(arguments.work.absolute())
-    except InputError as error:
+    except (InputError, OSError) as error:
         console.print(f"[red]oncelog demo:[/] {escape(str(error))}", soft_wrap=True)
         return EXIT_BAD_INPUT
     try:
@@ -66,8 +69,9 @@ def _emptied(work: Path) -> Path:
     if work.exists():
         if not (work / WORK_MARK).exists() and (not work.is_dir() or any(work.iterdir())):
             raise InputError(f"{work} is not a work folder of this demo: remove it, or name another with --work")
-        shutil.rmtree(work)
-    work.mkdir(parents=True)
+        for entry in work.iterdir():  # the folder itself stays: it may be a mount point
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+    work.mkdir(parents=True, exist_ok=True)
     (work / WORK_MARK).touch()
     return work
 
@@ -80,6 +84,8 @@ def _show(console: Console, path: Path, purchases: list[Purchase], arguments: ar
         f"{escape(path.name)}: [bold]{picture.money(expected.cents)}[/] dollars, kept as {expected.cents:,} cents",
         soft_wrap=True,
     )
+    if arguments.input is None and arguments.data in CAVEATS:
+        console.print(f"  [dim]{escape(CAVEATS[arguments.data])}[/]", soft_wrap=True)
     java_home(work)  # a missing Java should be told now, not after the load
     daemon = DaemonProcess(work / "data", work / "daemon.log")
     try:

@@ -130,6 +130,7 @@ class Load:
             try:
                 event = self._events.get(timeout=_LOOK_S)
             except queue.Empty:
+                self._daemon.check_alive()
                 for child in self._children:
                     child.check_alive()
                 if time.monotonic() > deadline:

@@ -56,7 +56,7 @@ class DaemonProcess:
         """Raises ProcessFailed when it has ended by itself or by somebody else's signal."""
         code = self._process.poll() if self._process is not None else None
         if code is not None:
-            raise ProcessFailed(f"the daemon ended with {code}: {self._log_path.read_text()[-1000:]}")
+            raise ProcessFailed(f"the daemon ended with {code}: {self._log_path.read_text()[-3000:]}")
 
     def kill(self) -> None:
         """As by kill -9."""
