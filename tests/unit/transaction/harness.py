@@ -1,0 +1,203 @@
+"""A transaction coordinator on its own: virtual time, flushes that are held back, markers that wait for answers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from broker.completion import Completion
+from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits
+from broker.coordinator.transaction.markers import EndMarker
+from broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition, TransactionMetadata
+from broker.coordinator.transaction.producer_ids import ProducerIdManager
+from broker.coordinator.transaction.records import from_record
+from broker.coordinator.transaction.shard import TransactionShard
+from protocol.errors import ErrorCode, KafkaError
+from tests.fakes.runtime import FakeRuntime
+from tests.fakes.virtual_time import VirtualTime
+
+ID = "id"
+NODE_ID = 1
+TIMEOUT_MS = 10_000
+EXPIRATION_MS, EXPIRY_INTERVAL_MS = 3_600_000, 60_000
+P0, P1 = ("topic", 0), ("topic", 1)
+
+
+@dataclass
+class SentMarker:
+    marker: EndMarker
+    answer: Completion[list[ErrorCode]]
+
+
+class HeldMarkers:
+    """Takes markers and answers when told to; by itself unless `holds`."""
+
+    def __init__(self) -> None:
+        self.sent: list[SentMarker] = []
+        self.holds = False
+
+    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
+        assert node_id == NODE_ID
+        self.sent.append(SentMarker(marker, Completion()))
+        if not self.holds:
+            self.release()
+        return self.sent[-1].answer
+
+    @property
+    def waiting(self) -> list[SentMarker]:
+        return [sent for sent in self.sent if not sent.answer.done]
+
+    def release(self, *errors: ErrorCode) -> None:
+        """Answer the oldest one, with NONE for each partition unless told otherwise."""
+        sent = self.waiting[0]
+        sent.answer.complete(list(errors) or [ErrorCode.NONE] * len(sent.marker.partitions))
+
+
+class CountingIds:
+    """Stands for ProducerIdManager: 1000, 1001, … at once, or when released."""
+
+    def __init__(self) -> None:
+        self.next = 1_000
+        self.holds = False
+        self.waiting: list[Completion[int]] = []
+
+    def next_id(self) -> Completion[int]:
+        answer: Completion[int] = Completion()
+        self.waiting.append(answer)
+        if not self.holds:
+            self.release()
+        return answer
+
+    def release(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for answer in waiting:
+            self.next += 1
+            answer.complete(self.next - 1)
+
+
+class Transitions:
+    def __init__(self) -> None:
+        self.states: list[str] = []
+        self.fenced = 0
+
+    def on_transition(self, metadata: TransactionMetadata) -> None:
+        self.states.append(metadata.state.kafka_name)
+
+    def on_fenced(self, transactional_id: str, error: ErrorCode) -> None:
+        self.fenced += 1
+
+
+class Coordinator:
+    """What the tests talk to; requests answer with a pair or an error code, None while there is no answer."""
+
+    def __init__(
+        self,
+        *,
+        level: int = 1,
+        runtime: FakeRuntime[TransactionShard] | None = None,
+        time: VirtualTime | None = None,
+        ids: CountingIds | None = None,
+    ) -> None:
+        self.level = level
+        self.runtime = runtime or FakeRuntime(TransactionShard)
+        self.time = time or VirtualTime()
+        self.markers = HeldMarkers()
+        self.ids = ids or CountingIds()
+        self.transitions = Transitions()
+        self.gone: set[TopicPartition] = set()
+        self.core = TransactionCoordinator(
+            cast(Any, self.runtime),
+            cast(ProducerIdManager, self.ids),
+            self.markers,
+            lambda topic, partition: None if (topic, partition) in self.gone else NODE_ID,
+            self.time,
+            self.time,
+            TransactionLimits(900_000, EXPIRATION_MS, EXPIRY_INTERVAL_MS),
+            self.transitions,
+            lambda: self.level,
+        )
+
+    def init(
+        self, pair: ProducerIdAndEpoch | None = None, *, transactional_id: str = ID, timeout_ms: int = TIMEOUT_MS
+    ) -> "Asked":
+        producer_id, producer_epoch = (pair.producer_id, pair.producer_epoch) if pair else (-1, -1)
+        return Asked(self.core.init_producer_id(transactional_id, timeout_ms, producer_id, producer_epoch))
+
+    def add(
+        self,
+        pair: ProducerIdAndEpoch,
+        *partitions: TopicPartition,
+        version: int = 0,
+        transactional_id: str = ID,
+    ) -> "Asked":
+        return Asked(
+            self.core.add_partitions(
+                transactional_id, pair.producer_id, pair.producer_epoch, partitions, transaction_version=version
+            )
+        )
+
+    def end(self, pair: ProducerIdAndEpoch, commit: bool, *, version: int = 0, transactional_id: str = ID) -> "Asked":
+        return Asked(
+            self.core.end_transaction(
+                transactional_id, pair.producer_id, pair.producer_epoch, commit, transaction_version=version
+            )
+        )
+
+    def verify(self, pair: ProducerIdAndEpoch, *partitions: TopicPartition) -> ErrorCode:
+        return self.core.verify_partitions(ID, pair.producer_id, pair.producer_epoch, partitions)
+
+    def begun(self, *partitions: TopicPartition, version: int = 0) -> ProducerIdAndEpoch:
+        """A producer with an open transaction on these partitions."""
+        pair = self.init().pair
+        assert self.add(pair, *(partitions or (P0, P1)), version=version).error is ErrorCode.NONE
+        return pair
+
+    @property
+    def known(self) -> TransactionMetadata:
+        metadata = self.runtime.shard(ID).get(ID)
+        assert metadata is not None
+        return metadata
+
+    def logged(self) -> list[str]:
+        """The states that were logged of the one id, in order."""
+        values = [from_record(record)[1] for record in self.runtime.log]
+        return ["Dead" if value is None else value.state.kafka_name for value in values]
+
+    def restarted(self, record_count: int | None = None, *, level: int | None = None) -> "Coordinator":
+        """The next start on what a crash has left."""
+        survivor = Coordinator(
+            level=self.level if level is None else level,
+            runtime=self.runtime.restarted(record_count),
+            time=VirtualTime(self.time.now_ms()),
+            ids=self.ids,
+        )
+        survivor.core.load()
+        survivor.time.settle()
+        return survivor
+
+
+class Asked:
+    """A request to the coordinator, and its answer once there is one."""
+
+    def __init__(self, completion: Completion[ProducerIdAndEpoch]) -> None:
+        self._completion = completion
+
+    @property
+    def is_answered(self) -> bool:
+        return self._completion.done
+
+    @property
+    def error(self) -> ErrorCode:
+        assert self._completion.done, "there is no answer yet"
+        error = self._completion.error
+        if error is None:
+            return ErrorCode.NONE
+        assert isinstance(error, KafkaError)
+        return error.code
+
+    @property
+    def pair(self) -> ProducerIdAndEpoch:
+        return self._completion.result()
+
+
+def outcomes(markers: Iterable[SentMarker]) -> set[bool]:
+    return {sent.marker.committed for sent in markers}

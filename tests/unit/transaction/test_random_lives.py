@@ -1,0 +1,202 @@
+"""Many instances of one transactional id, crashes anywhere, both protocols mixed: what must hold of any history."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, check_step
+from broker.coordinator.transaction.records import from_record
+from broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
+from protocol.errors import ErrorCode
+from tests.unit.transaction.harness import P0, P1, TIMEOUT_MS, Asked, Coordinator
+
+WEIGHTS = {
+    "init": 1,
+    "resume": 1,
+    "add": 5,
+    "commit": 3,
+    "abort": 2,
+    "flush": 8,
+    "marker": 4,
+    "wait": 2,
+    "timeout": 1,
+    "crash": 1,
+}
+STEPS = tuple(name for name, weight in WEIGHTS.items() for _ in range(weight))
+
+
+@dataclass
+class Instance:
+    """One client that uses the id, with the last pair that it was told."""
+
+    pair: ProducerIdAndEpoch
+    version: int
+
+
+@dataclass
+class History:
+    told: list[tuple[ProducerIdAndEpoch, bool]] = field(default_factory=list)
+    """Ends that were answered NONE: the pair that asked, and the outcome."""
+    new_instances: list[ProducerIdAndEpoch] = field(default_factory=list)
+    """Pairs given to instances that had none."""
+    instances: list[Instance] = field(default_factory=list)
+
+
+class Life:
+    def __init__(self, seed: int, level: int) -> None:
+        self.random = Random(seed)
+        self.level = level
+        self.coordinator = Coordinator(level=level)
+        self._hold()
+        self.history = History()
+        self.asked: list[tuple[str, Instance | None, ProducerIdAndEpoch | None, Asked]] = []
+
+    def _hold(self) -> None:
+        self.coordinator.runtime.flushes_by_itself = False
+        self.coordinator.markers.holds = True
+
+    def step(self, name: str) -> None:
+        coordinator = self.coordinator
+        instances = self.history.instances
+        instance = self.random.choice(instances) if instances else None
+        match name:
+            case "init":
+                self._ask("init", None, coordinator.init())
+            case "resume" if instance:
+                self._ask("resume", instance, coordinator.init(instance.pair))
+            case "add" if instance:
+                partition = self.random.choice((P0, P1))
+                self._ask("add", instance, coordinator.add(instance.pair, partition, version=instance.version))
+            case "commit" | "abort" if instance:
+                asked = coordinator.end(instance.pair, name == "commit", version=instance.version)
+                self._ask(name, instance, asked)
+            case "flush":
+                coordinator.runtime.flush()
+            case "marker" if coordinator.markers.waiting:
+                retry = self.random.random() < 0.2
+                coordinator.markers.release(*[ErrorCode.NOT_ENOUGH_REPLICAS] * retry * self._wanted())
+            case "wait":
+                coordinator.time.advance(50)
+            case "timeout":
+                coordinator.time.advance(TIMEOUT_MS)
+            case "crash":
+                self._crash()
+        self._hear()
+
+    def _wanted(self) -> int:
+        return len(self.coordinator.markers.waiting[0].marker.partitions)
+
+    def _ask(self, name: str, instance: Instance | None, asked: Asked) -> None:
+        self.asked.append((name, instance, instance.pair if instance else None, asked))
+
+    def _hear(self) -> None:
+        """The answers that have arrived."""
+        waiting = self.asked
+        self.asked = []
+        for name, instance, pair, asked in waiting:
+            if not asked.is_answered:
+                self.asked.append((name, instance, pair, asked))
+            elif asked.error is ErrorCode.NONE:
+                self._learn(name, instance, pair, asked.pair)
+
+    def _learn(
+        self, name: str, instance: Instance | None, pair: ProducerIdAndEpoch | None, answer: ProducerIdAndEpoch
+    ) -> None:
+        if instance is None or pair is None:
+            self.history.new_instances.append(answer)
+            self.history.instances.append(Instance(answer, 2 if self.random.random() < self.level - 1 else 0))
+            return
+        if name in ("commit", "abort"):
+            self.history.told.append((pair, name == "commit"))
+        if name != "add" and instance.pair == pair:
+            instance.pair = answer
+
+    def _crash(self) -> None:
+        runtime = self.coordinator.runtime
+        kept = self.random.randint(runtime.durable_count, len(runtime.log))
+        self.asked = []
+        old = self.coordinator
+        self.coordinator = Coordinator(level=self.level, runtime=runtime.restarted(kept), time=old.time, ids=old.ids)
+        self._hold()
+        self.coordinator.core.load()
+
+    def finish(self) -> None:
+        """All faults stop, all clients fall silent."""
+        self.coordinator.runtime.flushes_by_itself = True
+        self.coordinator.markers.holds = False
+        for _ in range(3):
+            self.coordinator.runtime.flush()
+            while self.coordinator.markers.waiting:
+                self.coordinator.markers.release()
+            self.coordinator.time.advance(2 * TIMEOUT_MS)
+            self._hear()
+
+
+def values(coordinator: Coordinator) -> list[TransactionMetadata]:
+    logged = [from_record(record)[1] for record in coordinator.runtime.log]
+    return [value for value in logged if value is not None]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([1, 2]),
+    st.lists(st.sampled_from(STEPS), min_size=10, max_size=100),
+)
+def test_whatever_happens_each_outcome_is_one_and_nobody_shares_a_pair(seed: int, level: int, steps: list[str]) -> None:
+    life = Life(seed, level)
+    for name in ("init", "flush", *steps):
+        life.step(name)
+    life.finish()
+    log = values(life.coordinator)
+    check_log(log)
+    assert life.coordinator.core.open_count == 0, "something is left open"
+    # Under version 2 a producer that timed out goes on with the pair of its own late abort; new instances never share.
+    assert len(set(life.history.new_instances)) == len(life.history.new_instances)
+    check_told(log, life.history.told)
+
+
+def check_log(log: list[TransactionMetadata]) -> None:
+    """Each record follows from the one before, and each outcome that is prepared is completed as it was."""
+    previous: TransactionMetadata | None = None
+    for value in log:
+        check_step(previous, value)
+        if value.state in COMPLETED:
+            assert previous is not None and previous.state in PREPARED
+        previous = value
+
+
+def check_told(log: list[TransactionMetadata], told: list[tuple[ProducerIdAndEpoch, bool]]) -> None:
+    """Who was told that its transaction ended finds that very end in the log."""
+    ends = {
+        # Under version 2 the end has the epoch after that of its transaction.
+        (
+            value.producer_id,
+            value.producer_epoch - (value.client_transaction_version == 2),
+            value.state is TransactionState.PREPARE_COMMIT,
+        )
+        for value in log
+        if value.state in PREPARED
+    }
+    for pair, committed in told:
+        assert (pair.producer_id, pair.producer_epoch, committed) in ends
+
+
+def test_the_random_lives_do_bring_about_what_they_are_about() -> None:
+    """Counted over fixed seeds: commits, aborts, fences and crashes in mid-transaction all occur."""
+    seen: dict[str, int] = {}
+    for seed in range(60):
+        random = Random(seed)
+        life = Life(seed, 1 + seed % 2)
+        for _ in range(60):
+            name = random.choice(STEPS)
+            if name == "crash" and life.coordinator.core.open_count:
+                seen["crash while open"] = seen.get("crash while open", 0) + 1
+            life.step(name)
+        life.finish()
+        for value in values(life.coordinator):
+            seen[value.state.kafka_name] = seen.get(value.state.kafka_name, 0) + 1
+        seen["told"] = seen.get("told", 0) + len(life.history.told)
+    assert min(seen[name] for name in ("CompleteCommit", "CompleteAbort", "crash while open", "told")) >= 10, seen
