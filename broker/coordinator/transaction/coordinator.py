@@ -322,13 +322,10 @@ class TransactionCoordinator:
 
     def _on_timeout(self, opened: TransactionMetadata) -> None:
         """Abort what its client left; a transition in flight is waited for, an end that was faster has won."""
+        transactional_id = opened.transactional_id
 
         def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
-            if (
-                metadata is None
-                or metadata.state is not TransactionState.ONGOING
-                or metadata.start_timestamp_ms != opened.start_timestamp_ms
-            ):
+            if metadata is None or not _is_still_open(opened, metadata):
                 return NOTHING_TO_DO
             if is_pending:
                 return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -340,10 +337,13 @@ class TransactionCoordinator:
             )
 
         def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
-            if done.error is not None:
+            # By the time that a refusal is durable its transaction may have ended, and the next one have begun.
+            if done.error is not None and _is_still_open(
+                opened, self._runtime.shard(transactional_id).get(transactional_id)
+            ):
                 self._timeouts.retry(opened)
 
-        self._transition(opened.transactional_id, decide).then(on_done)
+        self._transition(transactional_id, decide).then(on_done)
 
     # --- transitions --------------------------------------------------------------------------------------------------
 
@@ -428,6 +428,15 @@ class TransactionCoordinator:
                 self._scheduler.call_later(_COMPLETE_RETRY_MS, lambda: self._log_complete(prepared))
 
         self._runtime.write(transactional_id, lambda _: WriteResult((record,), None)).then(on_durable)
+
+
+def _is_still_open(opened: TransactionMetadata, current: TransactionMetadata | None) -> bool:
+    """The same transaction, and nobody has decided its end."""
+    return (
+        current is not None
+        and current.state is TransactionState.ONGOING
+        and current.start_timestamp_ms == opened.start_timestamp_ms
+    )
 
 
 def _is_concurrent(error: Exception) -> bool:

@@ -25,7 +25,7 @@ class ProducerIdManager:
 
     def next_id(self) -> Completion[int]:
         """An id that nobody has; at once, or when the next block is durable. Fails if no block can be logged."""
-        if self._next < self._end and not self._waiting:
+        if self._next < self._end:
             return Completion.of(self._take())
         answer: Completion[int] = Completion()
         self._waiting.append(answer)

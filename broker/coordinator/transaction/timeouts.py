@@ -27,8 +27,7 @@ class TransactionTimeouts:
             self._arm(opened, max(0, opened.timeout_ms - max(0, elapsed_ms)))
 
     def retry(self, opened: TransactionMetadata) -> None:
-        """It could not be aborted just now."""
-        self.stop(opened.transactional_id)
+        """Told of its timeout, its owner could not abort it just now."""
         self._arm(opened, RETRY_MS)
 
     def stop(self, transactional_id: str) -> None:

@@ -22,7 +22,7 @@ from protocol.generated.init_producer_id_request import InitProducerIdRequest
 from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.batch import encode_batch
 from protocol.records.record import Record
-from tests.fakes.broker import VirtualBroker
+from tests.fakes.broker import Reply, VirtualBroker
 
 TOPIC, TRANSACTIONAL_ID = "topic", "id"
 TIMEOUT_MS = 10_000
@@ -91,6 +91,12 @@ class Producer:
         return [ErrorCode(partition.partition_error_code) for partition in topic.results_by_partition]
 
     def produce(self, partition: int = 0, *, sequence: int = 0, version: int = 11) -> ErrorCode:
+        reply = self.start_produce(partition, sequence=sequence, version=version)
+        self.broker.time.settle()
+        return ErrorCode(reply.message.responses[0].partition_responses[0].error_code)
+
+    def start_produce(self, partition: int = 0, *, sequence: int = 0, version: int = 11) -> Reply:
+        """Sent, and not durable yet."""
         batch = encode_batch(
             [Record(0, self.broker.time.now_ms(), None, b"value")],
             producer_id=self.producer_id,
@@ -99,7 +105,7 @@ class Producer:
             transactional=True,
         )
         data = PartitionProduceData(index=partition, records=memoryview(batch))
-        answer = self.broker.ask(
+        return self.broker.start(
             ProduceRequest(
                 transactional_id=self.transactional_id,
                 acks=-1,
@@ -108,7 +114,6 @@ class Producer:
             ),
             version,
         )
-        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     def ask_end(self, commit: bool, version: int) -> Any:
         return self.broker.ask(EndTxnRequest(committed=commit, **self.identity), version)

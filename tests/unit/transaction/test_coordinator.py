@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from broker.coordinator.transaction.decision import Decision
 from broker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from broker.coordinator.transaction.records import to_record
-from broker.coordinator.transaction.states import TransactionState
+from broker.coordinator.transaction.states import IllegalTransition, TransactionState
 from protocol.errors import ErrorCode, KafkaError
 from tests.unit.transaction.harness import EXPIRATION_MS, ID, P0, P1, TIMEOUT_MS, Coordinator, outcomes
 
@@ -160,6 +161,16 @@ def test_a_complete_that_cannot_be_logged_just_now_is_logged_later() -> None:
     assert coordinator.end(pair, True).error is E.NONE
 
 
+def test_a_decision_that_breaks_the_rules_is_an_error_and_never_logged() -> None:
+    coordinator = Coordinator()
+    coordinator.begun(P0)
+    before = list(coordinator.runtime.log)
+    illegal = replace(coordinator.known, producer_epoch=5)
+    with pytest.raises(IllegalTransition):
+        coordinator.core._transition(ID, lambda *_: Decision(target=illegal))
+    assert coordinator.runtime.log == before
+
+
 # --- requests that make no sense ---
 
 
@@ -221,6 +232,16 @@ def test_the_old_producer_is_refused_from_the_moment_of_the_fence() -> None:
     coordinator.init()
     assert coordinator.end(old, True).error is E.PRODUCER_FENCED
     assert coordinator.verify(old, P0) is E.PRODUCER_FENCED
+
+
+def test_a_producer_that_resumes_is_answered_again_until_a_restart_forgets_its_last_epoch() -> None:
+    coordinator = Coordinator()
+    pair = coordinator.init().pair
+    resumed = coordinator.init(pair).pair
+    assert resumed == ProducerIdAndEpoch(pair.producer_id, 1)
+    assert coordinator.init(pair).pair == resumed
+    assert coordinator.init(ProducerIdAndEpoch(pair.producer_id, 7)).error is E.PRODUCER_FENCED
+    assert coordinator.restarted().init(pair).error is E.PRODUCER_FENCED, "as Kafka: it is not in the record"
 
 
 # --- epochs that are used up ---
@@ -289,6 +310,24 @@ def test_a_partition_that_cannot_take_its_marker_now_is_asked_again_alone_and_ev
         coordinator.markers.release(error)
     assert moments == [20, 60, 140, 300]
     assert coordinator.logged()[-1] == "CompleteCommit"
+
+
+def test_a_channel_that_fails_is_asked_again_for_everything() -> None:
+    coordinator = Coordinator()
+    coordinator.markers.holds = True
+    coordinator.end(coordinator.begun(P0, P1), True)
+    coordinator.markers.waiting[0].answer.fail(ConnectionError("the node is gone"))
+    assert coordinator.logged()[-1] == "PrepareCommit"
+    coordinator.time.advance(20)
+    assert list(coordinator.markers.waiting[0].marker.partitions) == [P0, P1]
+
+
+def test_an_end_of_version_1_keeps_the_epoch_though_its_partitions_came_by_version_2() -> None:
+    coordinator = Coordinator(level=2)
+    pair = coordinator.begun(P0, version=2)
+    assert coordinator.end(pair, True, version=0).pair == pair
+    (sent,) = coordinator.markers.sent
+    assert (sent.marker.producer_epoch, sent.marker.transaction_version) == (pair.producer_epoch, 0)
 
 
 @pytest.mark.parametrize("error", [E.INVALID_PRODUCER_EPOCH, E.TRANSACTION_COORDINATOR_FENCED])
@@ -417,6 +456,27 @@ def test_the_timeout_of_one_transaction_does_not_reach_the_next() -> None:
     assert coordinator.known.state is TransactionState.COMPLETE_ABORT
 
 
+def test_a_timeout_that_came_during_an_addition_does_not_take_the_time_of_the_next_transaction() -> None:
+    """The client ends its transaction and begins another in the very turn in which the addition becomes durable."""
+    coordinator = Coordinator()
+    pair = coordinator.begun(P0)
+    coordinator.runtime.flushes_by_itself = False
+    adding = coordinator.core.add_partitions(ID, pair.producer_id, pair.producer_epoch, [P1])
+
+    def on_added(_: object) -> None:
+        coordinator.runtime.flushes_by_itself = True
+        assert coordinator.end(pair, True).error is E.NONE
+        assert coordinator.add(pair, P0).error is E.NONE
+
+    adding.then(on_added)
+    coordinator.time.advance(TIMEOUT_MS)
+    coordinator.runtime.flush()
+    coordinator.time.advance(TIMEOUT_MS - 1)
+    assert coordinator.known.state is TransactionState.ONGOING
+    coordinator.time.advance(1)
+    assert coordinator.known.state is TransactionState.COMPLETE_ABORT
+
+
 def test_who_timed_out_is_fenced_under_version_1() -> None:
     coordinator = Coordinator(level=1)
     pair = coordinator.begun(P0)
@@ -503,6 +563,14 @@ def test_idle_ids_are_forgotten_and_open_ones_never() -> None:
     coordinator.core.step(coordinator.time.now_ms())
     assert [metadata.transactional_id for metadata in shard.all()] == [ID]
     assert coordinator.init(transactional_id="idle-0").pair.producer_id == 1_000 + len(idle) + 1
+
+
+def test_an_id_in_transition_is_not_forgotten() -> None:
+    coordinator = Coordinator()
+    coordinator.runtime.flushes_by_itself = False
+    coordinator.init()
+    coordinator.core.step(coordinator.time.now_ms() + EXPIRATION_MS)
+    assert coordinator.logged() == ["Empty"]
 
 
 def test_an_id_that_is_being_forgotten_is_pending_until_that_is_durable() -> None:

@@ -189,6 +189,12 @@ def test_a_zombie_does_not_resume_over_the_rotation_that_a_new_instance_caused()
     assert init(target, producer_id=7, epoch=32_766) == Decision(E.PRODUCER_FENCED)
 
 
+@pytest.mark.parametrize("epoch", [0, 5, 32_765])
+def test_an_old_epoch_of_the_rotated_id_does_not_touch_the_open_transaction(epoch: int) -> None:
+    rotated = metadata(producer_id=9, previous_producer_id=7)
+    assert init(rotated, producer_id=7, epoch=epoch) == Decision(E.PRODUCER_FENCED)
+
+
 def test_the_fence_at_the_last_epoch_goes_no_further_than_the_fencing_epoch() -> None:
     """KAFKA-19367, KAFKA-20090: it went negative, or stuck."""
     for epoch in (32_766, 32_767):

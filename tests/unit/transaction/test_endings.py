@@ -208,6 +208,11 @@ def test_after_a_timeout_version_1_fences_the_producer_for_good_and_version_2_le
         assert end(completed, True, epoch=3) == Decision(on_commit)
 
 
+def test_after_a_fence_of_version_1_no_earlier_epoch_counts_as_a_retry() -> None:
+    target = abort(metadata(last_producer_epoch=2), 1)
+    assert target is not None and target.last_producer_epoch == -1
+
+
 def test_an_abort_never_overflows_the_epoch() -> None:
     """A client may have made the fencing epoch up: 32,767 + 1 does not fit a marker (KAFKA-20090)."""
     for epoch in (32_766, 32_767):

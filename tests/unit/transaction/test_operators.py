@@ -58,6 +58,7 @@ def test_the_duration_filter_keeps_what_runs_longer_and_as_in_kafka_what_never_b
     broker, _ = three_ids()
     assert set(listed(broker, duration_filter=999)) == {"empty", "open", "done"}
     assert set(listed(broker, duration_filter=1_001)) == {"empty"}
+    broker.time.wall_offset_ms -= 3_600_000
     assert set(listed(broker, duration_filter=-1)) == {"empty", "open", "done"}
 
 
@@ -106,6 +107,17 @@ def test_the_producers_of_a_partition_show_where_their_open_transaction_begins()
     opened.end()
     (state,) = producers_of(broker).active_producers
     assert (state.current_txn_start_offset, state.coordinator_epoch) == (-1, 0)
+
+
+def test_producers_are_told_of_only_when_what_they_wrote_is_durable() -> None:
+    broker, opened = three_ids()
+    producing = opened.start_produce(0, sequence=1)
+    request = DescribeProducersRequest(topics=[TopicRequest(name=TOPIC, partition_indexes=(0,))])
+    describing = broker.start(request, 0)
+    assert not producing.is_there and not describing.is_there
+    broker.time.settle()
+    (state,) = describing.message.topics[0].partitions[0].active_producers
+    assert state.last_sequence == 1
 
 
 def test_a_partition_that_does_not_exist_has_no_producers() -> None:

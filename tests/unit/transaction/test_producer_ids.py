@@ -79,6 +79,16 @@ def test_a_block_that_cannot_be_logged_fails_those_who_wait_and_the_next_try_may
     assert answer.result() == 0
 
 
+def test_more_who_wait_than_a_block_has_ids_are_served_from_the_next_block() -> None:
+    metadata = HeldMetadata()
+    ids = manager(metadata)
+    asked = [ids.next_id() for _ in range(BLOCK_SIZE + 1)]
+    metadata.flush()
+    assert [answer.done for answer in asked] == [True] * BLOCK_SIZE + [False]
+    metadata.flush()
+    assert asked[-1].result() == BLOCK_SIZE
+
+
 def test_who_asks_again_while_being_answered_is_not_forgotten() -> None:
     """The last id of a block goes to someone who at once asks for another."""
     metadata = HeldMetadata()

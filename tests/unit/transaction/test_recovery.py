@@ -84,7 +84,12 @@ def test_while_the_markers_of_a_start_are_on_their_way_the_id_is_pending() -> No
     survivor = Coordinator(runtime=coordinator.runtime.restarted())
     survivor.markers.holds = True
     survivor.core.load()
-    for asked in (survivor.init(), survivor.end(pair, True), survivor.add(pair, P1)):
+    for asked in (
+        survivor.init(),
+        survivor.end(pair, True),
+        survivor.end(pair, False),
+        survivor.add(pair, P1),
+    ):
         assert asked.error is ErrorCode.CONCURRENT_TRANSACTIONS
     survivor.markers.release()
     assert survivor.end(pair, True).error is ErrorCode.NONE
