@@ -11,13 +11,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from client.batch import Delivery
-from client.errors import ConfigError, InvalidState, KafkaError
+from client.errors import ConfigError, InvalidState, KafkaError, RequestTimedOut
 from client.records import ConsumerGroupMetadata, Headers, Offsets, RecordMetadata, as_offset
 from client.transaction_manager import TransactionManager
 from client.transaction_states import TransactionState
 
 if TYPE_CHECKING:
     from client.producer import Producer
+
+_CANCELLED_PATIENCE_S = 5.0
 
 
 class HasGroupMetadata(Protocol):
@@ -49,8 +51,9 @@ class Transaction:
         if self._manager.state in (TransactionState.FENCED, TransactionState.COMMITTING):
             # Nothing is left to abort, or what is open may be committed.
             return
+        patience_s = _CANCELLED_PATIENCE_S if isinstance(error, asyncio.CancelledError) else None
         try:
-            await self.abort()
+            await _to_the_end(self._abort(), patience_s)
         except KafkaError as problem:
             error.add_note(f"the abort that followed failed: {problem}")
 
@@ -144,19 +147,30 @@ class Transaction:
             raise InvalidState(f"the transaction is {self._outcome}")
 
 
-async def _to_the_end(work: Coroutine[None, None, None]) -> None:
-    """Run `work` to its end even when the task is cancelled; the cancellation goes on afterwards."""
+async def _to_the_end(work: Coroutine[None, None, None], patience_s: float | None = None) -> None:
+    """Run `work` to its end even when the task is cancelled; the cancellation goes on afterwards.
+
+    Once cancelled, a broker that does not answer gets `_CANCELLED_PATIENCE_S`: the coordinator ends the transaction in
+    its own time, and a program that is told to stop must stop.
+    """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
-            await asyncio.shield(task)
+            done, _ = await asyncio.wait((task,), timeout=patience_s)
         except asyncio.CancelledError as error:
             cancelled = error
-        except KafkaError:
+            patience_s = _CANCELLED_PATIENCE_S
+            continue
+        if not done:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
             break
     if cancelled is not None:
         # The cancellation is what the caller must hear of; the outcome is in the transaction's state.
-        task.exception()
+        if not task.cancelled():
+            task.exception()
         raise cancelled
+    if task.cancelled():
+        raise RequestTimedOut("the broker did not end the transaction in time")
     task.result()

@@ -119,6 +119,10 @@ class Transport(asyncio.Protocol):
         handle = stream.get_extra_info("socket")
         if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
             handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if stream.get_extra_info("sockname") == stream.get_extra_info("peername"):
+            # TCP lets a socket meet itself where nobody listens, on a port that the system also hands out.
+            self._abort(ConnectionLost(f"nobody listens on {self.address}"))
+            return
         stream.write(self.connection.open())
 
     def data_received(self, data: bytes) -> None:

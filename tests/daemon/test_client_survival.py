@@ -58,22 +58,23 @@ async def test_every_record_is_written_once_and_in_order_across_a_kill(
     daemon: Daemon, transactional_id: str | None
 ) -> None:
     topic = await new_topic(daemon, 3)
-    revival: asyncio.Task[None] | None = None
-    async with Producer(daemon.bootstrap, transactional_id=transactional_id, batch_size=1000) as producer:
+    deliveries = []
+    # A broker that does not come up again fails the test at once.
+    async with (
+        asyncio.TaskGroup() as tasks,
+        Producer(daemon.bootstrap, transactional_id=transactional_id, batch_size=1000) as producer,
+    ):
         sender = producer.transaction() if transactional_id else producer
         if sender is not producer:
             await sender.__aenter__()
-        deliveries = []
         for number in range(6000):
             deliveries.append(await sender.send_soon(topic, b"%d" % number, partition=number % 3))
             if number == 3000:
                 await deliveries[600]
-                revival = asyncio.ensure_future(revive(daemon))
+                tasks.create_task(revive(daemon))
         if sender is not producer:
             await sender.__aexit__(None, None, None)
         offsets = [(await each).offset for each in deliveries]
-    assert revival is not None
-    await revival
     for index in range(3):
         assert offsets[index::3] == list(range(2000))
         assert await read_all(daemon, topic, index) == [b"%d" % number for number in range(index, 6000, 3)]
@@ -181,3 +182,26 @@ async def test_a_consumer_and_its_group_go_on_after_a_kill(daemon: Daemon) -> No
         assert [record.value for record in await member.poll(20_000)] == [b"after"]
         await member.commit_sync()
         assert (await member.committed(place))[place].offset == 2
+
+
+async def test_a_cancelled_program_stops_soon_though_nobody_answers_its_abort(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("client.transaction._CANCELLED_PATIENCE_S", 0.2)
+    topic = await new_topic(daemon)
+    async with asyncio.timeout(10), Producer(daemon.bootstrap, transactional_id="x", linger_ms=0) as producer:
+        written = asyncio.Event()
+
+        async def work() -> None:
+            async with producer.transaction() as transaction:
+                await transaction.send(topic, b"x")
+                written.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.ensure_future(work())
+        await written.wait()
+        daemon.kill()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await producer.close(timeout_ms=100)
