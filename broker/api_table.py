@@ -45,6 +45,9 @@ _APIS = (
     Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", 1, 4),
     Api(ApiKey.DELETE_GROUPS, "delete_groups", 0, 2),
     Api(ApiKey.OFFSET_DELETE, "offset_delete", 0, 0),
+    Api(ApiKey.DESCRIBE_PRODUCERS, "describe_producers", 0, 0),
+    Api(ApiKey.DESCRIBE_TRANSACTIONS, "describe_transactions", 0, 0),
+    Api(ApiKey.LIST_TRANSACTIONS, "list_transactions", 0, 1),
 )
 
 API_TABLE: dict[int, Api] = {int(api.key): api for api in _APIS}
