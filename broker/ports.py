@@ -1,4 +1,4 @@
-"""What the cores are given and never take: time, randomness, disk, scheduling, and the ways upward and sideways.
+"""What the cores are given and never take: time, randomness, disk, scheduling, and the way upward.
 
 Owns: the shapes alone. Production adapters live in `broker.system`; simulation brings its own. Nothing below
 `broker.app` imports an adapter, `time`, `random`, `socket` or `asyncio`.

@@ -99,16 +99,7 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     def write(self, key: str, operation: Callable[[ShardT], WriteResult[T]]) -> Completion[T]:
         """Decide, append, replay in this turn; the response comes once durable, or the KafkaError raised on the way."""
-        try:
-            partition = self.partition_for(key)
-            log = self._source.partition(partition)
-            shard = self._shard_of(partition)
-            result = operation(shard)
-            if result.records:
-                self._append(log, shard, result.records)
-        except KafkaError as error:
-            return _failed(error)
-        return _released(log, result.response)
+        return self._run(key, operation)
 
     def write_transactional(
         self,
@@ -120,26 +111,11 @@ class CoordinatorRuntime(Generic[ShardT]):
         transaction_version: int = 0,
     ) -> Completion[T]:
         """Like `write`, as part of a producer's transaction: the partition checks the producer, the marker decides."""
-        try:
-            partition = self.partition_for(key)
-            log = self._source.partition(partition)
-            shard = self._shard_of(partition)
-            result = operation(shard)
-            if result.records:
-                self._append(log, shard, result.records, producer_id, producer_epoch, transaction_version)
-        except KafkaError as error:
-            return _failed(error)
-        return _released(log, result.response)
+        return self._run(key, operation, producer_id, producer_epoch, transaction_version)
 
     def read(self, key: str, operation: Callable[[ShardT], T]) -> Completion[T]:
         """Decided now, answered once all that it may have seen is durable."""
-        try:
-            partition = self.partition_for(key)
-            log = self._source.partition(partition)
-            response = operation(self._shard_of(partition))
-        except KafkaError as error:
-            return _failed(error)
-        return _released(log, response)
+        return self._run(key, lambda shard: WriteResult((), operation(shard)))
 
     def write_marker(
         self,
@@ -171,14 +147,33 @@ class CoordinatorRuntime(Generic[ShardT]):
         )
         return log.when_durable(appended.last_offset + 1)
 
+    def _run(
+        self,
+        key: str,
+        operation: Callable[[ShardT], WriteResult[T]],
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        transaction_version: int = 0,
+    ) -> Completion[T]:
+        try:
+            partition = self.partition_for(key)
+            log = self._source.partition(partition)
+            shard = self._shard_of(partition)
+            result = operation(shard)
+            if result.records:
+                self._append(log, shard, result.records, producer_id, producer_epoch, transaction_version)
+        except KafkaError as error:
+            return _failed(error)
+        return _released(log, result.response)
+
     def _append(
         self,
         log: PartitionLog,
         shard: ShardT,
         records: Sequence[CoordinatorRecord],
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        transaction_version: int = 0,
+        producer_id: int,
+        producer_epoch: int,
+        transaction_version: int,
     ) -> None:
         now_ms = self._clock.now_ms()
         batch = encode_batch(
