@@ -1,7 +1,7 @@
 """The APIs that this broker serves: key, module name, the versions that work.
 
 The one source for ApiVersions, the version gate and docs/compatibility.md. A range is listed here only when each of
-its versions is served. Upper bounds follow what the code behind them does, lower bounds are Kafka 4's (KIP-896).
+its versions is served; an API with nothing behind it on one node is listed when it gives Kafka's own error for that. Upper bounds follow what the code behind them does, lower bounds are Kafka 4's (KIP-896).
 """
 
 from typing import NamedTuple
@@ -17,10 +17,12 @@ class Api(NamedTuple):
     maximum: int
     advertised_minimum: int | None = None
     """Where it differs: librdkafka needs to see Produce from 0 to find out that it may compress (KAFKA-18659)."""
+    left_out: str = ""
+    """What Kafka's broker does behind this API and this one does not, and why: for docs/compatibility.md."""
 
 
 _APIS = (
-    Api(ApiKey.PRODUCE, "produce", 3, 11, advertised_minimum=0),
+    Api(ApiKey.PRODUCE, "produce", 3, 12, advertised_minimum=0),
     Api(ApiKey.FETCH, "fetch", 4, 16),
     Api(ApiKey.LIST_OFFSETS, "list_offsets", 1, 9),
     Api(ApiKey.METADATA, "metadata", 0, 12),
@@ -36,11 +38,11 @@ _APIS = (
     Api(ApiKey.API_VERSIONS, "api_versions", 0, 4),
     Api(ApiKey.CREATE_TOPICS, "create_topics", 2, 7),
     Api(ApiKey.DELETE_TOPICS, "delete_topics", 1, 6),
-    Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 4),
-    Api(ApiKey.ADD_PARTITIONS_TO_TXN, "add_partitions_to_txn", 0, 3),
-    Api(ApiKey.ADD_OFFSETS_TO_TXN, "add_offsets_to_txn", 0, 3),
-    Api(ApiKey.END_TXN, "end_txn", 0, 4),
-    Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers", 1, 1),
+    Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, "add_partitions_to_txn", 0, 5),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, "add_offsets_to_txn", 0, 4),
+    Api(ApiKey.END_TXN, "end_txn", 0, 5),
+    Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers", 1, 2),
     Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit", 0, 5),
     Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", 1, 4),
     Api(ApiKey.DELETE_GROUPS, "delete_groups", 0, 2),

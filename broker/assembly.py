@@ -33,7 +33,7 @@ from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_to
 from broker.topics import InternalTopicSource, Topics
 from protocol.errors import KafkaError
 
-FEATURES = {"transaction.version": 1}
+FEATURES = {"transaction.version": 2}
 """Finalized when a data directory is made."""
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1)
 
@@ -138,6 +138,7 @@ def _coordinators(
         system.scheduler,
         _transaction_limits(config),
         transitions,
+        lambda: metadata.state.features.get("transaction.version", 0),
     )
     groups = GroupCoordinator(group_runtime, system.clock, system.scheduler, system.entropy, _group_limits(config))
     _replay(group_runtime, groups.load)

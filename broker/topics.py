@@ -55,6 +55,15 @@ class Topics:
         self._log_config = log_config
         self._internal_topics = internal_topics
         self._deleting: set[str] = set()
+        self._watchers: list[Callable[[str], None]] = []
+
+    def watch(self, on_change: Callable[[str], None]) -> None:
+        """Call `on_change(name)` whenever a topic was made, was deleted or got more partitions, in that turn."""
+        self._watchers.append(on_change)
+
+    def _changed(self, name: str) -> None:
+        for on_change in self._watchers:
+            on_change(name)
 
     def load(self) -> list[str]:
         """Open every partition that has files, which recovers it; called once, before the first request.
@@ -116,7 +125,9 @@ class Topics:
         """Create a topic; usable at once, answered once durable. Raises KafkaError when it may not be made."""
         self.check_creatable(name, partition_count)
         topic = Topic(name, self._entropy.uuid(), partition_count, dict(config or {}))
-        return self._metadata.write(topic_records(topic, self._node_id)).map(lambda _: topic)
+        written = self._metadata.write(topic_records(topic, self._node_id))
+        self._changed(name)
+        return written.map(lambda _: topic)
 
     def check_creatable(self, name: str, partition_count: int) -> None:
         check_topic_name(name)
@@ -142,7 +153,9 @@ class Topics:
             for index in range(topic.partition_count):
                 self._logs.delete(name, index)
 
-        return self._metadata.write([RemoveTopicRecord(topic_id=topic.topic_id)]).map(remove_files)
+        written = self._metadata.write([RemoveTopicRecord(topic_id=topic.topic_id)])
+        self._changed(name)
+        return written.map(remove_files)
 
     def ensure_internal(self, name: str) -> Completion[Topic]:
         """`__consumer_offsets` or `__transaction_state`, made at its first need with one replica."""

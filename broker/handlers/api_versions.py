@@ -21,7 +21,7 @@ from protocol.generated.api_versions_response import (
     SupportedFeatureKey,
 )
 
-SUPPORTED_FEATURES = {"transaction.version": (0, 1)}
+SUPPORTED_FEATURES = {"transaction.version": (0, 2)}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 

@@ -1,4 +1,4 @@
-"""Produce (0), versions 3–11 (advertised from 0, KAFKA-18659): append one record batch for each partition named.
+"""Produce (0), versions 3–12 (advertised from 0, KAFKA-18659): append one record batch for each partition named.
 
 - Records stay opaque: the partition checks the batch header, the CRC and the producer's sequence, and writes.
 - acks=all answers once the high watermark, which here is the flushed offset, has passed the batch; a duplicate waits
@@ -9,12 +9,14 @@
 - Without a transactional id, or with another producer's batches, transactional records fail the whole request.
 
 Version notes: v7 zstd (76 before), v8 error messages, v9 flexible, v10 current leader (KIP-951; one node never moves
-a leader), v11 TRANSACTION_ABORTABLE.
+a leader), v11 TRANSACTION_ABORTABLE, v12 adds the partitions to the transaction by itself (KIP-890 part 2): that is
+durable first, then everything is asked again in the turn of the append.
 
-Left out: v12 (implicit add to the transaction, KIP-890 part 2) and v13 (topic ids).
+Left out: v13 (topic ids).
 """
 
 from broker.completion import Completion, all_of
+from broker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from broker.dispatch import CloseConnection, Pipelined, RequestContext
 from broker.log.partition_log import AppendResult, PartitionLog
 from broker.metadata_log import INTERNAL_TOPICS
@@ -27,21 +29,33 @@ _TRANSACTIONAL_BIT = 0x10
 _PRODUCER_ID_AT = 43
 _BASE_SEQUENCE_AT = 53
 
+_IMPLICIT_ADD_SINCE = 12
+_TRANSACTION_V2 = 2
+
 Answer = ProduceResponse | Pipelined | None
 
 
-def handle(context: RequestContext, request: ProduceRequest) -> Answer:
+def handle(context: RequestContext, request: ProduceRequest) -> Answer | Completion[Answer]:
     acks = request.acks
     if acks not in (-1, 0, 1):
         return _answer(request, _refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS), ())
     error = _check_transactional(request)
     if error is not None:
         return _answer(request, _refuse_all(request, error), ())
+    if request.transactional_id is not None and context.api_version >= _IMPLICIT_ADD_SINCE:
+        added = _add_partitions(context, request, request.transactional_id)
+        if added is not None:
+            return added.map(lambda refusal: _append_all(context, request, refusal))
+    return _append_all(context, request, None)
+
+
+def _append_all(context: RequestContext, request: ProduceRequest, refusal: ErrorCode | None) -> Answer:
+    """`refusal` is why partitions could not be added to the transaction, for those that are not in it."""
     responses: list[TopicProduceResponse] = []
     waits: list[Completion[None]] = []
     for topic in request.topic_data:
         name = topic.name
-        partitions = [_append(context, request, name, data, waits) for data in topic.partition_data]
+        partitions = [_append(context, request, name, data, waits, refusal) for data in topic.partition_data]
         responses.append(TopicProduceResponse(name=name, partition_responses=partitions))
     return _answer(request, responses, waits)
 
@@ -70,6 +84,7 @@ def _append(
     name: str,
     data: PartitionProduceData,
     waits: list[Completion[None]],
+    refusal: ErrorCode | None,
 ) -> PartitionProduceResponse:
     broker = context.broker
     batch = data.records
@@ -82,8 +97,12 @@ def _append(
         if context.api_version < 7 and len(batch) > 22 and batch[22] & 7 == _ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
         if request.transactional_id is not None:
-            _verify(context, request.transactional_id, log, batch)
-        appended = log.append(batch, now_ms=broker.clock.now_ms())
+            _verify(context, request.transactional_id, log, batch, refusal)
+        appended = log.append(
+            batch,
+            now_ms=broker.clock.now_ms(),
+            transaction_version=_TRANSACTION_V2 if context.api_version >= _IMPLICIT_ADD_SINCE else 0,
+        )
     except KafkaError as error:
         return _refused(context, data.index, error)
     broker.metrics.appends += 1
@@ -111,15 +130,53 @@ def _refused(context: RequestContext, index: int, error: KafkaError) -> Partitio
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1, error_message=error.message or None)
 
 
-def _verify(context: RequestContext, transactional_id: str, log: PartitionLog, batch: memoryview) -> None:
+def _add_partitions(
+    context: RequestContext, request: ProduceRequest, transactional_id: str
+) -> Completion[ErrorCode | None] | None:
+    """Adds what the transaction does not hold yet; None when there is nothing to add."""
+    broker = context.broker
+    missing: list[tuple[str, int]] = []
+    producer_id = producer_epoch = -1
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            log = None if topic.name in INTERNAL_TOPICS else broker.topics.find_partition(topic.name, data.index)
+            batch = data.records
+            if log is None or batch is None or len(batch) < 61 or not batch[22] & _TRANSACTIONAL_BIT:
+                continue
+            producer_id, producer_epoch = _producer(batch)
+            if not log.has_open_transaction(producer_id, producer_epoch):
+                missing.append((log.topic, log.partition))
+    if not missing:
+        return None
+    added: Completion[ErrorCode | None] = Completion()
+
+    def on_added(done: Completion[ProducerIdAndEpoch]) -> None:
+        if done.error is None:
+            added.complete(None)
+        elif isinstance(done.error, KafkaError):
+            added.complete(done.error.code)
+        else:
+            added.fail(done.error)
+
+    broker.transactions.add_partitions_implicitly(transactional_id, producer_id, producer_epoch, missing).then(on_added)
+    return added
+
+
+def _producer(batch: bytes | memoryview) -> tuple[int, int]:
+    producer_id = int.from_bytes(batch[_PRODUCER_ID_AT : _PRODUCER_ID_AT + 8], "big", signed=True)
+    return producer_id, int.from_bytes(batch[_PRODUCER_ID_AT + 8 : _PRODUCER_ID_AT + 10], "big", signed=True)
+
+
+def _verify(
+    context: RequestContext, transactional_id: str, log: PartitionLog, batch: memoryview, refusal: ErrorCode | None
+) -> None:
     """The first batch of a transaction on a partition: is the partition in the transaction?"""
     if len(batch) < 61 or not batch[22] & _TRANSACTIONAL_BIT:
         return
-    producer_id = int.from_bytes(batch[_PRODUCER_ID_AT : _PRODUCER_ID_AT + 8], "big", signed=True)
-    producer_epoch = int.from_bytes(batch[_PRODUCER_ID_AT + 8 : _PRODUCER_ID_AT + 10], "big", signed=True)
+    producer_id, producer_epoch = _producer(batch)
     if log.has_open_transaction(producer_id, producer_epoch):
         return
-    error = context.broker.transactions.verify_partitions(
+    error = refusal or context.broker.transactions.verify_partitions(
         transactional_id, producer_id, producer_epoch, ((log.topic, log.partition),)
     )
     if error:
@@ -136,6 +193,8 @@ def _verification_error(error: ErrorCode, api_version: int) -> ErrorCode:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         case ErrorCode.TRANSACTION_ABORTABLE if api_version < 11:
             return ErrorCode.INVALID_TXN_STATE
+        case ErrorCode.CONCURRENT_TRANSACTIONS if api_version >= _IMPLICIT_ADD_SINCE:
+            return error
         case (
             ErrorCode.CONCURRENT_TRANSACTIONS
             | ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

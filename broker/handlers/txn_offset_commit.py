@@ -57,7 +57,7 @@ def _ready(context: RequestContext, request: TxnOffsetCommitRequest) -> Completi
         except KafkaError as error:
             ready.fail(error)
             return ready
-        return context.broker.transactions.add_partitions(
+        return context.broker.transactions.add_partitions_implicitly(
             request.transactional_id, request.producer_id, request.producer_epoch, (partition,)
         ).map(lambda _: None)
     return ready

@@ -1,0 +1,47 @@
+"""Produce v12 opens transactions by itself (KIP-890 part 2)."""
+
+import pytest
+
+from protocol.errors import ErrorCode
+from tests.unit.transaction.requests import Producer, broker_with_topic, log_of
+
+E = ErrorCode
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_needs_no_request_but_produce_and_its_end(commit: bool) -> None:
+    broker = broker_with_topic()
+    producer = Producer(broker).init()
+    for epoch in range(3):
+        assert producer.producer_epoch == epoch
+        for partition in (0, 1):
+            for sequence in (0, 1):
+                assert producer.produce(partition, sequence=sequence, version=12) is E.NONE
+        assert producer.end(commit, version=5) is E.NONE
+        for partition in (0, 1):
+            log = log_of(broker, partition)
+            assert log.last_stable_offset == log.log_end_offset == 3 * (epoch + 1)
+
+
+def test_no_batch_is_written_before_its_partition_is_durably_in_the_transaction() -> None:
+    broker = broker_with_topic()
+    producer = Producer(broker).init()
+    producing = producer.start_produce(version=12)
+    assert not producing.is_there and log_of(broker).log_end_offset == 0
+    broker.time.settle()
+    assert producing.message.responses[0].partition_responses[0].base_offset == 0
+
+
+def test_a_first_sequence_other_than_0_is_out_of_order() -> None:
+    """KAFKA-18202: each transaction of version 2 has its own epoch."""
+    producer = Producer(broker_with_topic()).init()
+    assert producer.produce(sequence=3, version=12) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_fenced_producer_adds_and_writes_nothing() -> None:
+    broker = broker_with_topic()
+    old = Producer(broker).init()
+    Producer(broker).init()
+    assert old.produce(version=12) is E.INVALID_PRODUCER_EPOCH
+    assert log_of(broker).log_end_offset == 0
+    assert broker.broker.transactions.open_count == 0
