@@ -1,7 +1,8 @@
 """The APIs that this broker serves: key, module name, the versions that work.
 
 The one source for ApiVersions, the version gate and docs/compatibility.md. A range is listed here only when each of
-its versions is served; an API with nothing behind it on one node is listed when it gives Kafka's own error for that. Upper bounds follow what the code behind them does, lower bounds are Kafka 4's (KIP-896).
+its versions is served; an API with nothing behind it on one node is listed when it gives Kafka's own error for that.
+Upper bounds follow what the code behind them does, lower bounds are Kafka 4's (KIP-896).
 """
 
 from typing import NamedTuple

@@ -19,6 +19,7 @@ from broker.coordinator.transaction.coordinator import TransactionCoordinator, T
 from broker.coordinator.transaction.markers import LocalMarkerChannel
 from broker.coordinator.transaction.producer_ids import ProducerIdManager
 from broker.coordinator.transaction.shard import TransactionShard
+from broker.log.compaction.cleaner import CompactionSettings
 from broker.log.flusher import Flusher
 from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
@@ -72,6 +73,7 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         purgatory,
         on_report=lambda report: _tell(log, report),
         retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
+        compaction=_compaction(config, system.scheduler, log),
     )
     metadata = _load_metadata(config, system, logs)
     # A first start has written the cluster id: nobody may be told of it before it is durable.
@@ -177,6 +179,17 @@ def _replay(runtime: CoordinatorRuntime[Any], load: Callable[[], None]) -> None:
         raise StartError(
             f"{runtime.topic} cannot be replayed: {error}; restore the damaged file from a copy."
         ) from error
+
+
+def _compaction(config: BrokerConfig, scheduler: Scheduler, log: Any) -> CompactionSettings | None:
+    if not config.get_bool("log.cleaner.enable"):
+        return None
+    return CompactionSettings(
+        scheduler,
+        config.get_int("log.cleaner.dedupe.buffer.size"),
+        config.get_int("log.cleaner.backoff.ms"),
+        lambda problem: log.warning("log.compaction", message=problem),
+    )
 
 
 def _tell(log: Any, report: RecoveryReport) -> None:

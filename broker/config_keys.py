@@ -111,6 +111,11 @@ _TABLE = (
     ConfigKey("compression.lz4.level", _INT, "9", "Default of compression.lz4.level.", 1, 17),
     ConfigKey("compression.zstd.level", _INT, "3", "Default of compression.zstd.level.", -131072, 22),
     ConfigKey("log.cleanup.policy", _LIST, "delete", "Default of cleanup.policy.", choices=("compact", "delete")),
+    ConfigKey("log.cleaner.backoff.ms", _LONG, "15000", "How often to look for a log to compact.", 0),
+    ConfigKey(
+        "log.cleaner.dedupe.buffer.size", _LONG, "134217728", "Memory for the keys of one round of compaction.", 1048576
+    ),
+    ConfigKey("log.cleaner.enable", _BOOLEAN, "true", "Compact the topics that ask for it."),
     ConfigKey("log.cleaner.delete.retention.ms", _LONG, "86400000", "Default of delete.retention.ms.", 0),
     ConfigKey("log.cleaner.max.compaction.lag.ms", _LONG, str(INT64_MAX), "Default of max.compaction.lag.ms.", 1),
     ConfigKey("log.cleaner.min.cleanable.ratio", _DOUBLE, "0.5", "Default of min.cleanable.dirty.ratio.", 0, 1),

@@ -203,6 +203,8 @@ class CoordinatorRuntime(Generic[ShardT]):
 
 
 def _replay_batch(shard: Shard, header: BatchHeader, batch: memoryview) -> None:
+    if header.record_count == 0:
+        return  # emptied by compaction
     if header.is_control:
         marker, _ = decode_end_txn_marker(batch)
         shard.replay_end_transaction_marker(

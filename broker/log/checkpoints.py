@@ -1,7 +1,7 @@
 """Kafka's checkpoint files: one offset for each partition, as text.
 
 Owns: their form (version 0, a count, then `topic partition offset` lines). They are written for Kafka and its tools;
-recovery here relies on `flush_journal`, whose entries carry a topic id and a checksum.
+recovery here relies on `flush_journal`, whose entries carry a topic id and a checksum. Only the cleaner reads its own.
 """
 
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ from broker.ports import Disk
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
+CLEANER_OFFSET = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 _VERSION = 0
@@ -18,3 +19,16 @@ _VERSION = 0
 def write_checkpoint(disk: Disk, name: str, offsets: Iterable[tuple[str, int, int]]) -> None:
     lines = [f"{topic} {partition} {offset}\n" for topic, partition, offset in offsets]
     disk.write_atomically(name, f"{_VERSION}\n{len(lines)}\n{''.join(lines)}".encode())
+
+
+def read_checkpoint(disk: Disk, name: str) -> list[tuple[str, int, int]]:
+    """What was written; nothing if the file is missing or not whole, for each reader has something to fall back on."""
+    if not disk.exists(name):
+        return []
+    lines = disk.read_bytes(name).decode(errors="replace").splitlines()
+    try:
+        if int(lines[0]) != _VERSION or int(lines[1]) != len(lines) - 2:
+            return []
+        return [(topic, int(partition), int(offset)) for topic, partition, offset in map(str.split, lines[2:])]
+    except (ValueError, IndexError):
+        return []

@@ -47,6 +47,11 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def longest_segment_ms(self) -> int:
+        """A segment that is never completed is never compacted (KIP-354)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
+    @property
     def is_log_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
 

@@ -1,6 +1,7 @@
 """All partition logs of one data directory.
 
-Owns: opening (with recovery), deletion, the clean stop, the background turn for retention and producer expiry.
+Owns: opening (with recovery), deletion, the clean stop, the background turn for retention, compaction and producer
+expiry.
 Does not own: which partitions should exist (`broker.topics`), the records.
 Invariants
 - A partition has at most one open log; no file is made before its first append.
@@ -11,9 +12,10 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from broker.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT, LOG_START, RECOVERY_POINT, write_checkpoint
+from broker.log.compaction.cleaner import CleanerCheckpoint, CompactionSettings, LogCleaner
 from broker.log.flush_journal import FlushedOffsets, LogPoints
 from broker.log.flusher import Flusher, is_transient
-from broker.log.log_config import LogConfig
+from broker.log.log_config import INT64_MAX, LogConfig
 from broker.log.partition_log import PartitionLog
 from broker.log.recovery import RecoveryReport, recover_log
 from broker.log.retention import prepare_log_start
@@ -39,8 +41,9 @@ class LogManager:
         *,
         on_report: Callable[[RecoveryReport], None] | None = None,
         retention_check_interval_ms: int = 300_000,
+        compaction: CompactionSettings | None = None,
     ) -> None:
-        """`on_report` hears of each recovery that has something to tell."""
+        """`on_report` hears of each recovery that has something to tell; without `compaction` nothing is compacted."""
         self._disk = disk
         self._clock = clock
         self._flusher = flusher
@@ -58,6 +61,10 @@ class LogManager:
             if name.endswith(_DELETED_SUFFIX):
                 disk.delete(name)
         disk.sync_dir("")
+        self._cleaner_checkpoint = CleanerCheckpoint(disk)
+        self.cleaner: LogCleaner | None = None
+        if compaction is not None:
+            self.cleaner = LogCleaner(self._logs.values, self._cleaner_checkpoint, disk, compaction)
 
     @property
     def logs(self) -> Iterator[PartitionLog]:
@@ -95,7 +102,13 @@ class LogManager:
         points = self._journal.get(topic_id, partition)
         directory = directory_of(topic, partition)
         recovered = recover_log(
-            self._disk, directory, config, points, self._clock.now_ms(), is_journal_whole=self._journal.is_whole
+            self._disk,
+            directory,
+            config,
+            points,
+            self._clock.now_ms(),
+            is_journal_whole=self._journal.is_whole,
+            compacted_offset=INT64_MAX if config.is_compacted else self._cleaner_checkpoint.get(topic, partition),
         )
         if recovered.lines and self._on_report is not None:
             self._on_report(
@@ -128,6 +141,7 @@ class LogManager:
     def delete(self, topic: str, partition: int) -> None:
         """Remove a partition and its files; waiters hear UNKNOWN_TOPIC_OR_PARTITION."""
         log = self._logs.pop((topic, partition), None)
+        self._cleaner_checkpoint.forget(topic, partition)
         directory = directory_of(topic, partition)
         if self._disk.exists(directory):
             # Renamed first: a crash in the middle must not leave half a partition under its own name.
@@ -157,6 +171,8 @@ class LogManager:
             self._expiry_due_ms = now_ms + _PRODUCER_EXPIRY_INTERVAL_MS
             for log in self._logs.values():
                 log.expire_producers(now_ms)
+        if self.cleaner is not None:
+            self.cleaner.step(now_ms)
 
     def apply_retention(self, now_ms: int) -> None:
         """Delete what is too old or too much, everywhere; a full disk may put it off to the next time."""
@@ -196,6 +212,8 @@ class LogManager:
         Returns what kept the stop from being clean, such as a full disk; what is flushed is safe nevertheless.
         """
         problem: OSError | None = None
+        if self.cleaner is not None:
+            self.cleaner.stop()
         if not self._flusher.failed:
             try:
                 self._stop_cleanly()

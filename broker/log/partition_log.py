@@ -20,13 +20,14 @@ from crc32c import crc32c
 
 from broker.completion import Completion
 from broker.log.batch_validation import validate_batch
+from broker.log.compaction.swap import swap_in
 from broker.log.flusher import Flusher, FlushTarget, is_transient
 from broker.log.log_config import LogConfig
 from broker.log.producer_snapshot import encode_snapshot
 from broker.log.producer_state import ProducerStateManager
 from broker.log.reader import collect_aborted, find_max_timestamp, find_timestamp, iterate_batches, read_records
 from broker.log.segment import LOG_SUFFIX, Segment
-from broker.log.segments import Segments
+from broker.log.segments import SEGMENT_SUFFIXES, Segments
 from broker.log.transaction_index import AbortedEntry
 from broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation, FetchResult
 from broker.ports import Buffer, File, PartitionListener
@@ -63,7 +64,7 @@ class LogInvariantError(Exception):
 class PartitionLog:
     __slots__ = (
         "_flusher",
-        "_in_flight_count",
+        "_in_flight",
         "_listener",
         "_removed",
         "_segments",
@@ -113,7 +114,7 @@ class PartitionLog:
         self._flusher = flusher
         self._listener = listener
         self._waiters: list[tuple[int, Completion[None]]] = []
-        self._in_flight_count = 0
+        self._in_flight: list[FlushTarget] = []
         self._removed: list[Segment] = []
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
@@ -243,7 +244,7 @@ class PartitionLog:
         age_ms = timestamp - first_timestamp if first_timestamp >= 0 else now_ms - segment.created_ms
         return (
             segment.size_bytes > config.segment_bytes - size_bytes
-            or age_ms > config.segment_ms
+            or age_ms > config.longest_segment_ms
             or segment.index.size_bytes >= config.segment_index_bytes
             or next_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
         )
@@ -334,12 +335,13 @@ class PartitionLog:
             active = self._segments.active
             if not with_active and active is not None:
                 synced_offset = active.base_offset
-        self._in_flight_count += 1
-        return FlushTarget(self, self._segments.disk, files, directories, next_offset, synced_offset)
+        target = FlushTarget(self, self._segments.disk, files, directories, next_offset, synced_offset)
+        self._in_flight.append(target)
+        return target
 
     def end_flush(self, target: FlushTarget) -> None:
         """The round uses no file of this log any more."""
-        self._in_flight_count -= 1
+        self._in_flight.remove(target)
         for file in target.files:
             if not file.path.endswith(LOG_SUFFIX):
                 file.close()  # indexes, snapshots: not needed again before the next start
@@ -404,6 +406,33 @@ class PartitionLog:
         if self.last_stable_offset != last_stable_offset:
             self._listener.on_last_stable_offset(self)
 
+    def is_flushing(self, segments: list[Segment]) -> bool:
+        """A flush round uses files of `segments` at the moment."""
+        paths = {segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES}
+        return any(file.path in paths for target in self._in_flight for file in target.files)
+
+    def holds(self, segments: list[Segment]) -> bool:
+        """Whether all of `segments` are still part of this log, below the active one."""
+        known = list(self._segments)[:-1]
+        return not self.is_deleted and all(segment in known for segment in segments)
+
+    def replace_segments(self, old: list[Segment], new: Segment) -> None:
+        """Compaction has written what remains of `old` into `new`. Not while they are flushed.
+
+        Raises OSError; if for lack of room, nothing has changed."""
+        try:
+            written = swap_in(self._segments.disk, self._segments.directory, old, new)
+        except OSError as error:
+            if not is_transient(error):
+                self.on_disk_failure(error)
+            raise
+        self._segments.replace(old, new)
+        self._segments.mark_dirty(written)
+
+    def on_disk_failure(self, error: OSError) -> None:
+        """A write or sync of ours has failed for good."""
+        self._flusher.fail(error)
+
     @property
     def has_removed(self) -> bool:
         """Files of removed segments are still there."""
@@ -411,13 +440,13 @@ class PartitionLog:
 
     def delete_removed_indexes(self) -> None:
         """Delete what could be rebuilt of removed segments: room for the journal, on a full disk."""
-        if not self._in_flight_count:
+        if not self._in_flight:
             for segment in self._removed:
                 self._segments.delete_indexes(segment)
 
     def delete_removed(self) -> None:
         """Delete the files of removed segments, unless a flush uses them at the moment."""
-        if self._removed and not self._in_flight_count:
+        if self._removed and not self._in_flight:
             removed, self._removed = self._removed, []
             for segment in removed:
                 self._segments.delete_files(segment)

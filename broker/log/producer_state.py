@@ -269,6 +269,12 @@ class ProducerStateManager:
         last_stable_offset = next(iter(self._ongoing)) if self._ongoing else offset + 1
         return CompletedTransaction(producer_id, first_offset, offset, aborted, last_stable_offset)
 
+    def replay_epoch(self, producer_id: int, producer_epoch: int, timestamp: int, now_ms: int) -> None:
+        """A marker that compaction has emptied: all that it still tells is the producer's epoch."""
+        state = self._state_at_epoch(producer_id, producer_epoch)
+        state.last_timestamp = timestamp
+        state.last_seen_ms = now_ms
+
     def _state_at_epoch(self, producer_id: int, producer_epoch: int) -> ProducerState:
         state = self._producers.get(producer_id)
         if state is None:

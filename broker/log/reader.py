@@ -24,13 +24,17 @@ def read_records(
     """Bytes from the batch that holds `fetch_offset`, of one segment, and an offset at or past their end."""
     if fetch_offset >= upper_bound:
         return _EMPTY, fetch_offset
-    segment = segments[segments.slot_of(fetch_offset)]
+    slot = segments.slot_of(fetch_offset)
+    segment = segments[slot]
     start = segment.position_of(fetch_offset)
+    while start == segment.size_bytes and segment.has_gaps and segment.next_offset < upper_bound:
+        slot += 1
+        segment, start = segments[slot], 0
     if upper_bound >= segment.next_offset:
         end, end_offset = segment.size_bytes, segment.next_offset
     else:
         end, end_offset = segment.position_of(upper_bound), upper_bound
-    records = segment.read(start, end, max_bytes, whole_first=at_least_one)
+    records = segment.read(start, end, max_bytes, whole_first=at_least_one) if start < end else _EMPTY
     if start + len(records) == end:
         segment.note_position(end_offset, end)
         return records, end_offset
@@ -55,9 +59,13 @@ def iterate_batches(segments: Segments, from_offset: int, end_offset: int) -> It
     while offset < end_offset and len(segments):
         segment = segments[segments.slot_of(offset)]
         records, _ = read_records(segments, offset, end_offset, _CHUNK_BYTES, at_least_one=True)
+        if not len(records) and segment.has_gaps:
+            return  # compaction left nothing up to the end
         before = offset
         for header, batch in _whole_batches(records):
-            is_next = header.base_offset == offset or (offset == from_offset and header.base_offset < offset)
+            is_next = header.base_offset == offset or (
+                offset == from_offset if header.base_offset < offset else segments.may_lack(offset)
+            )
             if not is_next or header.magic != 2 or header.last_offset_delta < 0 or not check_crc(batch):
                 raise segment.damaged(offset)
             offset = header.base_offset + header.last_offset_delta + 1

@@ -13,6 +13,7 @@ Owns: the judgement of what is on disk. Does not own: serving. Invariants
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from broker.log.compaction.swap import complete_swaps
 from broker.log.flush_journal import LogPoints
 from broker.log.log_config import LogConfig
 from broker.log.offset_index import OffsetIndex
@@ -64,11 +65,21 @@ class DamagedLogError(Exception):
 
 
 def recover_log(
-    disk: Disk, directory: str, config: LogConfig, points: LogPoints | None, now_ms: int, *, is_journal_whole: bool
+    disk: Disk,
+    directory: str,
+    config: LogConfig,
+    points: LogPoints | None,
+    now_ms: int,
+    *,
+    is_journal_whole: bool,
+    compacted_offset: int = 0,
 ) -> RecoveredLog:
-    """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, nobody knows."""
+    """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, nobody knows.
+
+    Below `compacted_offset` batches may be missing, because compaction has been there.
+    """
     recovered = RecoveredLog(Segments(disk, directory, []), ProducerStateManager(), 0, 0)
-    recovery = _Recovery(disk, directory, config, points, now_ms, recovered, is_journal_whole)
+    recovery = _Recovery(disk, directory, config, points, now_ms, recovered, is_journal_whole, compacted_offset)
     try:
         recovery.run()
     except DamagedLogError as error:
@@ -87,7 +98,9 @@ class _Recovery:
         now_ms: int,
         recovered: RecoveredLog,
         is_journal_whole: bool,
+        compacted_offset: int,
     ) -> None:
+        self._compacted_offset = compacted_offset
         self._disk = disk
         self._directory = directory
         self._config = config
@@ -102,6 +115,8 @@ class _Recovery:
         self._segments: list[Segment] = []
 
     def run(self) -> None:
+        for line in complete_swaps(self._disk, self._directory):
+            self._tell(line)
         names = self._disk.list_dir(self._directory)
         self._snapshots = _offsets_named(names, SNAPSHOT_SUFFIX)
         base_offsets = _offsets_named(names, LOG_SUFFIX)
@@ -117,12 +132,15 @@ class _Recovery:
             next_base = base_offsets[slot + 1] if slot + 1 < len(base_offsets) else None
             segment = Segment(self._disk, self._directory, base_offset, self._now_ms)
             self._segments.append(segment)
+            segment.has_gaps = next_base is not None and base_offset < self._compacted_offset
             entry = manifest.get(base_offset)
             if entry is not None and self._adopt(segment, entry, next_base):
                 vouched.append(entry)
             else:
                 self._scan(segment, next_base)
                 rebuilt.append(segment)
+                if segment.has_gaps and next_base is not None:
+                    self._check_gap(segment, next_base, manifest)
             if next_base is not None and segment.next_offset != next_base:
                 self._drop_segments(base_offsets[slot + 1 :], segment.next_offset)
                 break
@@ -133,6 +151,13 @@ class _Recovery:
             raise DamagedLogError(
                 f"its first segment begins at offset {base_offset}, the log started at {self._expected_start}"
             )
+
+    def _check_gap(self, segment: Segment, next_base: int, manifest: dict[int, ManifestEntry]) -> None:
+        """Compaction may have removed the last batches of a segment, but no segment without telling the manifest."""
+        missing = [base for base in manifest if segment.base_offset < base < next_base]
+        if missing:
+            raise DamagedLogError(f"{file_name(min(missing), LOG_SUFFIX)} is missing")
+        segment.next_offset = next_base
 
     def _drop_segments(self, base_offsets: list[int], end_offset: int) -> None:
         """What follows a segment that ends too early: never durable, or the proof of damage."""
@@ -216,7 +241,7 @@ class _Recovery:
                 size_bytes = _size_at(chunk, 0)
                 if size_bytes is not None and len(chunk) < size_bytes <= file_bytes - position:
                     chunk = segment.file.read_view(position, position + size_bytes)
-            problem = _batch_problem(chunk, at, size_bytes, segment.next_offset)
+            problem = _batch_problem(chunk, at, size_bytes, segment.next_offset, has_gaps=segment.has_gaps)
             if problem is not None or size_bytes is None:
                 return problem
             self._take(segment, chunk[at : at + size_bytes])
@@ -226,7 +251,8 @@ class _Recovery:
         header = read_header(batch)
         next_offset = header.base_offset + header.last_offset_delta + 1
         aborted = self._replay(header, batch)
-        segment.on_batch(len(batch), next_offset, header.max_timestamp, self._config.index_interval_bytes)
+        max_timestamp = header.max_timestamp if header.record_count else -1
+        segment.on_batch(len(batch), next_offset, max_timestamp, self._config.index_interval_bytes)
         if aborted is not None:
             segment.transaction_index.append(aborted)
 
@@ -236,6 +262,10 @@ class _Recovery:
             return None
         if not header.is_control:
             self._state.replay_batch(header, header.base_offset, header.max_timestamp, self._now_ms)
+            return None
+        if header.record_count == 0:
+            # Compaction has emptied a marker that was the last word of its producer.
+            self._state.replay_epoch(header.producer_id, header.producer_epoch, header.max_timestamp, self._now_ms)
             return None
         try:
             marker, coordinator_epoch = decode_end_txn_marker(batch)
@@ -356,14 +386,16 @@ def _size_at(chunk: memoryview, at: int) -> int | None:
     return 12 + int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True)
 
 
-def _batch_problem(chunk: memoryview, at: int, size_bytes: int | None, expected_offset: int) -> str | None:
+def _batch_problem(
+    chunk: memoryview, at: int, size_bytes: int | None, expected_offset: int, *, has_gaps: bool
+) -> str | None:
     left = len(chunk) - at
     if size_bytes is None or left < _HEADER_BYTES or size_bytes > left:
         return f"the {left} bytes that are left hold no whole batch"
     if size_bytes < _HEADER_BYTES or chunk[at + 16] != 2:
         return "no batch begins here"
     header = read_header(chunk, at)
-    if header.base_offset != expected_offset:
+    if header.base_offset < expected_offset or (header.base_offset > expected_offset and not has_gaps):
         return f"a batch of offset {header.base_offset} where {expected_offset} belongs"
     if header.last_offset_delta < 0 or not check_crc(chunk[at : at + size_bytes]):
         return "the checksum of the batch does not match its bytes"

@@ -2,7 +2,8 @@
 
 Owns: bytes and positions of the batches between two offsets. Does not own: what may be appended, who may read how far.
 Invariants
-- `.log` holds whole batches with rising offsets, as Kafka lays them out; `next_offset` follows the last one.
+- `.log` holds whole batches with rising offsets, as Kafka lays them out; `next_offset` follows the last one, or, once
+  compaction has been here (`has_gaps`), is where the next segment begins.
 - Indexes grow in memory and are written when the segment is complete (`write_indexes`): a file that is there but
   differs from what the manifest says is never trusted.
 """
@@ -51,6 +52,7 @@ class Segment:
         "directory",
         "file",
         "first_timestamp",
+        "has_gaps",
         "index",
         "max_timestamp",
         "max_timestamp_offset",
@@ -60,17 +62,21 @@ class Segment:
         "transaction_index",
     )
 
-    def __init__(self, disk: Disk, directory: str, base_offset: int, created_ms: int) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, base_offset: int, created_ms: int, *, suffix: str = LOG_SUFFIX
+    ) -> None:
         self.directory = directory
         self.base_offset = base_offset
         self.next_offset = base_offset
-        self.file: File = disk.open(self.path(LOG_SUFFIX))
+        self.file: File = disk.open(self.path(suffix))
         self.size_bytes = 0
         self.created_ms = created_ms
         self.index = OffsetIndex(base_offset)
         self.time_index = TimeIndex(base_offset)
         self.transaction_index = TransactionIndex()
         self.first_timestamp = -1
+        # Compaction has been here: offsets may be missing, also the last ones before `next_offset`.
+        self.has_gaps = False
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset  # last offset of the batch that has it
         self._bytes_since_index_entry = 0
@@ -115,7 +121,7 @@ class Segment:
         self._positions[offset] = position
 
     def position_of(self, offset: int) -> int:
-        """Position of the first batch whose last offset is at or past `offset`."""
+        """Position of the first batch whose last offset is at or past `offset`; the end if compaction left none."""
         if offset >= self.next_offset:
             return self.size_bytes
         if offset <= self.base_offset:
@@ -126,6 +132,8 @@ class Segment:
                 if span.last_offset >= offset:
                     self.note_position(offset, span.position)
                     return span.position
+            if self.has_gaps:
+                return self.size_bytes
             raise self.damaged(offset)
         return position
 

@@ -57,6 +57,10 @@ class Segments:
             return len(self._list) - 1
         return max(0, bisect_right(self._base_offsets, offset) - 1)
 
+    def may_lack(self, offset: int) -> bool:
+        """Whether compaction may have removed the batch of `offset`."""
+        return self._list[self.slot_of(offset)].has_gaps
+
     @property
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self._list)
@@ -118,6 +122,18 @@ class Segments:
         gone = {segment.path(suffix) for suffix in SEGMENT_SUFFIXES}
         self._dirty_files = [file for file in self._dirty_files if file.path not in gone]
         return segment
+
+    def replace(self, old: list[Segment], new: Segment) -> None:
+        """Put `new` where `old` was, segments that follow each other; their files are the caller's affair."""
+        slot = self._list.index(old[0])
+        self._list[slot : slot + len(old)] = [new]
+        self._base_offsets[slot : slot + len(old)] = [new.base_offset]
+        gone = {segment.path(suffix) for segment in old for suffix in SEGMENT_SUFFIXES}
+        self._dirty_files = [file for file in self._dirty_files if file.path not in gone]
+
+    def mark_dirty(self, files: list[File]) -> None:
+        """To be synced with the next round."""
+        self._dirty_files += files
 
     def delete_files(self, segment: Segment) -> None:
         """The `.log` goes last: after a crash in between the segment is whole, or rebuilt."""

@@ -27,6 +27,8 @@ COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_MASK = 0x08
 TRANSACTIONAL_MASK = 0x10
 CONTROL_MASK = 0x20
+DELETE_HORIZON_MASK = 0x40
+"""The base timestamp tells when tombstones and markers of a compacted batch may go (KIP-534)."""
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _PREFIX = Struct(">qiibI")
@@ -99,6 +101,10 @@ class BatchHeader:
     @property
     def is_log_append_time(self) -> bool:
         return self.attributes & TIMESTAMP_TYPE_MASK != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return self.attributes & DELETE_HORIZON_MASK != 0
 
     @property
     def last_offset(self) -> int:
@@ -199,11 +205,15 @@ def assemble_batch(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
     partition_leader_epoch: int = -1,
+    last_offset_delta: int | None = None,
 ) -> bytes:
-    """Header and checksum around an encoded (and compressed) body of `record_count` records."""
+    """Header and checksum around an encoded (and compressed) body of `record_count` records.
+
+    `last_offset_delta` is given where records are missing: in a batch of a compacted log.
+    """
     tail = _BODY.pack(
         attributes,
-        record_count - 1,
+        record_count - 1 if last_offset_delta is None else last_offset_delta,
         base_timestamp,
         max_timestamp,
         producer_id,

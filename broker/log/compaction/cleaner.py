@@ -1,0 +1,230 @@
+"""Chooses which log to compact and when, and spreads the work over the turns of the loop.
+
+Owns: `cleaner-offset-checkpoint` (Kafka's file and form), the one round that is going on. Does not own: what a round
+does. Invariants
+- A checkpoint moves only after every segment below it is in place: a tombstone must not be forgotten before what it
+  deletes.
+- One round at a time, in slices with pauses between: serving goes first.
+- A log in which a round met damage is left alone until the next start, and told of once.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from broker.log.checkpoints import CLEANER_OFFSET, read_checkpoint, write_checkpoint
+from broker.log.compaction.round import CompactionRound, Slice
+from broker.log.flusher import is_transient
+from broker.log.partition_log import PartitionLog
+from broker.ports import Disk, Scheduler
+from protocol.errors import KafkaError, ProtocolError
+
+_PAUSE_MS = 2
+"""A slice takes about one millisecond: a third of the loop's time at most."""
+
+
+class CleanerCheckpoint:
+    """How far each log has been cleaned."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._offsets = {
+            (topic, partition): offset for topic, partition, offset in read_checkpoint(disk, CLEANER_OFFSET)
+        }
+
+    def get(self, topic: str, partition: int) -> int:
+        return self._offsets.get((topic, partition), 0)
+
+    def set(self, topic: str, partition: int, offset: int) -> None:
+        self._offsets[topic, partition] = offset
+        self._write()
+
+    def forget(self, topic: str, partition: int) -> None:
+        """The partition is gone: one that gets its name inherits nothing."""
+        if self._offsets.pop((topic, partition), None) is not None:
+            with suppress(OSError):  # a full disk; the next write leaves it out
+                self._write()
+
+    def _write(self) -> None:
+        write_checkpoint(self._disk, CLEANER_OFFSET, [(*key, offset) for key, offset in self._offsets.items()])
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionSettings:
+    scheduler: Scheduler
+    memory_bytes: int
+    """For the keys of one round (`log.cleaner.dedupe.buffer.size`)."""
+    backoff_ms: int
+    on_problem: Callable[[str], None]
+    """Hears of a log that cannot be compacted."""
+
+
+class LogCleaner:
+    def __init__(
+        self,
+        logs: Callable[[], Iterable[PartitionLog]],
+        checkpoint: CleanerCheckpoint,
+        disk: Disk,
+        settings: CompactionSettings,
+    ) -> None:
+        """`logs` are those that are open now."""
+        self._logs = logs
+        self._checkpoint = checkpoint
+        self._disk = disk
+        self._settings = settings
+        self._log: PartitionLog | None = None
+        self._round: CompactionRound | None = None
+        self._slices: Generator[Slice, None, None] | None = None
+        self._log_start_offset = 0
+        self._next_look_ms = 0
+        self._uncleanable: set[PartitionLog] = set()
+        self.round_count = 0
+
+    @property
+    def is_busy(self) -> bool:
+        return self._slices is not None
+
+    def step(self, now_ms: int) -> None:
+        """Look for work, unless there is some already or the last look was a moment ago."""
+        if self._slices is not None or now_ms < self._next_look_ms:
+            return
+        self._next_look_ms = now_ms + self._settings.backoff_ms
+        chosen = self._choose(now_ms)
+        if chosen is not None:
+            self._begin(*chosen, now_ms)
+
+    def stop(self) -> None:
+        """Give up the round that is going on; nothing of it is lost but the work."""
+        self._end()
+
+    # -- choosing
+
+    def _choose(self, now_ms: int) -> tuple[PartitionLog, int, int] | None:
+        """The log with the most to gain: itself, where its uncleaned part begins, where what may be cleaned ends."""
+        best: tuple[float, PartitionLog, int, int] | None = None
+        for log in self._logs():
+            if not log.config.is_compacted or log.offline_error is not None or log in self._uncleanable:
+                continue
+            dirty_offset = self._dirty_offset(log)
+            end_offset = _cleanable_end(log, dirty_offset, now_ms)
+            if end_offset <= dirty_offset:
+                continue
+            ratio = _dirty_ratio(log, dirty_offset, end_offset)
+            if _is_overdue(log, dirty_offset, now_ms):
+                ratio += 1
+            elif ratio < log.config.min_cleanable_dirty_ratio:
+                continue
+            if best is None or ratio > best[0]:
+                best = (ratio, log, dirty_offset, end_offset)
+        return best[1:] if best is not None else None
+
+    def _dirty_offset(self, log: PartitionLog) -> int:
+        first = log.segments[0].base_offset if len(log.segments) else 0
+        offset = max(self._checkpoint.get(log.topic, log.partition), first)
+        return offset if offset <= log.log_end_offset else first
+
+    # -- working
+
+    def _begin(self, log: PartitionLog, dirty_offset: int, end_offset: int, now_ms: int) -> None:
+        self._log = log
+        self._log_start_offset = log.log_start_offset
+        self._round = CompactionRound(log, self._disk, dirty_offset, end_offset, self._settings.memory_bytes)
+        self._slices = self._round.slices(now_ms)
+        self._settings.scheduler.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        slices, log, current = self._slices, self._log, self._round
+        if slices is None or log is None or current is None:
+            return
+        if not self._is_still_wanted(log):
+            self._end()
+            return
+        try:
+            work = next(slices)
+        except StopIteration:
+            self._end()
+            if current.result.is_complete:
+                self._complete(log, current.result.clean_offset)
+        except (KafkaError, ProtocolError) as error:
+            self._uncleanable.add(log)
+            self._settings.on_problem(f"{log.name} cannot be compacted: {error}")
+            self._end()
+        except OSError as error:
+            self._end()
+            self._on_disk_error(log, error)
+        else:
+            self._wait(work)
+
+    def _complete(self, log: PartitionLog, clean_offset: int) -> None:
+        try:
+            self._checkpoint.set(log.topic, log.partition, clean_offset)
+        except OSError as error:
+            self._on_disk_error(log, error)
+        else:
+            self.round_count += 1
+            self._next_look_ms = 0  # there may be more to do
+
+    def _on_disk_error(self, log: PartitionLog, error: OSError) -> None:
+        if is_transient(error):
+            self._settings.on_problem(f"{log.name} is not compacted for now: {error}")
+        else:
+            log.on_disk_failure(error)
+
+    def _wait(self, work: Slice) -> None:
+        if work is None:
+            self._settings.scheduler.call_later(_PAUSE_MS, self._go_on)
+        else:
+            self._settings.scheduler.run_in_thread(work, self._on_worked)
+
+    def _on_worked(self, error: Exception | None) -> None:
+        if error is not None and self._log is not None:
+            self._log.on_disk_failure(OSError(str(error)))
+            self._end()
+        else:
+            self._go_on()
+
+    def _is_still_wanted(self, log: PartitionLog) -> bool:
+        return (
+            not log.is_deleted
+            and log.offline_error is None
+            and log.config.is_compacted
+            and log.log_start_offset == self._log_start_offset
+        )
+
+    def _end(self) -> None:
+        slices, self._slices = self._slices, None
+        self._log = self._round = None
+        if slices is not None:
+            slices.close()
+
+
+def _cleanable_end(log: PartitionLog, dirty_offset: int, now_ms: int) -> int:
+    """Where the last whole segment ends that is old enough, stable and durable (Kafka's cleanableOffsets)."""
+    end_offset = dirty_offset
+    lag_ms = log.config.min_compaction_lag_ms
+    for segment in list(log.segments)[:-1]:
+        if segment.next_offset > log.last_stable_offset:
+            break
+        if lag_ms > 0 and segment.next_offset > dirty_offset and segment.max_timestamp > now_ms - lag_ms:
+            break
+        end_offset = max(end_offset, segment.next_offset)
+    return end_offset
+
+
+def _dirty_ratio(log: PartitionLog, dirty_offset: int, end_offset: int) -> float:
+    clean_bytes = dirty_bytes = 0
+    for segment in log.segments:
+        if segment.next_offset <= dirty_offset:
+            clean_bytes += segment.size_bytes
+        elif segment.base_offset < end_offset:
+            dirty_bytes += segment.size_bytes
+    return dirty_bytes / (clean_bytes + dirty_bytes) if dirty_bytes else 0.0
+
+
+def _is_overdue(log: PartitionLog, dirty_offset: int, now_ms: int) -> bool:
+    """The oldest record that was never cleaned is older than `max.compaction.lag.ms`."""
+    for segment in log.segments:
+        if segment.next_offset > dirty_offset:
+            first = segment.first_timestamp
+            return first >= 0 and now_ms - first > log.config.max_compaction_lag_ms
+    return False

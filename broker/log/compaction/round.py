@@ -1,0 +1,175 @@
+"""One round of compaction over one log: read the new part, then write everything again with what remains.
+
+Owns: the work in slices, so that the broker serves between them. Invariants
+- Only whole segments below the last stable offset and the high watermark are touched, never the active one.
+- A round that ends early, for whatever reason, leaves the log readable and is simply done again.
+
+A slice that must wait for the disk is handed out as a function to be run off the loop.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+
+from broker.log.compaction.batch_filter import BatchFilter, KnownProducer
+from broker.log.compaction.offset_map import OffsetMap
+from broker.log.compaction.swap import CLEANED_SUFFIX
+from broker.log.compaction.transactions import CleanedTransactions
+from broker.log.partition_log import PartitionLog
+from broker.log.reader import iterate_batches
+from broker.log.segment import Segment
+from broker.log.transaction_index import AbortedEntry
+from broker.ports import Disk
+from protocol.records.record import decode_records
+
+SLICE_BYTES = 64 * 1024
+_SYNC_BYTES = 8 * 1024 * 1024
+_MAX_RELATIVE_OFFSET = 2**31 - 1
+
+Slice = Callable[[], None] | None
+"""What must be run off the loop before the round goes on; None: nothing, the loop just had its turn."""
+
+
+@dataclass(slots=True)
+class RoundResult:
+    """What a round has done so far."""
+
+    clean_offset: int = 0
+    """All below it has been cleaned, once the round is over."""
+    bytes_read: int = 0
+    bytes_written: int = 0
+    is_complete: bool = False
+
+
+class CompactionRound:
+    def __init__(self, log: PartitionLog, disk: Disk, dirty_offset: int, end_offset: int, memory_bytes: int) -> None:
+        """`dirty_offset`: where the part begins that was never cleaned; `end_offset`: where the last segment ends that
+        may be cleaned now."""
+        self._log = log
+        self._disk = disk
+        self._dirty_offset = dirty_offset
+        self._end_offset = end_offset
+        self._map = OffsetMap(memory_bytes)
+        self.result = RoundResult(clean_offset=dirty_offset)
+
+    def slices(self, now_ms: int) -> Generator[Slice, None, None]:
+        """Do the work; `result` tells how it went. Raises KafkaError or ProtocolError on damage, OSError."""
+        yield from self._read_keys()
+        clean_offset = self._map.latest_offset + 1
+        if clean_offset <= self._dirty_offset:
+            return
+        producers = {
+            state.producer_id: KnownProducer(
+                state.producer_epoch, frozenset(batch.last_offset for batch in state.batches)
+            )
+            for state in self._log.producer_state.producers()
+        }
+        transactions = CleanedTransactions()
+        segments = [segment for segment in self._log.segments if segment.base_offset < clean_offset]
+        segments = [segment for segment in segments if segment.next_offset <= self._end_offset]
+        transactions.add_aborted(self._aborted_entries())
+        batch_filter = BatchFilter(self._map, transactions, producers, now_ms, self._log.config.delete_retention_ms)
+        for group in _groups(segments, self._log.config.segment_bytes, self._log.config.segment_index_bytes):
+            replaced = yield from self._clean(group, batch_filter)
+            if not replaced:
+                return
+        self.result.clean_offset = clean_offset
+        self.result.is_complete = True
+
+    def _aborted_entries(self) -> list[AbortedEntry]:
+        return [entry for segment in self._log.segments for entry in segment.transaction_index.entries]
+
+    # -- the newest offset of each key
+
+    def _read_keys(self) -> Iterator[Slice]:
+        transactions = CleanedTransactions()
+        transactions.add_aborted(self._aborted_entries())
+        offset_map = self._map
+        left = SLICE_BYTES
+        for header, batch in iterate_batches(self._log.segments, self._dirty_offset, self._end_offset):
+            if header.is_control or header.record_count == 0:
+                offset_map.latest_offset = header.last_offset
+            else:
+                if not offset_map.has_room_for(header.record_count):
+                    return
+                if not transactions.on_data(header):
+                    for record in decode_records(batch):
+                        if record.key is not None:
+                            offset_map.put(record.key, record.offset)
+                offset_map.latest_offset = header.last_offset
+            self.result.bytes_read += len(batch)
+            left -= len(batch)
+            if left <= 0:
+                left = SLICE_BYTES
+                yield None
+        # What compaction has removed at the end of the range before is clean too.
+        offset_map.latest_offset = max(offset_map.latest_offset, self._end_offset - 1)
+
+    # -- writing what remains
+
+    def _clean(self, group: list[Segment], batch_filter: BatchFilter) -> Generator[Slice, None, bool]:
+        """Replace `group` by one segment; False if the group is not there any more."""
+        log = self._log
+        first, last = group[0], group[-1]
+        new = Segment(self._disk, first.directory, first.base_offset, last.created_ms, suffix=CLEANED_SUFFIX)
+        is_in_place = False
+        try:
+            new.file.truncate(0)
+            for segment in group:
+                yield from self._copy(segment, new, batch_filter)
+            new.has_gaps = True
+            new.next_offset = last.next_offset
+            for entry in batch_filter.transactions.take_kept():
+                new.transaction_index.append(entry)
+            yield new.file.sync
+            while log.is_flushing(group):
+                yield None
+            if log.holds(group):
+                log.replace_segments(group, new)
+                is_in_place = True
+        finally:
+            if not is_in_place:
+                new.file.close()
+                self._disk.delete(new.path(CLEANED_SUFFIX))
+        self.result.bytes_written += new.size_bytes
+        return is_in_place
+
+    def _copy(self, segment: Segment, new: Segment, batch_filter: BatchFilter) -> Iterator[Slice]:
+        index_interval_bytes = self._log.config.index_interval_bytes
+        unsynced_bytes = 0
+        left = SLICE_BYTES
+        for header, batch in iterate_batches(self._log.segments, segment.base_offset, segment.next_offset):
+            remainder = batch_filter.prepare(header, batch)
+            if remainder is not None:
+                size = len(remainder.data)
+                timestamp = remainder.max_timestamp if remainder.record_count else -1
+                new.append((remainder.data,), size, header.next_offset, timestamp, index_interval_bytes)
+                unsynced_bytes += size
+            self.result.bytes_read += len(batch)
+            left -= len(batch)
+            if unsynced_bytes >= _SYNC_BYTES:
+                # One sync of the whole file at its end would hold up everybody's flush rounds.
+                unsynced_bytes = 0
+                yield new.file.sync
+            elif left <= 0:
+                left = SLICE_BYTES
+                yield None
+
+
+def _groups(segments: list[Segment], segment_bytes: int, index_bytes: int) -> list[list[Segment]]:
+    """Neighbours that fit into one segment together: compaction leaves many small ones otherwise."""
+    groups: list[list[Segment]] = []
+    size = index_size = 0
+    for segment in segments:
+        fits = (
+            groups
+            and size + segment.size_bytes <= segment_bytes
+            and index_size + segment.index.size_bytes <= index_bytes
+            and segment.next_offset - groups[-1][0].base_offset <= _MAX_RELATIVE_OFFSET
+        )
+        if not fits:
+            groups.append([])
+            size = index_size = 0
+        groups[-1].append(segment)
+        size += segment.size_bytes
+        index_size += segment.index.size_bytes
+    return groups

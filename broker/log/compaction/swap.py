@@ -1,0 +1,83 @@
+"""Puts a cleaned segment in the place of those that it was made of.
+
+Owns: the order of the file operations. Invariant: a crash at any step leaves the old segments or the new one, never a
+mixture. The commit point is the durable rename to `BASE.END.swap`, made when the cleaned file is synced: before it the
+work is lost, after it the next start completes the swap. The old segments leave the manifest first, so that none of its
+entries can vouch for a file that is no longer what it was.
+"""
+
+import re
+
+from broker.log.flusher import is_transient
+from broker.log.segment import LOG_SUFFIX, Segment, file_name
+from broker.log.segment_manifest import append_entry, entry_of, load_manifest, rewrite_manifest
+from broker.log.segments import SEGMENT_SUFFIXES
+from broker.ports import Disk, File
+
+CLEANED_SUFFIX = ".log.cleaned"
+_SWAP_SUFFIX = ".swap"
+_SWAP_NAME = re.compile(r"(\d{20})\.(\d{20})\.swap\Z")
+
+
+def swap_in(disk: Disk, directory: str, old: list[Segment], new: Segment) -> list[File]:
+    """Replace the files of `old` by those of `new`, whose `.log.cleaned` is synced; what is to be synced yet.
+
+    Raises OSError: for lack of room, with nothing changed; otherwise the files are as a crash would leave them.
+    """
+    base_offset, next_offset = old[0].base_offset, old[-1].next_offset
+    swap = f"{directory}/{file_name(base_offset, f'.{next_offset:020d}{_SWAP_SUFFIX}')}"
+    _leave_manifest(disk, directory, base_offset, next_offset)
+    for segment in (*old, new):
+        segment.file.close()
+    disk.rename(new.path(CLEANED_SUFFIX), swap)
+    disk.sync_dir(directory)
+    _complete(disk, directory, swap, base_offset, next_offset)
+    new.file = disk.open(new.path(LOG_SUFFIX))
+    try:
+        written = new.write_indexes(disk)
+        manifest_file = append_entry(disk, directory, entry_of(new, [data for _, data in written]))
+    except OSError as error:
+        if not is_transient(error):
+            raise
+        return []  # no room: the next start rebuilds the indexes
+    return [*(file for file, _ in written), manifest_file]
+
+
+def complete_swaps(disk: Disk, directory: str) -> list[str]:
+    """At a start: drop unfinished work, complete what was committed; a line for each swap that was completed."""
+    lines: list[str] = []
+    for name in disk.list_dir(directory):
+        if name.endswith(CLEANED_SUFFIX):
+            disk.delete(f"{directory}/{name}")
+        match = _SWAP_NAME.match(name)
+        if match:
+            base_offset, next_offset = int(match[1]), int(match[2])
+            _leave_manifest(disk, directory, base_offset, next_offset)
+            _complete(disk, directory, f"{directory}/{name}", base_offset, next_offset)
+            lines.append(
+                f"{directory}: the compaction of offsets {base_offset} to {next_offset - 1} that the stop had "
+                "interrupted is completed"
+            )
+    return lines
+
+
+def _leave_manifest(disk: Disk, directory: str, base_offset: int, next_offset: int) -> None:
+    manifest = load_manifest(disk, directory)
+    rewrite_manifest(
+        disk, directory, [manifest[base] for base in sorted(manifest) if not base_offset <= base < next_offset]
+    )
+
+
+def _complete(disk: Disk, directory: str, swap: str, base_offset: int, next_offset: int) -> None:
+    replaced = {
+        int(name[:20])
+        for name in disk.list_dir(directory)
+        if name[20:] == LOG_SUFFIX and name[:20].isdecimal() and base_offset <= int(name[:20]) < next_offset
+    }
+    for offset in sorted(replaced, reverse=True):
+        for suffix in SEGMENT_SUFFIXES:
+            # The snapshot of the first offset tells of what came before: it stays. The rename replaces the `.log`.
+            if offset != base_offset or suffix not in (LOG_SUFFIX, ".snapshot"):
+                disk.delete(f"{directory}/{file_name(offset, suffix)}")
+    disk.rename(swap, f"{directory}/{file_name(base_offset, LOG_SUFFIX)}")
+    disk.sync_dir(directory)
