@@ -34,7 +34,8 @@ class WireReply:
             size = int.from_bytes(self._read(4), "big")
             view = memoryview(self._read(size))
             flexible_from = self._response.FLEXIBLE_FROM
-            flexible = flexible_from is not None and self._version >= flexible_from
+            # The answer to ApiVersions never has a flexible header (KIP-511).
+            flexible = flexible_from is not None and self._version >= flexible_from and self._response.API_KEY != 18
             _, position = decode_response_header(view, flexible)
             self._message, _ = self._response.decode(view, self._version, position)
             self._broker.idle.append(self._connection)
