@@ -4,6 +4,7 @@ from dataclasses import replace
 from random import Random
 from uuid import UUID
 
+from broker.log.compaction.cleaner import CompactionSettings
 from broker.log.flusher import Flusher
 from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
@@ -58,18 +59,32 @@ class Logs:
     """A running set of logs; `restarted` gives the next run on what the stop has left of the disk."""
 
     def __init__(
-        self, disk: MemoryDisk | None = None, *, policy: str = "fsync", config: LogConfig | None = None
+        self,
+        disk: MemoryDisk | None = None,
+        *,
+        policy: str = "fsync",
+        config: LogConfig | None = None,
+        now_ms: int = 1_000_000,
+        cleaner_memory_bytes: int = 1_000_000,
     ) -> None:
         self.disk = disk or MemoryDisk()
         self.policy = policy
         self.config = config or LogConfig()
-        self.clock = ManualClock()
+        self.clock = ManualClock(now_ms)
         self.scheduler = ManualScheduler()
         self.listener = Listener()
         self.failures: list[OSError] = []
         self.reports: list[RecoveryReport] = []
+        self.compaction_problems: list[str] = []
         self.flusher = Flusher(self.scheduler, policy, self.failures.append)
-        self.manager = LogManager(self.disk, self.clock, self.flusher, self.listener, on_report=self.reports.append)
+        self.manager = LogManager(
+            self.disk,
+            self.clock,
+            self.flusher,
+            self.listener,
+            on_report=self.reports.append,
+            compaction=CompactionSettings(self.scheduler, cleaner_memory_bytes, 0, self.compaction_problems.append),
+        )
 
     def open(self, partition: int = 0, **settings: int | str) -> PartitionLog:
         return self.manager.open("topic", partition, TOPIC_ID, replace(self.config, **settings))  # type: ignore[arg-type]
@@ -97,6 +112,20 @@ class Logs:
     def flush(self) -> None:
         self.scheduler.run()
 
+    def compact(self) -> int:
+        """Rounds until there is nothing more to gain; how many."""
+        cleaner = self.manager.cleaner
+        if cleaner is None:
+            raise RuntimeError("these logs are not compacted")
+        before = cleaner.round_count
+        cleaner.step(self.clock.now_ms())
+        while cleaner.is_busy:
+            self.scheduler.run()
+            self.scheduler.run_timers()
+            if not cleaner.is_busy:
+                cleaner.step(self.clock.now_ms())
+        return cleaner.round_count - before
+
     def stopped_cleanly(self) -> "Logs":
         self.manager.close()
         return self._next(self.disk.kill())
@@ -108,4 +137,4 @@ class Logs:
         return self._next(self.disk.crash(Random(seed)))
 
     def _next(self, disk: MemoryDisk) -> "Logs":
-        return Logs(disk, policy=self.policy, config=self.config)
+        return Logs(disk, policy=self.policy, config=self.config, now_ms=self.clock.now_ms())

@@ -50,6 +50,11 @@ class ManualScheduler:
         elif self.threads:
             self.run_thread()
 
+    def run_timers(self) -> None:
+        """Queue what waits for a time, whatever the time."""
+        timers, self.timers = self.timers, []
+        self.queue += [timer.function for timer in timers if not timer.is_cancelled]
+
     def run(self) -> None:
         while self.queue or (self.threads and self.threads_run_at_once):
             if self.queue:
