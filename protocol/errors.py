@@ -357,5 +357,13 @@ class KafkaError(Exception):
         self.message = message
 
 
+class InvalidRecordsError(KafkaError):
+    """A batch is refused for some of its records (KIP-467): `record_errors` holds the index and a text of each."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: tuple[tuple[int, str], ...]) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+
 class ProtocolError(Exception):
     """Bytes that are not what they claim to be."""

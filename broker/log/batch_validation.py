@@ -10,9 +10,9 @@ from typing import Final
 
 from broker.log.log_config import LogConfig
 from broker.log.values import AppendOrigin
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
+from protocol.errors import ErrorCode, InvalidRecordsError, KafkaError, ProtocolError
 from protocol.records.batch import BatchHeader, check_crc, read_header
-from protocol.records.record import decode_records
+from protocol.records.compression import decompress
 
 HEADER_BYTES: Final = 61
 _LENGTH_PREFIX_BYTES: Final = 12  # base offset and batch length come before what the length counts
@@ -24,6 +24,9 @@ _TRANSACTIONAL_BIT: Final = 0x10
 _CONTROL_BIT: Final = 0x20
 _LAST_KNOWN_COMPRESSION: Final = 4
 _WALKED_RECORDS: Final = 64
+_SHOWN_RECORDS: Final = 3
+MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
+"""More than any consumer is likely to take, and what one batch may cost the broker when it must look inside."""
 _NO_TIMESTAMP: Final = -1
 # Snappy has no magic number that all clients write.
 _COMPRESSION_MAGIC: Final = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
@@ -40,6 +43,10 @@ def validate_batch(batch: memoryview, config: LogConfig, now_ms: int, origin: Ap
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch has {size} bytes, max.message.bytes is {config.max_message_bytes}",
         )
+    if size > config.segment_bytes and origin is not AppendOrigin.METADATA:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE, f"the batch has {size} bytes, segment.bytes is {config.segment_bytes}"
+        )
     if not check_crc(batch):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch does not match its bytes")
     if header.attributes & _CONTROL_BIT:
@@ -49,7 +56,7 @@ def validate_batch(batch: memoryview, config: LogConfig, now_ms: int, origin: Ap
     if origin is AppendOrigin.CLIENT:
         _check_client_header(header)
         _check_timestamps(header, config, now_ms)
-        _check_records(batch, header, config)
+        _check_records(batch, header, config, now_ms)
     return header
 
 
@@ -97,69 +104,114 @@ def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> No
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamp {header.max_timestamp} is more than {config.message_timestamp_after_max_ms} ms after {now_ms}",
         )
-    base_timestamp = header.base_timestamp
-    if base_timestamp != _NO_TIMESTAMP and base_timestamp < now_ms - config.message_timestamp_before_max_ms:
+    _check_age(header.base_timestamp, header.base_timestamp, config, now_ms)
+
+
+def _check_age(base_timestamp: int, timestamp: int, config: LogConfig, now_ms: int) -> None:
+    if base_timestamp != _NO_TIMESTAMP and timestamp < now_ms - config.message_timestamp_before_max_ms:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP,
-            f"timestamp {base_timestamp} is more than {config.message_timestamp_before_max_ms} ms before {now_ms}",
+            f"timestamp {timestamp} is more than {config.message_timestamp_before_max_ms} ms before {now_ms}",
         )
 
 
-def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig) -> None:
+def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """Under `full`, and for the keys of a compacted topic, every record; otherwise what the length walk tells."""
+    checks_all = config.checks_every_record or config.is_compacted
     compression = header.attributes & _COMPRESSION_MASK
-    if config.checks_every_record or config.is_compacted:
-        _decode_all(batch, header, config.is_compacted)
+    body = batch[HEADER_BYTES:]
+    if compression and checks_all:
+        body = memoryview(decompressed(compression, body))
     elif compression:
         magic = _COMPRESSION_MAGIC.get(compression)
-        if magic is not None and batch[HEADER_BYTES : HEADER_BYTES + len(magic)] != magic:
+        if magic is not None and body[: len(magic)] != magic:
             raise _invalid("the records are not compressed as the batch claims")
+        return
+    if checks_all:
+        _check_all(body, header, config, now_ms)
     else:
-        _walk_records(batch, header.record_count)
+        _walk_records(body, header.record_count)
 
 
-def _decode_all(batch: memoryview, header: BatchHeader, needs_keys: bool) -> None:
+def decompressed(compression: int, body: memoryview) -> bytes:
+    """The records' bytes; raises INVALID_RECORD for what is no such data, or too much of it."""
     try:
-        records = decode_records(batch)
+        return decompress(compression, body, MAX_DECOMPRESSED_BYTES)
     except ProtocolError as error:
         raise _invalid(str(error)) from error
-    if len(records) != header.record_count:
-        raise _invalid(f"{header.record_count} records are announced, {len(records)} are there")
-    if needs_keys and any(record.key is None for record in records):
-        raise _invalid("a compacted topic takes no record without a key")
 
 
-def _walk_records(batch: memoryview, record_count: int) -> None:
+def _walk_records(body: memoryview, record_count: int) -> None:
     """Check the first record wholly and step over up to 64 by their lengths: a lying count ends in the wrong place."""
-    position = HEADER_BYTES
-    end = len(batch)
-    for _ in range(min(record_count, _WALKED_RECORDS)):
-        length, position = _varint(batch, position, end)
-        if not 0 < length <= end - position:
-            raise _invalid(f"a record of length {length} with {end - position} bytes left")
-        if position < HEADER_BYTES + 6:
-            _check_record(batch, position, position + length)
+    position = 0
+    end = len(body)
+    for slot in range(min(record_count, _WALKED_RECORDS)):
+        length, position = _record_length(body, position, end)
+        if not slot:
+            _check_record(body, position, position + length)
         position += length
     if record_count <= _WALKED_RECORDS and position != end:
         raise _invalid(f"{end - position} bytes follow the {record_count} announced records")
 
 
-def _check_record(batch: memoryview, position: int, end: int) -> None:
-    _, position = _varint(batch, position + 1, end, 10)  # timestamp delta, after the attributes
-    _, position = _varint(batch, position, end)  # offset delta
-    for _ in range(2):  # key and value; every negative length is a null, as in Kafka
-        length, position = _varint(batch, position, end)
-        position += max(0, length)
-    header_count, position = _varint(batch, position, end)
+def _check_all(body: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """Every record by itself, none of them kept."""
+    position = 0
+    end = len(body)
+    without_key: list[int] = []
+    earliest_delta = 0
+    for index in range(header.record_count):
+        length, position = _record_length(body, position, end)
+        timestamp_delta, has_key = _check_record(body, position, position + length)
+        if not has_key:
+            without_key.append(index)
+        earliest_delta = min(earliest_delta, timestamp_delta)
+        position += length
+    if position != end:
+        raise _invalid(f"{end - position} bytes follow the {header.record_count} announced records")
+    if without_key and config.is_compacted:
+        raise _without_keys(without_key)
+    if not config.is_log_append_time:
+        _check_age(header.base_timestamp, header.base_timestamp + earliest_delta, config, now_ms)
+
+
+def _without_keys(indexes: list[int]) -> InvalidRecordsError:
+    text = "A compacted topic takes no record without a key."
+    shown = ", ".join(str(index) for index in indexes[:_SHOWN_RECORDS])
+    return InvalidRecordsError(
+        ErrorCode.INVALID_RECORD,
+        f"{text} {len(indexes)} of the batch have none, the first of them: {shown}.",
+        tuple((index, text) for index in indexes),
+    )
+
+
+def _record_length(body: memoryview, position: int, end: int) -> tuple[int, int]:
+    length, position = _varint(body, position, end)
+    if not 0 < length <= end - position:
+        raise _invalid(f"a record of length {length} with {end - position} bytes left")
+    return length, position
+
+
+def _check_record(body: memoryview, position: int, end: int) -> tuple[int, bool]:
+    """Its timestamp delta, and whether it has a key."""
+    timestamp_delta, position = _varint(body, position + 1, end, 10)  # after the attributes
+    _, position = _varint(body, position, end)  # offset delta
+    key_length, position = _varint(body, position, end)  # every negative length is a null, as in Kafka
+    position += max(0, key_length)
+    length, position = _varint(body, position, end)
+    position += max(0, length)
+    header_count, position = _varint(body, position, end)
     if not 0 <= header_count <= (end - position) // 2:
         raise _invalid(f"{header_count} headers with {end - position} bytes left")
     for _ in range(header_count):
-        key_length, position = _varint(batch, position, end)
-        if key_length < 0:
+        name_length, position = _varint(body, position, end)
+        if name_length < 0:
             raise _invalid("a record header without a key")
-        length, position = _varint(batch, position + key_length, end)
+        length, position = _varint(body, position + name_length, end)
         position += max(0, length)
     if position != end:
         raise _invalid("a record's fields do not fill its length")
+    return timestamp_delta, key_length >= 0
 
 
 def _varint(batch: memoryview, position: int, end: int, limit: int = 5) -> tuple[int, int]:

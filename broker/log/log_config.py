@@ -5,7 +5,7 @@ Field names are the topic config names with `_` for `.`; `producer_id_expiration
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 INT64_MAX = 2**63 - 1
 
@@ -13,7 +13,10 @@ INT64_MAX = 2**63 - 1
 @dataclass(frozen=True, slots=True)
 class LogConfig:
     cleanup_policy: str = "delete"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
     compression_type: str = "producer"
+    compression_zstd_level: int = 3
     delete_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000
     flush_messages: int = INT64_MAX
@@ -36,20 +39,28 @@ class LogConfig:
     segment_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
     record_validation: str = "short"
+    earliest_roll_ms: int = field(init=False, default=0)
+    latest_roll_ms: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        # A segment that is never completed is never compacted (KIP-354).
+        latest_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+        object.__setattr__(self, "latest_roll_ms", latest_ms)
+        object.__setattr__(self, "earliest_roll_ms", latest_ms - min(self.segment_jitter_ms, latest_ms))
 
     @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
 
     @property
+    def compression_levels(self) -> Mapping[int, int]:
+        """By codec; gzip's -1 is the library's own default."""
+        return {1: self.compression_gzip_level, 3: self.compression_lz4_level, 4: self.compression_zstd_level}
+
+    @property
     def is_deleting(self) -> bool:
         """Old segments go by time and size."""
         return "delete" in self.cleanup_policy
-
-    @property
-    def longest_segment_ms(self) -> int:
-        """A segment that is never completed is never compacted (KIP-354)."""
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
     @property
     def is_log_append_time(self) -> bool:
@@ -64,18 +75,20 @@ class LogConfig:
 def log_config_of(settings: Mapping[str, str]) -> LogConfig:
     """Kafka's topic config names with their texts, already validated; names unknown here are skipped."""
     values: dict[str, str | int | float | bool] = {}
-    for field in fields(LogConfig):
-        text = settings.get("oncelog.record.validation" if field.name == "record_validation" else _dotted(field.name))
-        if text is None:
+    for setting in fields(LogConfig):
+        text = settings.get(
+            "oncelog.record.validation" if setting.name == "record_validation" else _dotted(setting.name)
+        )
+        if text is None or not setting.init:
             continue
-        if field.type is int:
-            values[field.name] = int(text)
-        elif field.type is float:
-            values[field.name] = float(text)
-        elif field.type is bool:
-            values[field.name] = text.strip().lower() == "true"
+        if setting.type is int:
+            values[setting.name] = int(text)
+        elif setting.type is float:
+            values[setting.name] = float(text)
+        elif setting.type is bool:
+            values[setting.name] = text.strip().lower() == "true"
         else:
-            values[field.name] = text.strip()
+            values[setting.name] = text.strip()
     return LogConfig(**values)  # type: ignore[arg-type]
 
 

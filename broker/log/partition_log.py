@@ -26,6 +26,7 @@ from broker.log.log_config import LogConfig
 from broker.log.producer_snapshot import encode_snapshot
 from broker.log.producer_state import ProducerStateManager
 from broker.log.reader import collect_aborted, find_max_timestamp, find_timestamp, iterate_batches, read_records
+from broker.log.recompression import recompressed
 from broker.log.segment import LOG_SUFFIX, Segment
 from broker.log.segments import SEGMENT_SUFFIXES, Segments
 from broker.log.transaction_index import AbortedEntry
@@ -158,6 +159,8 @@ class PartitionLog:
                 return AppendResult(
                     earlier.first_offset, earlier.last_offset, log_append_time_ms, self.log_start_offset, True
                 )
+        if config.compression_type != "producer" and origin is AppendOrigin.CLIENT:
+            batch, header = recompressed(batch, header, config)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         timestamp = header.max_timestamp
@@ -244,10 +247,16 @@ class PartitionLog:
         age_ms = timestamp - first_timestamp if first_timestamp >= 0 else now_ms - segment.created_ms
         return (
             segment.size_bytes > config.segment_bytes - size_bytes
-            or age_ms > config.longest_segment_ms
+            or (age_ms > config.earliest_roll_ms and age_ms > self._roll_after_ms(segment))
             or segment.index.size_bytes >= config.segment_index_bytes
             or next_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
         )
+
+    def _roll_after_ms(self, segment: Segment) -> int:
+        """Sooner by up to `segment.jitter.ms`, by its name: partitions that began together must not roll together."""
+        config = self.config
+        jitter_ms = config.latest_roll_ms - config.earliest_roll_ms
+        return config.latest_roll_ms - (crc32c(segment.path("").encode()) % jitter_ms if jitter_ms > 0 else 0)
 
     def _on_appended(self, next_offset: int) -> None:
         # The last stable offset stands: nothing appended lies below the high watermark, which bounds it.

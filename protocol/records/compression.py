@@ -22,10 +22,10 @@ _STEP_BYTES = 256 * 1024
 _BLOCK_LENGTH = Struct(">i")
 
 
-def compress(codec: int, body: bytes) -> bytes:
-    """Raises ValueError for an unknown codec."""
+def compress(codec: int, body: bytes, level: int | None = None) -> bytes:
+    """`level` None: the library's default; snappy has none. Raises ValueError for an unknown codec."""
     if codec == _GZIP:
-        compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+        compressor = zlib.compressobj(_GZIP_LEVEL if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
         return compressor.compress(body) + compressor.flush()
     if codec == _SNAPPY:
         from cramjam import snappy
@@ -39,11 +39,11 @@ def compress(codec: int, body: bytes) -> bytes:
         import lz4.frame
 
         # Java's reader refuses frames whose blocks lean on each other.
-        return bytes(lz4.frame.compress(body, block_linked=False))
+        return bytes(lz4.frame.compress(body, compression_level=level or 0, block_linked=False))
     if codec == _ZSTD:
         import zstandard
 
-        return zstandard.ZstdCompressor().compress(body)
+        return zstandard.ZstdCompressor(level=3 if level is None else level).compress(body)
     raise ValueError(f"unknown compression codec {codec}")
 
 

@@ -145,11 +145,11 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
         length, position = (byte >> 1) ^ -(byte & 1), position + 1
     else:
         length, position = read_zigzag(data, position)
+    if length < 0:
+        return None, position  # every negative length, as in Kafka
     stop = position + length
-    if length >= 0 and stop <= end:
+    if stop <= end:
         return data[position:stop], stop
-    if length == -1:
-        return None, position
     raise ProtocolError(f"{length} bytes are announced at byte {position}, {end - position} are left")
 
 

@@ -1,0 +1,45 @@
+"""Rewrites a producer's batch in the codec that the topic asks for (`compression.type`).
+
+Owns: the decision and the new bytes. Invariant: only the body and what follows from it change: length, codec, checksum.
+Kafka's LogValidator rebuilds the batch in the same cases: when the codecs differ, never for another level.
+"""
+
+from broker.log.batch_validation import HEADER_BYTES, decompressed
+from broker.log.log_config import LogConfig
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import COMPRESSION_MASK, BatchHeader, assemble_batch, read_header
+from protocol.records.compression import CODECS, compress
+
+_UNCOMPRESSED = "uncompressed"
+
+
+def recompressed(batch: memoryview, header: BatchHeader, config: LogConfig) -> tuple[memoryview, BatchHeader]:
+    """The batch in the topic's codec, itself if it is; raises MESSAGE_TOO_LARGE if that makes it too large."""
+    codec = 0 if config.compression_type == _UNCOMPRESSED else CODECS[config.compression_type]
+    if header.compression_type == codec:
+        return batch, header
+    body: bytes | memoryview = batch[HEADER_BYTES:]
+    if header.compression_type:
+        body = decompressed(header.compression_type, batch[HEADER_BYTES:])
+    if codec:
+        body = compress(codec, bytes(body), config.compression_levels.get(codec))
+    data = assemble_batch(
+        bytes(body),
+        attributes=header.attributes & ~COMPRESSION_MASK | codec,
+        record_count=header.record_count,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        base_offset=header.base_offset,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        partition_leader_epoch=header.partition_leader_epoch,
+    )
+    if len(data) > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {len(data)} bytes in the topic's codec {config.compression_type}, "
+            f"max.message.bytes is {config.max_message_bytes}",
+        )
+    view = memoryview(data)
+    return view, read_header(view)
