@@ -6,13 +6,18 @@ Owns: the judgement of what is on disk. Does not own: serving. Invariants
 - Above the synced end, the first batch that is not whole is a write cut short by the stop; it is cut off with all that
   follows. Where the synced end is not known, only the last segment may be cut.
 - Indexes are used only if the manifest vouches for them; the producer state comes from the newest good snapshot and the
-  batches after it. Both are rebuilt otherwise, and the report says why.
-- What was scanned is synced before the caller serves it. Recovering twice gives what recovering once gives.
+  batches after it. Both are rebuilt otherwise, and the report says why. A segment that is taken over without being read
+  says what its bytes must add up to (`Segment.expected`): readers and the check in the background hold it to that.
+- What was scanned is durable before the caller serves it. Recovering twice gives what recovering once gives.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from crc32c import crc32c
+
+from broker.log.batch_scan import BatchScan
 from broker.log.compaction.swap import complete_swaps
 from broker.log.flush_journal import LogPoints
 from broker.log.log_config import LogConfig
@@ -22,17 +27,22 @@ from broker.log.producer_snapshot import load_snapshot
 from broker.log.producer_state import ProducerStateManager
 from broker.log.reader import iterate_batches
 from broker.log.segment import LOG_SUFFIX, Segment, file_name
-from broker.log.segment_manifest import INDEX_SUFFIXES, ManifestEntry, entry_of, load_manifest, rewrite_manifest
+from broker.log.segment_manifest import (
+    INDEX_SUFFIXES,
+    NO_SNAPSHOT,
+    ManifestEntry,
+    entry_of,
+    load_manifest,
+    rewrite_manifest,
+    sum_of,
+)
 from broker.log.segments import SEGMENT_SUFFIXES, Segments
 from broker.log.time_index import TimeIndex
 from broker.log.transaction_index import AbortedEntry, TransactionIndex
 from broker.ports import Disk
 from protocol.errors import KafkaError, ProtocolError
-from protocol.records.batch import BatchHeader, check_crc, read_header
+from protocol.records.batch import BatchHeader
 from protocol.records.control import ControlRecordType, decode_end_txn_marker
-
-_HEADER_BYTES = 61
-_CHUNK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +68,18 @@ class RecoveredLog:
     scanned_bytes: int = 0
     cut_bytes: int = 0
     offline_error: str | None = None
+    good_end_offset: int = 0
+    """Where the part begins that is damaged, if it is offline."""
 
 
 class DamagedLogError(Exception):
-    """Durable data is missing or changed; the message names the file and the place."""
+    """Durable data is missing or changed; the message names the file and the place.
+
+    `good_end_offset`: everything below it that was not deleted on purpose is there and whole."""
+
+    def __init__(self, message: str, good_end_offset: int) -> None:
+        super().__init__(message)
+        self.good_end_offset = good_end_offset
 
 
 def recover_log(
@@ -73,17 +91,21 @@ def recover_log(
     *,
     is_journal_whole: bool,
     compacted_offset: int = 0,
+    on_scanned: Callable[[int], None] | None = None,
 ) -> RecoveredLog:
     """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, nobody knows.
 
-    Below `compacted_offset` batches may be missing, because compaction has been there.
+    Below `compacted_offset` batches may be missing, because compaction has been there. `on_scanned` hears of the bytes
+    of each segment that had to be read.
     """
     recovered = RecoveredLog(Segments(disk, directory, []), ProducerStateManager(), 0, 0)
     recovery = _Recovery(disk, directory, config, points, now_ms, recovered, is_journal_whole, compacted_offset)
+    recovery.on_scanned = on_scanned
     try:
         recovery.run()
     except DamagedLogError as error:
         recovered.offline_error = f"{directory} is offline: {error}"
+        recovered.good_end_offset = error.good_end_offset
         recovered.lines.append(recovered.offline_error)
     return recovered
 
@@ -113,6 +135,8 @@ class _Recovery:
         self._state = ProducerStateManager()
         self._state_offset = -1  # the producer state is that before this offset; -1: not loaded
         self._segments: list[Segment] = []
+        self._snapshot_sums: dict[int, tuple[int, int]] = {}
+        self.on_scanned: Callable[[int], None] | None = None
 
     def run(self) -> None:
         for line in complete_swaps(self._disk, self._directory):
@@ -122,10 +146,13 @@ class _Recovery:
         base_offsets = _offsets_named(names, LOG_SUFFIX)
         if not base_offsets:
             if self._synced_offset > 0:
-                raise DamagedLogError(f"no segment file is left, offsets up to {self._synced_offset} were durable")
+                raise DamagedLogError(f"no segment file is left, offsets up to {self._synced_offset} were durable", 0)
             return
         self._check_first(base_offsets[0])
         manifest = load_manifest(self._disk, self._directory)
+        self._snapshot_sums = {
+            entry.next_offset: entry.snapshot for entry in manifest.values() if entry.snapshot != NO_SNAPSHOT
+        }
         vouched: list[ManifestEntry] = []
         rebuilt: list[Segment] = []
         for slot, base_offset in enumerate(base_offsets):
@@ -149,21 +176,24 @@ class _Recovery:
     def _check_first(self, base_offset: int) -> None:
         if self._expected_start is not None and base_offset > self._expected_start:
             raise DamagedLogError(
-                f"its first segment begins at offset {base_offset}, the log started at {self._expected_start}"
+                f"its first segment begins at offset {base_offset}, the log started at {self._expected_start}",
+                self._expected_start,
             )
 
     def _check_gap(self, segment: Segment, next_base: int, manifest: dict[int, ManifestEntry]) -> None:
         """Compaction may have removed the last batches of a segment, but no segment without telling the manifest."""
         missing = [base for base in manifest if segment.base_offset < base < next_base]
         if missing:
-            raise DamagedLogError(f"{file_name(min(missing), LOG_SUFFIX)} is missing")
+            raise DamagedLogError(
+                f"{self._directory}/{file_name(min(missing), LOG_SUFFIX)} is missing", segment.next_offset
+            )
         segment.next_offset = next_base
 
     def _drop_segments(self, base_offsets: list[int], end_offset: int) -> None:
         """What follows a segment that ends too early: never durable, or the proof of damage."""
         problem = f"the segment before {file_name(base_offsets[0], LOG_SUFFIX)} ends at offset {end_offset}"
         if end_offset < self._synced_offset or not self._may_cut_anywhere:
-            raise DamagedLogError(f"{self._directory}: {problem}")
+            raise DamagedLogError(f"{self._directory}: {problem}", end_offset)
         for base_offset in reversed(base_offsets):
             segment = Segment(self._disk, self._directory, base_offset, self._now_ms)
             self._recovered.cut_bytes += segment.file.size_bytes
@@ -191,6 +221,8 @@ class _Recovery:
             self._tell(f"the indexes of {segment.path(LOG_SUFFIX)} are rebuilt: {error}")
             return False
         segment.size_bytes = entry.size_bytes
+        segment.crc = entry.log_crc
+        segment.expected = (entry.size_bytes, entry.log_crc)
         segment.next_offset = entry.next_offset
         segment.first_timestamp = entry.first_timestamp
         segment.max_timestamp = entry.max_timestamp
@@ -217,47 +249,32 @@ class _Recovery:
         segment.index = OffsetIndex(segment.base_offset)
         segment.time_index = TimeIndex(segment.base_offset)
         segment.transaction_index = TransactionIndex()
-        problem = self._scan_batches(segment, file_bytes)
+        scan = BatchScan(segment.file.read_view, file_bytes, segment.base_offset, has_gaps=segment.has_gaps)
+        for header, batch in scan:
+            self._take(segment, header, batch)
         self._recovered.scanned_bytes += segment.size_bytes
-        if problem is None:
+        if self.on_scanned is not None:
+            self.on_scanned(segment.size_bytes)
+        if scan.problem is None:
             return
         place = f"{segment.path(LOG_SUFFIX)} at position {segment.size_bytes}, offset {segment.next_offset}"
         if segment.next_offset < self._synced_offset or (next_base is not None and not self._may_cut_anywhere):
-            raise DamagedLogError(f"{place}: {problem}")
+            raise DamagedLogError(f"{place}: {scan.problem}", segment.next_offset)
         cut_bytes = file_bytes - segment.size_bytes
         segment.file.truncate(segment.size_bytes)
         self._recovered.cut_bytes += cut_bytes
-        self._tell(f"{place}: {problem}; {cut_bytes} bytes that were never durable are cut off")
+        self._tell(f"{place}: {scan.problem}; {cut_bytes} bytes that were never durable are cut off")
 
-    def _scan_batches(self, segment: Segment, file_bytes: int) -> str | None:
-        """Take the batches in order; what is wrong with the first bad one, None if there is none."""
-        chunk, chunk_start = memoryview(b""), 0
-        while segment.size_bytes < file_bytes:
-            position = segment.size_bytes
-            at = position - chunk_start
-            size_bytes = _size_at(chunk, at)
-            if size_bytes is None or at + size_bytes > len(chunk):
-                chunk, chunk_start, at = segment.file.read_view(position, position + _CHUNK_BYTES), position, 0
-                size_bytes = _size_at(chunk, 0)
-                if size_bytes is not None and len(chunk) < size_bytes <= file_bytes - position:
-                    chunk = segment.file.read_view(position, position + size_bytes)
-            problem = _batch_problem(chunk, at, size_bytes, segment.next_offset, has_gaps=segment.has_gaps)
-            if problem is not None or size_bytes is None:
-                return problem
-            self._take(segment, chunk[at : at + size_bytes])
-        return None
-
-    def _take(self, segment: Segment, batch: memoryview) -> None:
-        header = read_header(batch)
-        next_offset = header.base_offset + header.last_offset_delta + 1
+    def _take(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
         aborted = self._replay(header, batch)
         max_timestamp = header.max_timestamp if header.record_count else -1
-        segment.on_batch(len(batch), next_offset, max_timestamp, self._config.index_interval_bytes)
+        segment.crc = crc32c(batch, segment.crc)
+        segment.on_batch(len(batch), header.next_offset, max_timestamp, self._config.index_interval_bytes)
         if aborted is not None:
             segment.transaction_index.append(aborted)
 
     def _replay(self, header: BatchHeader, batch: memoryview) -> AbortedEntry | None:
-        self._state_offset = header.base_offset + header.last_offset_delta + 1
+        self._state_offset = header.next_offset
         if header.producer_id < 0:
             return None
         if not header.is_control:
@@ -270,7 +287,9 @@ class _Recovery:
         try:
             marker, coordinator_epoch = decode_end_txn_marker(batch)
         except ProtocolError as error:
-            raise DamagedLogError(f"the control batch at offset {header.base_offset} is no marker: {error}") from error
+            raise DamagedLogError(
+                f"the control batch at offset {header.base_offset} is no marker: {error}", header.base_offset
+            ) from error
         completed = self._state.replay_marker(
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,
@@ -305,13 +324,16 @@ class _Recovery:
                 self._recovered.scanned_bytes += len(batch)
                 self._replay(header, batch)
         except KafkaError as error:
-            raise DamagedLogError(error.message) from error
+            raise DamagedLogError(error.message, max(self._state_offset, 0)) from error
         self._state_offset = offset
 
     def _try_snapshot(self, offset: int) -> ProducerStateManager | None:
         path = f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
         try:
-            return load_snapshot(self._disk.read_bytes(path), self._now_ms)
+            data = self._disk.read_bytes(path)
+            if self._snapshot_sums.get(offset, sum_of(data)) != sum_of(data):
+                raise ValueError("it is not what was written")
+            return load_snapshot(data, self._now_ms)
         except ValueError as error:
             self._tell(f"{path} is not used: {error}")
             self._drop_snapshot(offset)
@@ -327,17 +349,19 @@ class _Recovery:
         log_end_offset = self._segments[-1].next_offset
         if log_end_offset < self._synced_offset:
             raise DamagedLogError(
-                f"it ends at offset {log_end_offset}, offsets up to {self._synced_offset} were durable"
+                f"it ends at offset {log_end_offset}, offsets up to {self._synced_offset} were durable", log_end_offset
             )
         log_start_offset = max(self._segments[0].base_offset, self._expected_start or 0)
         if log_start_offset > log_end_offset:
-            raise DamagedLogError(f"it ends at offset {log_end_offset}, before its start at {log_start_offset}")
+            raise DamagedLogError(
+                f"it ends at offset {log_end_offset}, before its start at {log_start_offset}", log_end_offset
+            )
         for offset in [known for known in self._snapshots if known > log_end_offset]:
             self._tell(f"the producer snapshot of offset {offset} is dropped: the log ends at {log_end_offset}")
             self._drop_snapshot(offset)
         self._load_state(log_end_offset)
         self._drop_old_snapshots()
-        entries = vouched + self._make_durable(rebuilt)
+        entries = [self._without_lost_snapshot(entry) for entry in vouched] + self._make_durable(rebuilt)
         if {entry.base_offset: entry for entry in entries} != manifest:
             rewrite_manifest(self._disk, self._directory, entries)
         recovered = self._recovered
@@ -357,16 +381,30 @@ class _Recovery:
             if offset not in base_offsets:
                 self._drop_snapshot(offset)
 
+    def _without_lost_snapshot(self, entry: ManifestEntry) -> ManifestEntry:
+        if entry.snapshot == NO_SNAPSHOT or entry.next_offset in self._snapshots:
+            return entry
+        path = f"{self._directory}/{file_name(entry.next_offset, SNAPSHOT_SUFFIX)}"
+        self._tell(f"{path} is missing, the producer state comes from the log")
+        return replace(entry, snapshot=NO_SNAPSHOT)
+
     def _make_durable(self, rebuilt: list[Segment]) -> list[ManifestEntry]:
-        """Sync what was scanned: the kernel may hold it only in memory. The entries of completed segments."""
+        """Sync what was scanned: the kernel may hold it only in memory. The entries of completed segments.
+
+        Index files are not synced: if they are lost, the manifest says so, and they are rebuilt once more.
+        """
         entries: list[ManifestEntry] = []
         for segment in rebuilt:
             if segment is not self._segments[-1]:
                 written = segment.write_indexes(self._disk)
-                entries.append(entry_of(segment, [data for _, data in written]))
+                snapshot = self._snapshot_sums.get(segment.next_offset, NO_SNAPSHOT)
+                if segment.next_offset not in self._snapshots:
+                    snapshot = NO_SNAPSHOT
+                entries.append(entry_of(segment, [data for _, data in written], snapshot))
                 for file, _ in written:
-                    file.sync()
-            segment.file.sync()
+                    file.close()
+            if segment.next_offset > self._synced_offset or segment is self._segments[-1]:
+                segment.file.sync()
         if rebuilt:
             self._disk.sync_dir(self._directory)
         return entries
@@ -378,25 +416,3 @@ class _Recovery:
 def _offsets_named(names: list[str], suffix: str) -> list[int]:
     stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdecimal())
-
-
-def _size_at(chunk: memoryview, at: int) -> int | None:
-    if at < 0 or at + 12 > len(chunk):
-        return None
-    return 12 + int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True)
-
-
-def _batch_problem(
-    chunk: memoryview, at: int, size_bytes: int | None, expected_offset: int, *, has_gaps: bool
-) -> str | None:
-    left = len(chunk) - at
-    if size_bytes is None or left < _HEADER_BYTES or size_bytes > left:
-        return f"the {left} bytes that are left hold no whole batch"
-    if size_bytes < _HEADER_BYTES or chunk[at + 16] != 2:
-        return "no batch begins here"
-    header = read_header(chunk, at)
-    if header.base_offset < expected_offset or (header.base_offset > expected_offset and not has_gaps):
-        return f"a batch of offset {header.base_offset} where {expected_offset} belongs"
-    if header.last_offset_delta < 0 or not check_crc(chunk[at : at + size_bytes]):
-        return "the checksum of the batch does not match its bytes"
-    return None

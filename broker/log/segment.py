@@ -6,11 +6,14 @@ Invariants
   compaction has been here (`has_gaps`), is where the next segment begins.
 - Indexes grow in memory and are written when the segment is complete (`write_indexes`): a file that is there but
   differs from what the manifest says is never trusted.
+- `crc` is the CRC-32C of all that was ever appended, kept while appending: of the bytes that should be in the file.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
+
+from crc32c import crc32c
 
 from broker.log.offset_index import OffsetIndex
 from broker.log.time_index import TimeIndex
@@ -48,8 +51,10 @@ class Segment:
         "_bytes_since_index_entry",
         "_positions",
         "base_offset",
+        "crc",
         "created_ms",
         "directory",
+        "expected",
         "file",
         "first_timestamp",
         "has_gaps",
@@ -70,6 +75,9 @@ class Segment:
         self.next_offset = base_offset
         self.file: File = disk.open(self.path(suffix))
         self.size_bytes = 0
+        self.crc = 0
+        # (size, CRC-32C) of the bytes that an earlier run has written and nobody has read since; None: read and good.
+        self.expected: tuple[int, int] | None = None
         self.created_ms = created_ms
         self.index = OffsetIndex(base_offset)
         self.time_index = TimeIndex(base_offset)
@@ -96,6 +104,8 @@ class Segment:
     ) -> None:
         """Write one batch; raises OSError, and then nothing has changed."""
         self.file.append(parts)
+        for part in parts:
+            self.crc = crc32c(part, self.crc)
         self.on_batch(size_bytes, next_offset, max_timestamp, index_interval_bytes)
 
     def on_batch(self, size_bytes: int, next_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:

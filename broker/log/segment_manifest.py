@@ -1,8 +1,9 @@
 """What the completed segments of one partition must look like: sizes and checksums of their files.
 
 Owns: the file `segment-manifest` in the partition's directory, appended at each roll and at a clean stop, and synced
-before recovery may rely on it. Invariant: an index file is used only if it is, byte for byte, what its entry here says;
-anything else is rebuilt from the `.log`. Kafka trusts its index files, and shows aborted records when one is lost.
+before recovery may rely on it. Invariant: an index file or a producer snapshot is used only if it is, byte for byte,
+what its entry here says; anything else is rebuilt from the `.log`, whose own checksum is checked while the broker
+serves. Kafka trusts its index files, and shows aborted records when one is lost.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from broker.ports import Disk, File
 
 NAME = "segment-manifest"
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
-_ENTRY = Struct(">qqqqqqIIIIII")
+_ENTRY = Struct(">qqqqqqIIIIIIIII")
 _ENTRY_BYTES = _ENTRY.size + 4
 
 
@@ -27,13 +28,23 @@ class ManifestEntry:
     first_timestamp: int
     max_timestamp: int
     max_timestamp_offset: int
+    log_crc: int
     index_files: tuple[tuple[int, int], ...]  # (size, CRC-32C), in the order of INDEX_SUFFIXES
+    snapshot: tuple[int, int]
+    """(size, CRC-32C) of the producer snapshot of `next_offset`; NO_SNAPSHOT: it can vouch for itself alone."""
 
     def vouches_for(self, slot: int, data: bytes) -> bool:
-        return (len(data), crc32c(data)) == self.index_files[slot]
+        return sum_of(data) == self.index_files[slot]
 
 
-def entry_of(segment: Segment, index_contents: list[bytes]) -> ManifestEntry:
+NO_SNAPSHOT = (0, 0)
+
+
+def sum_of(data: bytes) -> tuple[int, int]:
+    return len(data), crc32c(data)
+
+
+def entry_of(segment: Segment, index_contents: list[bytes], snapshot: tuple[int, int]) -> ManifestEntry:
     return ManifestEntry(
         segment.base_offset,
         segment.next_offset,
@@ -41,7 +52,9 @@ def entry_of(segment: Segment, index_contents: list[bytes]) -> ManifestEntry:
         segment.first_timestamp,
         segment.max_timestamp,
         segment.max_timestamp_offset,
-        tuple((len(data), crc32c(data)) for data in index_contents),
+        segment.crc,
+        tuple(map(sum_of, index_contents)),
+        snapshot,
     )
 
 
@@ -54,7 +67,7 @@ def append_entry(disk: Disk, directory: str, entry: ManifestEntry) -> File:
 
 
 def _encode(entry: ManifestEntry) -> bytes:
-    numbers = [number for pair in entry.index_files for number in pair]
+    numbers = [number for pair in (*entry.index_files, entry.snapshot) for number in pair]
     data = _ENTRY.pack(
         entry.base_offset,
         entry.next_offset,
@@ -62,6 +75,7 @@ def _encode(entry: ManifestEntry) -> bytes:
         entry.first_timestamp,
         entry.max_timestamp,
         entry.max_timestamp_offset,
+        entry.log_crc,
         *numbers,
     )
     return data + crc32c(data).to_bytes(4, "big")
@@ -77,9 +91,11 @@ def load_manifest(disk: Disk, directory: str) -> dict[int, ManifestEntry]:
     for at in range(0, len(data) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
         content = data[at : at + _ENTRY.size]
         if crc32c(content) == int.from_bytes(data[at + _ENTRY.size : at + _ENTRY_BYTES], "big"):
-            base, end, size, first_timestamp, max_timestamp, max_offset, *numbers = _ENTRY.unpack(content)
-            pairs = tuple(zip(numbers[0::2], numbers[1::2], strict=True))
-            entries[base] = ManifestEntry(base, end, size, first_timestamp, max_timestamp, max_offset, pairs)
+            base, end, size, first_timestamp, max_timestamp, max_offset, log_crc, *numbers = _ENTRY.unpack(content)
+            *indexes, snapshot = zip(numbers[0::2], numbers[1::2], strict=True)
+            entries[base] = ManifestEntry(
+                base, end, size, first_timestamp, max_timestamp, max_offset, log_crc, tuple(indexes), snapshot
+            )
     return entries
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from broker.log.segment import LOG_SUFFIX, Segment, file_name
-from broker.log.segment_manifest import INDEX_SUFFIXES, append_entry, entry_of
+from broker.log.segment_manifest import INDEX_SUFFIXES, append_entry, entry_of, sum_of
 from broker.ports import Disk, File
 
 _REBUILT_SUFFIXES = (*INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
@@ -92,7 +92,7 @@ class Segments:
         snapshot_file = self.disk.open(f"{self.directory}/{file_name(next_offset, SNAPSHOT_SUFFIX)}")
         snapshot_file.truncate(0)
         snapshot_file.append([snapshot])
-        entry = entry_of(active, [data for _, data in written])
+        entry = entry_of(active, [data for _, data in written], sum_of(snapshot))
         return [*(file for file, _ in written), snapshot_file, append_entry(self.disk, self.directory, entry)]
 
     def complete(self, next_offset: int, snapshot: bytes) -> None:

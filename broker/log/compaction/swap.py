@@ -10,7 +10,7 @@ import re
 
 from broker.log.flusher import is_transient
 from broker.log.segment import LOG_SUFFIX, Segment, file_name
-from broker.log.segment_manifest import append_entry, entry_of, load_manifest, rewrite_manifest
+from broker.log.segment_manifest import NO_SNAPSHOT, append_entry, entry_of, load_manifest, rewrite_manifest
 from broker.log.segments import SEGMENT_SUFFIXES
 from broker.ports import Disk, File
 
@@ -26,6 +26,8 @@ def swap_in(disk: Disk, directory: str, old: list[Segment], new: Segment) -> lis
     """
     base_offset, next_offset = old[0].base_offset, old[-1].next_offset
     swap = f"{directory}/{file_name(base_offset, f'.{next_offset:020d}{_SWAP_SUFFIX}')}"
+    last = load_manifest(disk, directory).get(old[-1].base_offset)
+    snapshot = last.snapshot if last is not None else NO_SNAPSHOT
     _leave_manifest(disk, directory, base_offset, next_offset)
     for segment in (*old, new):
         segment.file.close()
@@ -35,7 +37,7 @@ def swap_in(disk: Disk, directory: str, old: list[Segment], new: Segment) -> lis
     new.file = disk.open(new.path(LOG_SUFFIX))
     try:
         written = new.write_indexes(disk)
-        manifest_file = append_entry(disk, directory, entry_of(new, [data for _, data in written]))
+        manifest_file = append_entry(disk, directory, entry_of(new, [data for _, data in written], snapshot))
     except OSError as error:
         if not is_transient(error):
             raise

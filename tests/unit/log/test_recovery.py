@@ -207,6 +207,35 @@ def test_snapshot_from_the_future_is_dropped() -> None:
     assert "topic-0/00000000000000009999.snapshot" not in logs.disk.files
 
 
+@pytest.mark.parametrize("stop", STOPS)
+def test_whole_snapshot_of_another_partition_is_not_believed(stop: str) -> None:
+    """Its own checksum is right; the manifest remembers another one."""
+    logs = filled()
+    other = logs.open(1)
+    logs.append(other, batch(1, producer_id=1, base_sequence=100))
+    foreign = encode_snapshot(other.producer_state)
+    logs.flush()
+    state = encode_snapshot(logs.open().producer_state)
+    logs = STOPS[stop](logs)
+    newest = logs_of(logs, ".snapshot")[-1]
+    logs.disk.files[newest].data[:] = foreign
+    log = logs.open()
+    assert encode_snapshot(log.producer_state) == state
+    assert f"{newest} is not used: it is not what was written" in logs.reports[0].lines
+
+
+def test_missing_snapshot_is_told_of_once() -> None:
+    logs = filled().stopped_cleanly()
+    missing = logs_of(logs, ".snapshot")
+    for path in missing:
+        del logs.disk.files[path]
+    logs.open()
+    assert [line.split()[0] for line in logs.reports[0].lines] == missing
+    logs = logs.stopped_cleanly()
+    logs.open()
+    assert logs.reports == []
+
+
 def test_topic_made_again_under_an_old_name_inherits_nothing() -> None:
     logs = filled()
     logs.manager.delete("topic", 0)

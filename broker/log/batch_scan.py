@@ -1,0 +1,68 @@
+"""Walks the batches of a `.log` file that nobody vouches for, up to the first one that is not whole.
+
+Owns: what counts as a whole batch. Does not own: what a bad one means. Invariant: a batch is handed out only if its
+length, its offsets and its checksum all fit.
+"""
+
+from collections.abc import Callable, Iterator
+
+from protocol.records.batch import BatchHeader, check_crc, read_header
+
+_HEADER_BYTES = 61
+_LENGTH_PREFIX_BYTES = 12
+_MAGIC_AT = 16
+_CHUNK_BYTES = 1024 * 1024
+
+ReadView = Callable[[int, int], memoryview]
+
+
+class BatchScan:
+    """Iterate once; `problem` then says what is wrong at `position`, or is None if the file is good to its end."""
+
+    def __init__(self, read_view: ReadView, file_bytes: int, base_offset: int, *, has_gaps: bool) -> None:
+        self._read_view = read_view
+        self._file_bytes = file_bytes
+        self._has_gaps = has_gaps
+        self.position = 0
+        self.next_offset = base_offset
+        self.problem: str | None = None
+
+    def __iter__(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        chunk, chunk_start = memoryview(b""), 0
+        while self.position < self._file_bytes:
+            position = self.position
+            at = position - chunk_start
+            size_bytes = _size_at(chunk, at)
+            if size_bytes is None or at + size_bytes > len(chunk):
+                chunk, chunk_start, at = self._read_view(position, position + _CHUNK_BYTES), position, 0
+                size_bytes = _size_at(chunk, 0)
+                if size_bytes is not None and len(chunk) < size_bytes <= self._file_bytes - position:
+                    chunk = self._read_view(position, position + size_bytes)
+            self.problem = _problem(chunk, at, size_bytes, self.next_offset, has_gaps=self._has_gaps)
+            if self.problem is not None or size_bytes is None:
+                return
+            batch = chunk[at : at + size_bytes]
+            header = read_header(batch)
+            self.position = position + size_bytes
+            self.next_offset = header.next_offset
+            yield header, batch
+
+
+def _size_at(chunk: memoryview, at: int) -> int | None:
+    if at < 0 or at + _LENGTH_PREFIX_BYTES > len(chunk):
+        return None
+    return _LENGTH_PREFIX_BYTES + int.from_bytes(chunk[at + 8 : at + _LENGTH_PREFIX_BYTES], "big", signed=True)
+
+
+def _problem(chunk: memoryview, at: int, size_bytes: int | None, expected_offset: int, *, has_gaps: bool) -> str | None:
+    left = len(chunk) - at
+    if size_bytes is None or left < _HEADER_BYTES or size_bytes > left:
+        return f"the {left} bytes that are left hold no whole batch"
+    if size_bytes < _HEADER_BYTES or chunk[at + _MAGIC_AT] != 2:
+        return "no batch begins here"
+    header = read_header(chunk, at)
+    if header.base_offset < expected_offset or (header.base_offset > expected_offset and not has_gaps):
+        return f"a batch of offset {header.base_offset} where {expected_offset} belongs"
+    if header.last_offset_delta < 0 or not check_crc(chunk[at : at + size_bytes]):
+        return "the checksum of the batch does not match its bytes"
+    return None
