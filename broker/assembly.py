@@ -23,7 +23,9 @@ from broker.log.compaction.cleaner import CompactionSettings
 from broker.log.flusher import Flusher
 from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
+from broker.log.partition_log import PartitionLog
 from broker.log.recovery import RecoveryReport
+from broker.log.segment_check import CheckSummary, SegmentCheck
 from broker.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, cluster_id_records
 from broker.observability.metrics import Metrics
 from broker.observability.transitions import TransitionLog
@@ -34,6 +36,9 @@ from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_to
 from broker.topics import InternalTopicSource, Topics
 from protocol.errors import KafkaError
 
+WHAT_TO_DO = (
+    "stop the broker; `oncelog log verify DIR` tells what is lost, `oncelog log repair DIR` makes it usable again"
+)
 FEATURES = {"transaction.version": 2}
 """Finalized when a data directory is made."""
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1)
@@ -74,6 +79,7 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         on_report=lambda report: _tell(log, report),
         retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
         compaction=_compaction(config, system.scheduler, log),
+        segment_check=_segment_check(system, log),
     )
     metadata = _load_metadata(config, system, logs)
     # A first start has written the cluster id: nobody may be told of it before it is durable.
@@ -152,12 +158,12 @@ def _load_metadata(config: BrokerConfig, system: System, logs: LogManager) -> Me
     """The replayed metadata log; a first start writes the cluster id and the features of this release."""
     metadata_log = logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
     if metadata_log.offline_error is not None:
-        raise StartError(f"the metadata log is damaged: {metadata_log.offline_error}; restore it from a copy.")
+        raise StartError(f"the metadata log is damaged: {metadata_log.offline_error}; {WHAT_TO_DO}.")
     metadata = MetadataLog(metadata_log, system.clock)
     try:
         metadata.load()
     except KafkaError as error:
-        raise StartError(f"the metadata log cannot be replayed: {error}; restore it from a copy.") from error
+        raise StartError(f"the metadata log cannot be replayed: {error}; {WHAT_TO_DO}.") from error
     wanted = config.get_str("cluster.id")
     known = metadata.state.cluster_id
     if known is None:
@@ -176,9 +182,7 @@ def _replay(runtime: CoordinatorRuntime[Any], load: Callable[[], None]) -> None:
         runtime.load_all()
         load()
     except KafkaError as error:
-        raise StartError(
-            f"{runtime.topic} cannot be replayed: {error}; restore the damaged file from a copy."
-        ) from error
+        raise StartError(f"{runtime.topic} cannot be replayed: {error}; {WHAT_TO_DO}.") from error
 
 
 def _compaction(config: BrokerConfig, scheduler: Scheduler, log: Any) -> CompactionSettings | None:
@@ -192,10 +196,27 @@ def _compaction(config: BrokerConfig, scheduler: Scheduler, log: Any) -> Compact
     )
 
 
+def _segment_check(system: System, log: Any) -> SegmentCheck:
+    def on_damage(damaged: PartitionLog, line: str) -> None:
+        log.error("log.offline", topic=damaged.topic, partition=damaged.partition, message=f"{line}; {WHAT_TO_DO}")
+
+    def on_done(summary: CheckSummary) -> None:
+        log.info(
+            "log.checked",
+            segments=summary.segment_count,
+            bytes=summary.checked_bytes,
+            duration_ms=summary.duration_ms,
+            damaged=summary.damaged_count,
+        )
+
+    return SegmentCheck(system.disk, system.scheduler, system.clock, on_damage, on_done)
+
+
 def _tell(log: Any, report: RecoveryReport) -> None:
     event = "log.offline" if report.offline_error else "log.recovered"
     for line in report.lines:
-        log.warning(event, topic=report.topic, partition=report.partition, message=line)
+        told = f"{line}; {WHAT_TO_DO}" if line == report.offline_error else line
+        log.warning(event, topic=report.topic, partition=report.partition, message=told)
 
 
 def _transaction_limits(config: BrokerConfig) -> TransactionLimits:

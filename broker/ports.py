@@ -85,6 +85,9 @@ class Disk(Protocol):
 
     def read_bytes(self, path: str) -> bytes: ...
 
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """The bytes [start, end) of a file, fewer at its end. Callable from another thread."""
+
     def write_atomically(self, path: str, data: Buffer) -> None:
         """Write to a temporary file, fsync, rename over `path`, fsync the directory."""
 

@@ -25,6 +25,12 @@ from protocol.records.record import Record, decode_records
 
 T = TypeVar("T")
 
+_APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""As Kafka translates them: clients look the coordinator up again and retry, the log's own codes would puzzle them."""
+
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorRecord:
@@ -182,12 +188,15 @@ class CoordinatorRuntime(Generic[ShardT]):
             producer_epoch=producer_epoch,
             transactional=producer_id >= 0,
         )
-        appended = log.append(
-            memoryview(batch),
-            now_ms=now_ms,
-            origin=AppendOrigin.COORDINATOR,
-            transaction_version=transaction_version,
-        )
+        try:
+            appended = log.append(
+                memoryview(batch),
+                now_ms=now_ms,
+                origin=AppendOrigin.COORDINATOR,
+                transaction_version=transaction_version,
+            )
+        except KafkaError as error:
+            raise KafkaError(_APPEND_ERRORS.get(error.code, error.code), error.message) from error
         for index, record in enumerate(records):
             shard.replay(record, offset=appended.base_offset + index, producer_id=producer_id)
 

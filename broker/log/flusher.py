@@ -112,6 +112,10 @@ class Flusher:
             # Whatever else this turn of the loop appends joins the round.
             self._scheduler.call_soon(self._run_round)
 
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Run `function` when this turn of the loop is over."""
+        self._scheduler.call_soon(function)
+
     def fail(self, error: OSError) -> None:
         """The disk cannot be trusted any more: stop acknowledging and tell the broker, once."""
         if not self.failed:

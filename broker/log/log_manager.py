@@ -19,6 +19,7 @@ from broker.log.log_config import INT64_MAX, LogConfig
 from broker.log.partition_log import PartitionLog
 from broker.log.recovery import RecoveryReport, recover_log
 from broker.log.retention import prepare_log_start
+from broker.log.segment_check import SegmentCheck
 from broker.ports import Clock, Disk, PartitionListener
 from protocol.errors import ErrorCode, KafkaError
 
@@ -42,13 +43,18 @@ class LogManager:
         on_report: Callable[[RecoveryReport], None] | None = None,
         retention_check_interval_ms: int = 300_000,
         compaction: CompactionSettings | None = None,
+        segment_check: SegmentCheck | None = None,
     ) -> None:
-        """`on_report` hears of each recovery that has something to tell; without `compaction` nothing is compacted."""
+        """`on_report` hears of each recovery that has something to tell; without `compaction` nothing is compacted.
+
+        `segment_check` reads what recovery takes over unread; without it only readers do.
+        """
         self._disk = disk
         self._clock = clock
         self._flusher = flusher
         self._listener = listener
         self._on_report = on_report
+        self._segment_check = segment_check
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self._retention_check_interval_ms = retention_check_interval_ms
         self._retention_due_ms: int | None = None
@@ -136,6 +142,8 @@ class LogManager:
             offline_error=recovered.offline_error,
         )
         self._logs[topic, partition] = log
+        if self._segment_check is not None and recovered.offline_error is None:
+            self._segment_check.add(log)
         return log
 
     def delete(self, topic: str, partition: int) -> None:
@@ -214,6 +222,8 @@ class LogManager:
         problem: OSError | None = None
         if self.cleaner is not None:
             self.cleaner.stop()
+        if self._segment_check is not None:
+            self._segment_check.stop()
         if not self._flusher.failed:
             try:
                 self._stop_cleanly()

@@ -289,8 +289,21 @@ class PartitionLog:
     def _read(self, fetch_offset: int, upper_bound: int, max_bytes: int, at_least_one: bool) -> tuple[memoryview, int]:
         try:
             return read_records(self._segments, fetch_offset, upper_bound, max_bytes, at_least_one=at_least_one)
-        except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} cannot be read: {error}") from error
+        except (OSError, KafkaError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError | KafkaError) -> KafkaError:
+        if isinstance(error, OSError):
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} cannot be read: {error}")
+        self.take_offline(error.message)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_error or error.message)
+
+    def take_offline(self, problem: str) -> None:
+        """Durable data is damaged: from now on everybody who asks hears so, instead of getting fewer records."""
+        if self.offline_error is None:
+            self.offline_error = f"{self.name} is offline: {problem}"
+            # Whoever waits for data looks again; the turn that found the damage may be one of them.
+            self._flusher.call_soon(lambda: self._listener.on_high_watermark(self))
 
     def upper_bound(self, isolation: FetchIsolation) -> int:
         """The offset up to which a reader of this isolation may see, exclusive; the boundary of a batch."""
@@ -301,12 +314,18 @@ class PartitionLog:
     def offset_for_timestamp(self, timestamp_ms: int, isolation: FetchIsolation) -> tuple[int, int] | None:
         """(offset, timestamp) of the first visible record with at least this timestamp."""
         self._check_readable()
-        return find_timestamp(self._segments, timestamp_ms, self.log_start_offset, self.upper_bound(isolation))
+        try:
+            return find_timestamp(self._segments, timestamp_ms, self.log_start_offset, self.upper_bound(isolation))
+        except (OSError, KafkaError) as error:
+            raise self._unreadable(error) from error
 
     def offset_of_max_timestamp(self) -> tuple[int, int] | None:
         """(offset, timestamp) of the record with the greatest timestamp (KIP-734)."""
         self._check_readable()
-        return find_max_timestamp(self._segments, self.log_start_offset, self.high_watermark)
+        try:
+            return find_max_timestamp(self._segments, self.log_start_offset, self.high_watermark)
+        except (OSError, KafkaError) as error:
+            raise self._unreadable(error) from error
 
     def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Every batch from the one that holds `from_offset` to the end of the log."""

@@ -148,8 +148,8 @@ class _Recovery:
             if self._synced_offset > 0:
                 raise DamagedLogError(f"no segment file is left, offsets up to {self._synced_offset} were durable", 0)
             return
-        self._check_first(base_offsets[0])
         manifest = load_manifest(self._disk, self._directory)
+        self._check_first(base_offsets[0], manifest)
         self._snapshot_sums = {
             entry.next_offset: entry.snapshot for entry in manifest.values() if entry.snapshot != NO_SNAPSHOT
         }
@@ -169,16 +169,25 @@ class _Recovery:
                 if segment.has_gaps and next_base is not None:
                     self._check_gap(segment, next_base, manifest)
             if next_base is not None and segment.next_offset != next_base:
-                self._drop_segments(base_offsets[slot + 1 :], segment.next_offset)
+                self._drop_segments(base_offsets[slot + 1 :], segment.next_offset, manifest)
                 break
         self._finish(manifest, vouched, rebuilt)
 
-    def _check_first(self, base_offset: int) -> None:
-        if self._expected_start is not None and base_offset > self._expected_start:
+    def _check_first(self, base_offset: int, manifest: dict[int, ManifestEntry]) -> None:
+        start = self._expected_start
+        if start is not None and base_offset > start:
             raise DamagedLogError(
-                f"its first segment begins at offset {base_offset}, the log started at {self._expected_start}",
-                self._expected_start,
+                f"its first segment begins at offset {base_offset}, the log started at {start}"
+                + self._missing_file(start, base_offset, manifest),
+                start,
             )
+
+    def _missing_file(self, first_offset: int, next_offset: int, manifest: dict[int, ManifestEntry]) -> str:
+        """Which file once held the first of some offsets that are gone, if anybody remembers."""
+        found = {segment.base_offset for segment in self._segments}
+        known = [base for base, entry in manifest.items() if base < next_offset and entry.next_offset > first_offset]
+        missing = [base for base in known if base not in found]
+        return f": {self._directory}/{file_name(min(missing), LOG_SUFFIX)} is missing" if missing else ""
 
     def _check_gap(self, segment: Segment, next_base: int, manifest: dict[int, ManifestEntry]) -> None:
         """Compaction may have removed the last batches of a segment, but no segment without telling the manifest."""
@@ -189,11 +198,13 @@ class _Recovery:
             )
         segment.next_offset = next_base
 
-    def _drop_segments(self, base_offsets: list[int], end_offset: int) -> None:
+    def _drop_segments(self, base_offsets: list[int], end_offset: int, manifest: dict[int, ManifestEntry]) -> None:
         """What follows a segment that ends too early: never durable, or the proof of damage."""
-        problem = f"the segment before {file_name(base_offsets[0], LOG_SUFFIX)} ends at offset {end_offset}"
+        next_file = f"{self._directory}/{file_name(base_offsets[0], LOG_SUFFIX)}"
+        problem = f"the segment before {next_file} ends at offset {end_offset}"
         if end_offset < self._synced_offset or not self._may_cut_anywhere:
-            raise DamagedLogError(f"{self._directory}: {problem}", end_offset)
+            problem += self._missing_file(end_offset, base_offsets[0], manifest)
+            raise DamagedLogError(problem, end_offset)
         for base_offset in reversed(base_offsets):
             segment = Segment(self._disk, self._directory, base_offset, self._now_ms)
             self._recovered.cut_bytes += segment.file.size_bytes

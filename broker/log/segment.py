@@ -175,7 +175,8 @@ class Segment:
 
     def damaged(self, offset: int | None = None, position: int | None = None) -> KafkaError:
         """What a reader gets that meets bytes which are no batch, in a segment that was whole once."""
-        where = f"offset {offset}" if position is None else f"position {position}"
+        known = (("position", position), ("offset", offset))
+        where = ", ".join(f"{name} {value}" for name, value in known if value is not None)
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)} is damaged: no whole batch at {where}")
 
     def offset_at_or_after(self, position: int) -> int:

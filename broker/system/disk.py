@@ -3,7 +3,8 @@
 Owns: descriptors (a bounded number stays open, least recently used first closed) and the lock on the directory.
 Does not own: what the files mean. Invariants
 - A failed write leaves the file as long as before; a failed sync leaves as OSError and is never repeated here.
-- Other threads than the loop's call `sync` and `sync_dir` alone; a descriptor is not closed while a sync uses it.
+- Other threads than the loop's call `sync`, `sync_dir` and `read_range` alone; a descriptor is not closed while a sync
+  uses it.
 """
 
 import fcntl
@@ -201,6 +202,13 @@ class RealDisk:
     def read_bytes(self, path: str) -> bytes:
         with open(self._full(path), "rb") as file:
             return file.read()
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        descriptor = os.open(self._full(path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(descriptor, max(0, end - start), start)
+        finally:
+            os.close(descriptor)
 
     def write_atomically(self, path: str, data: Buffer) -> None:
         temporary = self._full(path) + ".tmp"

@@ -42,6 +42,7 @@ class MemoryFile:
         return start
 
     def read_view(self, start: int, end: int) -> memoryview:
+        self._disk.check_read(self.path)
         return memoryview(bytes(self.inode.data[start:end]))
 
     def truncate(self, size_bytes: int) -> None:
@@ -75,6 +76,7 @@ class MemoryDisk:
         self.operations_left: int | None = None
         self.capacity_bytes: int | None = None
         self.sync_error: OSError | None = None
+        self.unreadable: set[str] = set()
         self.append_error: Callable[[str], OSError | None] | None = None
 
     # -- faults
@@ -93,6 +95,10 @@ class MemoryDisk:
             raise error
         if self.capacity_bytes is not None and self.used_bytes + size_bytes > self.capacity_bytes:
             raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    def check_read(self, path: str) -> None:
+        if path in self.unreadable:
+            raise OSError(errno.EIO, "Input/output error", path)
 
     @property
     def used_bytes(self) -> int:
@@ -165,6 +171,10 @@ class MemoryDisk:
         if path not in self.files:
             raise FileNotFoundError(errno.ENOENT, "No such file", path)
         return bytes(self.files[path].data)
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        self.check_read(path)
+        return self.read_bytes(path)[start:end]
 
     def write_atomically(self, path: str, data: Buffer) -> None:
         if self.count_operation("write_atomically", path):

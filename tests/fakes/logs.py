@@ -10,6 +10,7 @@ from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
 from broker.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from broker.log.recovery import RecoveryReport
+from broker.log.segment_check import CheckSummary, SegmentCheck
 from protocol.records.batch import encode_batch
 from protocol.records.record import Record
 from tests.fakes.disk import MemoryDisk
@@ -76,6 +77,8 @@ class Logs:
         self.failures: list[OSError] = []
         self.reports: list[RecoveryReport] = []
         self.compaction_problems: list[str] = []
+        self.damaged: list[str] = []
+        self.checks: list[CheckSummary] = []
         self.flusher = Flusher(self.scheduler, policy, self.failures.append)
         self.manager = LogManager(
             self.disk,
@@ -84,6 +87,9 @@ class Logs:
             self.listener,
             on_report=self.reports.append,
             compaction=CompactionSettings(self.scheduler, cleaner_memory_bytes, 0, self.compaction_problems.append),
+            segment_check=SegmentCheck(
+                self.disk, self.scheduler, self.clock, lambda _, line: self.damaged.append(line), self.checks.append
+            ),
         )
 
     def open(self, partition: int = 0, **settings: int | str) -> PartitionLog:
@@ -111,6 +117,12 @@ class Logs:
 
     def flush(self) -> None:
         self.scheduler.run()
+
+    def check_segments(self) -> None:
+        """Let the check of what was taken over unread run to its end."""
+        while not self.checks:
+            self.scheduler.run()
+            self.scheduler.run_timers()
 
     def compact(self) -> int:
         """Rounds until there is nothing more to gain; how many."""

@@ -1,0 +1,167 @@
+"""Reads in the background what a start has taken over unread, and holds it against the CRC-32C of what was written.
+
+Owns: the order and the pace. Does not own: what becomes of a bad segment (`PartitionLog.take_offline`).
+Invariants
+- The loop never waits for a read: each slice is read off the loop, with a pause after it, so that flushes go first.
+- A verdict counts only if the segment is still part of its log: retention and compaction may have removed it meanwhile.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from broker.log.batch_scan import BatchScan
+from broker.log.partition_log import PartitionLog
+from broker.log.segment import LOG_SUFFIX, Segment
+from broker.ports import Clock, Disk, Scheduler
+
+SLICE_BYTES = 1024 * 1024
+_FIRST_PAUSE_MS = 100
+_PAUSE_MS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSummary:
+    """What one run over all segments came to."""
+
+    segment_count: int
+    checked_bytes: int
+    duration_ms: int
+    damaged_count: int
+
+
+class SegmentCheck:
+    def __init__(
+        self,
+        disk: Disk,
+        scheduler: Scheduler,
+        clock: Clock,
+        on_damage: Callable[[PartitionLog, str], None],
+        on_done: Callable[[CheckSummary], None],
+    ) -> None:
+        """`on_damage` hears of a log that was just taken offline, `on_done` once nothing is left to check."""
+        self._disk = disk
+        self._scheduler = scheduler
+        self._clock = clock
+        self._on_damage = on_damage
+        self._on_done = on_done
+        self._waiting: deque[tuple[PartitionLog, Segment]] = deque()
+        self._is_running = False
+        self._is_stopped = False
+        self._position = 0
+        self._crc = 0
+        self._started_ms = 0
+        self._segment_count = self._checked_bytes = self._damaged_count = 0
+
+    @property
+    def is_busy(self) -> bool:
+        return self._is_running
+
+    def add(self, log: PartitionLog) -> None:
+        """Check what recovery did not read of `log`."""
+        self._waiting.extend((log, segment) for segment in log.segments if segment.expected is not None)
+        if self._waiting and not self._is_running:
+            self._is_running = True
+            self._started_ms = self._clock.monotonic_ms()
+            self._segment_count = self._checked_bytes = self._damaged_count = 0
+            self._scheduler.call_later(_FIRST_PAUSE_MS, self._next_slice)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    def _next_slice(self) -> None:
+        while self._waiting and not _is_of_interest(*self._waiting[0]):
+            self._next_segment()
+        if self._is_stopped:
+            return
+        if not self._waiting:
+            self._finish()
+            return
+        _, segment = self._waiting[0]
+        size_bytes, _ = segment.expected or (0, 0)
+        start, end = self._position, min(size_bytes, self._position + SLICE_BYTES)
+
+        def read() -> None:
+            data = self._disk.read_range(segment.path(LOG_SUFFIX), start, end)
+            self._crc = crc32c(data, self._crc)
+            self._position += len(data)
+
+        self._scheduler.run_in_thread(read, lambda error: self._on_slice(start, size_bytes, error))
+
+    def _on_slice(self, start: int, size_bytes: int, error: Exception | None) -> None:
+        if self._is_stopped:
+            return
+        log, segment = self._waiting[0]
+        if _is_of_interest(log, segment):
+            self._checked_bytes += self._position - start
+            if error is not None:
+                self._judge(log, segment, f"it cannot be read: {error}")
+            elif self._position >= size_bytes:
+                self._judge(log, segment, None)
+            elif self._position == start:
+                self._judge(log, segment, f"it ends at position {start}, {size_bytes} bytes were written")
+        self._scheduler.call_later(_PAUSE_MS, self._next_slice)
+
+    def _judge(self, log: PartitionLog, segment: Segment, problem: str | None) -> None:
+        self._segment_count += 1
+        expected, segment_crc = segment.expected, self._crc
+        self._next_segment()
+        if problem is None and expected is not None and expected[1] == segment_crc:
+            segment.expected = None
+            return
+        self._damaged_count += 1
+        text = f"{segment.path(LOG_SUFFIX)}: {problem}" if problem is not None else place_of_damage(self._disk, segment)
+        log.take_offline(text)
+        self._on_damage(log, log.offline_error or text)
+
+    def _next_segment(self) -> None:
+        self._waiting.popleft()
+        self._position = self._crc = 0
+
+    def _finish(self) -> None:
+        self._is_running = False
+        self._on_done(
+            CheckSummary(
+                self._segment_count,
+                self._checked_bytes,
+                self._clock.monotonic_ms() - self._started_ms,
+                self._damaged_count,
+            )
+        )
+
+
+def _is_of_interest(log: PartitionLog, segment: Segment) -> bool:
+    return (
+        segment.expected is not None
+        and not log.is_deleted
+        and log.offline_error is None
+        and any(segment is known for known in log.segments)
+    )
+
+
+def place_of_damage(disk: Disk, segment: Segment) -> str:
+    """The first bad batch of a segment whose checksum does not fit, and the offsets that are in doubt."""
+    path = segment.path(LOG_SUFFIX)
+    size_bytes = segment.expected[0] if segment.expected is not None else segment.size_bytes
+
+    def read_view(start: int, end: int) -> memoryview:
+        return memoryview(disk.read_range(path, start, end))
+
+    scan = BatchScan(read_view, size_bytes, segment.base_offset, has_gaps=segment.has_gaps)
+    try:
+        for _ in scan:
+            pass
+    except OSError as error:
+        return f"{path} cannot be read: {error}"
+    last_offset = segment.next_offset - 1
+    if scan.problem is None:
+        return (
+            f"{path} is not what was written, though each batch is whole: "
+            f"offsets {segment.base_offset} to {last_offset} are in doubt"
+        )
+    return (
+        f"{path} at position {scan.position}, offset {scan.next_offset}: {scan.problem}; "
+        f"offsets {scan.next_offset} to {last_offset} are in doubt"
+    )
