@@ -15,16 +15,24 @@ durable first, then everything is asked again in the turn of the append.
 Left out: v13 (topic ids).
 """
 
+from collections.abc import Sequence
+
 from broker.completion import Completion, all_of
 from broker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from broker.dispatch import CloseConnection, Pipelined, RequestContext
 from broker.log.partition_log import AppendResult, PartitionLog
 from broker.metadata_log import INTERNAL_TOPICS
-from protocol.errors import ErrorCode, KafkaError
+from protocol.errors import ErrorCode, InvalidRecordsError, KafkaError
 from protocol.generated.produce_request import PartitionProduceData, ProduceRequest
-from protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from protocol.generated.produce_response import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 
 _ZSTD = 4
+_MAGIC_AT = 16
 _TRANSACTIONAL_BIT = 0x10
 _PRODUCER_ID_AT = 43
 _BASE_SEQUENCE_AT = 53
@@ -89,9 +97,9 @@ def _append(
     broker = context.broker
     batch = data.records
     try:
+        log = broker.topics.partition(name, data.index)
         if name in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients may not write to {name}")
-        log = broker.topics.partition(name, data.index)
         if not isinstance(batch, memoryview):
             raise KafkaError(ErrorCode.INVALID_RECORD, "the partition comes without a record batch")
         if context.api_version < 7 and len(batch) > 22 and batch[22] & 7 == _ZSTD:
@@ -127,7 +135,19 @@ def _refused(context: RequestContext, index: int, error: KafkaError) -> Partitio
     code = error.code
     if code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED):
         context.broker.metrics.producers_fenced += 1
-    return PartitionProduceResponse(index=index, error_code=code, base_offset=-1, error_message=error.message or None)
+    bad_records: Sequence[BatchIndexAndErrorMessage] = ()
+    if isinstance(error, InvalidRecordsError):
+        bad_records = [
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
+            for at, text in error.record_errors
+        ]
+    return PartitionProduceResponse(
+        index=index,
+        error_code=code,
+        base_offset=-1,
+        record_errors=bad_records,
+        error_message=error.message or None,
+    )
 
 
 def _add_partitions(
@@ -212,7 +232,7 @@ def _check_transactional(request: ProduceRequest) -> ErrorCode | None:
     for topic in request.topic_data:
         for partition in topic.partition_data:
             batch = partition.records
-            if batch is not None and len(batch) >= 61 and batch[22] & _TRANSACTIONAL_BIT:
+            if batch is not None and len(batch) >= 61 and batch[_MAGIC_AT] == 2 and batch[22] & _TRANSACTIONAL_BIT:
                 if request.transactional_id is None:
                     return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
                 producer_ids.add(bytes(batch[_PRODUCER_ID_AT : _PRODUCER_ID_AT + 8]))

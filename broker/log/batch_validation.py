@@ -19,7 +19,6 @@ _LENGTH_PREFIX_BYTES: Final = 12  # base offset and batch length come before wha
 _MAGIC_AT: Final = 16
 _SHORTEST_RECORDS_BYTES: Final = 14  # the overhead of magic 0, below which Kafka calls the framing corrupt
 _COMPRESSION_MASK: Final = 0x07
-_LOG_APPEND_TIME_BIT: Final = 0x08
 _TRANSACTIONAL_BIT: Final = 0x10
 _CONTROL_BIT: Final = 0x20
 _LAST_KNOWN_COMPRESSION: Final = 4
@@ -55,7 +54,7 @@ def validate_batch(batch: memoryview, config: LogConfig, now_ms: int, origin: Ap
         raise _invalid(f"{header.record_count} records but a last offset delta of {header.last_offset_delta}")
     if origin is AppendOrigin.CLIENT:
         _check_client_header(header)
-        _check_timestamps(header, config, now_ms)
+        _check_timestamps(batch, header, config, now_ms)
         _check_records(batch, header, config, now_ms)
     return header
 
@@ -94,17 +93,36 @@ def _check_client_header(header: BatchHeader) -> None:
         raise _invalid("a transactional batch without a producer id")
 
 
-def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _check_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
     if config.is_log_append_time:
         return
-    if header.attributes & _LOG_APPEND_TIME_BIT:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "a producer may not set the timestamp type LogAppendTime")
-    if header.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
-        raise KafkaError(
+    latest_ms = now_ms + config.message_timestamp_after_max_ms
+    if header.max_timestamp > latest_ms:
+        raise InvalidRecordsError(
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamp {header.max_timestamp} is more than {config.message_timestamp_after_max_ms} ms after {now_ms}",
+            _later_than(batch, header, latest_ms),
         )
     _check_age(header.base_timestamp, header.base_timestamp, config, now_ms)
+
+
+def _later_than(batch: memoryview, header: BatchHeader, latest_ms: int) -> tuple[tuple[int, str], ...]:
+    """The records that are to blame, as far as they can be read."""
+    body = batch[HEADER_BYTES:]
+    blamed: list[tuple[int, str]] = []
+    try:
+        if header.compression_type:
+            body = memoryview(decompressed(header.compression_type, body))
+        position = 0
+        for index in range(header.record_count):
+            length, position = _record_length(body, position, len(body))
+            timestamp = header.base_timestamp + _check_record(body, position, position + length)[0]
+            if timestamp > latest_ms:
+                blamed.append((index, f"timestamp {timestamp} is later than {latest_ms}"))
+            position += length
+    except KafkaError:
+        pass  # a batch that is refused anyhow
+    return tuple(blamed)
 
 
 def _check_age(base_timestamp: int, timestamp: int, config: LogConfig, now_ms: int) -> None:

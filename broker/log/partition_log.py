@@ -167,7 +167,9 @@ class PartitionLog:
         prefix = _PREFIX.pack(base_offset, header.batch_length, self.leader_epoch)
         if is_log_append_time:
             timestamp = now_ms
-            parts = _with_log_append_time(prefix, batch, header.attributes, now_ms)
+            parts = _with_timestamp(prefix, batch, header.attributes | _LOG_APPEND_TIME_BIT, now_ms)
+        elif header.attributes & _LOG_APPEND_TIME_BIT:
+            parts = _with_timestamp(prefix, batch, header.attributes & ~_LOG_APPEND_TIME_BIT, timestamp)
         else:
             parts = (prefix, batch[_PREFIX.size :])
         self._write(parts, len(batch), last_offset + 1, timestamp, now_ms)
@@ -511,13 +513,13 @@ class PartitionLog:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk has failed, the broker is stopping")
 
 
-def _with_log_append_time(prefix: bytes, batch: memoryview, attributes: int, now_ms: int) -> tuple[Buffer, ...]:
-    """The batch with our clock as its timestamp (KIP-32), which lies below the checksum."""
+def _with_timestamp(prefix: bytes, batch: memoryview, attributes: int, timestamp: int) -> tuple[Buffer, ...]:
+    """The batch with the topic's timestamp type and its timestamp (KIP-32), which lie below the checksum."""
     head = b"".join(
         (
-            (attributes | _LOG_APPEND_TIME_BIT).to_bytes(2, "big"),
+            attributes.to_bytes(2, "big"),
             batch[_CRC_COVERS_FROM + 2 : _MAX_TIMESTAMP_AT],
-            now_ms.to_bytes(8, "big"),
+            timestamp.to_bytes(8, "big", signed=True),
         )
     )
     rest = batch[_AFTER_MAX_TIMESTAMP:]
