@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.metadata_log import INTERNAL_TOPICS
 from protocol.errors import ErrorCode
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -74,6 +75,8 @@ def test_a_batch_above_the_limit_is_too_large(broker: VirtualBroker) -> None:
 def test_what_is_addressed_wrongly_is_refused_as_kafka_does(
     broker: VirtualBroker, options: dict[str, object], expected: ErrorCode
 ) -> None:
+    for name in INTERNAL_TOPICS:
+        broker.broker.topics.ensure_internal(name)
     assert ask(broker, good(), **options) is expected  # type: ignore[arg-type]
 
 

@@ -69,7 +69,6 @@ REFUSED = {
     "a producer id without a sequence": (batch(producer_id=4, base_sequence=-1), ErrorCode.INVALID_RECORD),
     "a transaction without a producer id": (patched(21, ">h", 0x10), ErrorCode.INVALID_RECORD),
     "the year 9999": (batch(timestamp=YEAR_9999_MS), ErrorCode.INVALID_TIMESTAMP),
-    "a timestamp type of the broker's": (patched(21, ">h", 0x08), ErrorCode.INVALID_TIMESTAMP),
     "2 MB": (batch(value=bytes(2_000_000)), ErrorCode.MESSAGE_TOO_LARGE),
 }
 
