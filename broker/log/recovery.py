@@ -146,7 +146,7 @@ class _Recovery:
         base_offsets = _offsets_named(names, LOG_SUFFIX)
         if not base_offsets:
             if self._synced_offset > 0:
-                raise DamagedLogError(f"no segment file is left, offsets up to {self._synced_offset} were durable", 0)
+                raise DamagedLogError(f"no segment file is left, offsets below {self._synced_offset} were durable", 0)
             return
         manifest = load_manifest(self._disk, self._directory)
         self._check_first(base_offsets[0], manifest)
@@ -359,8 +359,14 @@ class _Recovery:
     def _finish(self, manifest: dict[int, ManifestEntry], vouched: list[ManifestEntry], rebuilt: list[Segment]) -> None:
         log_end_offset = self._segments[-1].next_offset
         if log_end_offset < self._synced_offset:
+            last = self._segments[-1]
+            entry = manifest.get(last.base_offset)
+            is_complete = entry is not None and entry.next_offset == log_end_offset
+            file = file_name(log_end_offset if is_complete else last.base_offset, LOG_SUFFIX)
             raise DamagedLogError(
-                f"it ends at offset {log_end_offset}, offsets up to {self._synced_offset} were durable", log_end_offset
+                f"{self._directory}/{file} is {'missing' if is_complete else 'too short'}: "
+                f"the log ends at offset {log_end_offset}, offsets below {self._synced_offset} were durable",
+                log_end_offset,
             )
         log_start_offset = max(self._segments[0].base_offset, self._expected_start or 0)
         if log_start_offset > log_end_offset:

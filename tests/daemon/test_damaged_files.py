@@ -1,0 +1,85 @@
+"""Both tables of damaged files over real files and sockets: a daemon is stopped, its files are changed, it starts again."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode
+from tests.support.daemon import Daemon
+from tests.support.damage import (
+    DESTRUCTIVE,
+    END_OFFSET,
+    HARMLESS,
+    Filled,
+    RealFiles,
+    fill,
+    list_offset,
+    produce,
+    read_committed,
+)
+from tests.support.wire import WireBroker
+
+STOPS = ("kill -9", "clean stop")
+
+
+@pytest.fixture(scope="module", params=STOPS)
+def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Filled]:
+    """The directory of a daemon that was filled and then stopped in one of the two ways; to be copied."""
+    daemon = Daemon(tmp_path_factory.mktemp("filled") / "data")
+    broker = WireBroker(daemon.bootstrap)
+    filled = fill(broker, int(time.time() * 1000))
+    broker.close()
+    if request.param == "kill -9":
+        daemon.kill()
+    else:
+        assert daemon.stop() == 0
+    return daemon.data_dir, filled
+
+
+@contextmanager
+def started(data_dir: Path) -> Iterator[tuple[WireBroker, Daemon]]:
+    daemon = Daemon(data_dir)
+    broker = WireBroker(daemon.bootstrap)
+    try:
+        yield broker, daemon
+    finally:
+        broker.close()
+        daemon.kill()
+
+
+@pytest.mark.parametrize("damage", HARMLESS)
+def test_what_can_be_rebuilt_makes_no_difference(stopped: tuple[Path, Filled], tmp_path: Path, damage: str) -> None:
+    original, filled = stopped
+    data_dir = Path(shutil.copytree(original, tmp_path / "data"))
+    HARMLESS[damage](RealFiles(data_dir))
+    with started(data_dir) as (broker, _):
+        assert list_offset(broker, isolation_level=0) == list_offset(broker) == (ErrorCode.NONE, END_OFFSET)
+        seen = read_committed(broker)
+        assert (seen.missing, len(seen.offsets), seen.is_right) == ([], 28, True)
+        assert seen.error is ErrorCode.NONE
+        assert produce(broker, filled.last_batch) == (ErrorCode.NONE, END_OFFSET - 1)
+
+
+@pytest.mark.parametrize("damage", DESTRUCTIVE)
+def test_what_destroys_records_takes_the_partition_offline_and_is_told(
+    stopped: tuple[Path, Filled], tmp_path: Path, damage: str
+) -> None:
+    original, filled = stopped
+    data_dir = Path(shutil.copytree(original, tmp_path / "data"))
+    change, file = DESTRUCTIVE[damage]
+    change(RealFiles(data_dir))
+    with started(data_dir) as (broker, daemon):
+        deadline = time.monotonic() + 20
+        while list_offset(broker)[0] is not ErrorCode.KAFKA_STORAGE_ERROR:  # by the check in the background
+            assert time.monotonic() < deadline
+            broker.let_pass(20)
+        seen = read_committed(broker)
+        assert (seen.error, seen.is_right) == (ErrorCode.KAFKA_STORAGE_ERROR, True)
+        assert produce(broker, filled.last_batch)[0] is ErrorCode.KAFKA_STORAGE_ERROR
+        log = daemon.stderr_path.read_text()
+        assert file in log
+        assert "oncelog log verify" in log
