@@ -1,4 +1,4 @@
-"""Both tables of damaged files over real files and sockets: a daemon is stopped, its files are changed, it starts again."""
+"""Both tables of damaged files over real files and sockets: a daemon stops, its files are changed, it starts again."""
 
 import shutil
 import time
