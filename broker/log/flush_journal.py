@@ -81,6 +81,15 @@ class FlushedOffsets:
                 if self._file.size_bytes > _REWRITE_BYTES:
                     self._rewrite()
 
+    def note(self, topic_id: UUID, partition: int, points: LogPoints) -> None:
+        """What recovery found and synced; like an entry of a round it may lag after a power cut."""
+        if points in (self._points.get((topic_id, partition)), _NOTHING):
+            return
+        with self._lock:
+            self._points[topic_id, partition] = points
+            with suppress(OSError):
+                self._file.append([_encode(topic_id, partition, points)])
+
     def set_points(self, topic_id: UUID, partition: int, points: LogPoints) -> None:
         """To be made durable by `rewrite`."""
         with self._lock:

@@ -70,7 +70,9 @@ class LogManager:
         self._cleaner_checkpoint = CleanerCheckpoint(disk)
         self.cleaner: LogCleaner | None = None
         if compaction is not None:
-            self.cleaner = LogCleaner(self._logs.values, self._cleaner_checkpoint, disk, compaction)
+            self.cleaner = LogCleaner(
+                self._logs.values, self._cleaner_checkpoint, self._cleanable_end, self._secure, disk, compaction
+            )
 
     @property
     def logs(self) -> Iterator[PartitionLog]:
@@ -142,6 +144,9 @@ class LogManager:
             offline_error=recovered.offline_error,
         )
         self._logs[topic, partition] = log
+        if recovered.offline_error is None:
+            # All of it is synced now. After a power cut the journal may not have known.
+            self._journal.note(topic_id, partition, LogPoints(log.log_end_offset, log.log_start_offset))
         if self._segment_check is not None and recovered.offline_error is None:
             self._segment_check.add(log)
         return log
@@ -196,6 +201,21 @@ class LogManager:
             except OSError as error:
                 if not is_transient(error):
                     self._flusher.fail(error)
+
+    def _cleanable_end(self, log: PartitionLog) -> int:
+        """Up to where a log is stable and, if it is synced behind the appends, synced."""
+        if self._flusher.policy != "os":
+            return log.last_stable_offset
+        points = self._journal.get(log.topic_id, log.partition)
+        return min(log.last_stable_offset, points.synced_offset) if points else 0
+
+    def _secure(self, log: PartitionLog, next_offset: int) -> None:
+        """Make it known, durably, that all below `next_offset` is synced: recovery will take no gap there for a write
+        that was cut short. Raises OSError."""
+        known = self._journal.get(log.topic_id, log.partition)
+        synced_offset = max(known.synced_offset if known else 0, next_offset)
+        self._journal.set_points(log.topic_id, log.partition, LogPoints(synced_offset, log.log_start_offset))
+        self._journal.rewrite()
 
     def _record_starts(self, moved: list[PartitionLog]) -> None:
         """Make new log starts durable, then delete the files below them; raises OSError and leaves those."""

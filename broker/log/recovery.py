@@ -122,13 +122,14 @@ class _Recovery:
         is_journal_whole: bool,
         compacted_offset: int,
     ) -> None:
-        self._compacted_offset = compacted_offset
         self._disk = disk
         self._directory = directory
         self._config = config
         self._synced_offset = points.synced_offset if points else 0
         self._may_cut_anywhere = points is not None or is_journal_whole
         self._expected_start = points.log_start_offset if points else None
+        # Compaction made the journal durable before it touched anything: above, a gap is a write that was cut short.
+        self._gap_end = min(compacted_offset, self._synced_offset) if self._may_cut_anywhere else compacted_offset
         self._now_ms = now_ms
         self._recovered = recovered
         self._snapshots: list[int] = []
@@ -159,14 +160,14 @@ class _Recovery:
             next_base = base_offsets[slot + 1] if slot + 1 < len(base_offsets) else None
             segment = Segment(self._disk, self._directory, base_offset, self._now_ms)
             self._segments.append(segment)
-            segment.has_gaps = next_base is not None and base_offset < self._compacted_offset
+            segment.has_gaps = next_base is not None and base_offset < self._gap_end
             entry = manifest.get(base_offset)
             if entry is not None and self._adopt(segment, entry, next_base):
                 vouched.append(entry)
             else:
                 self._scan(segment, next_base)
                 rebuilt.append(segment)
-                if segment.has_gaps and next_base is not None:
+                if segment.has_gaps and next_base is not None and next_base <= self._gap_end:
                     self._check_gap(segment, next_base, manifest)
             if next_base is not None and segment.next_offset != next_base:
                 self._drop_segments(base_offsets[slot + 1 :], segment.next_offset, manifest)

@@ -64,12 +64,17 @@ class LogCleaner:
         self,
         logs: Callable[[], Iterable[PartitionLog]],
         checkpoint: CleanerCheckpoint,
+        cleanable_end: Callable[[PartitionLog], int],
+        secure: Callable[[PartitionLog, int], None],
         disk: Disk,
         settings: CompactionSettings,
     ) -> None:
-        """`logs` are those that are open now."""
+        """`logs` are those that are open now; `cleanable_end` tells how far one is stable and synced, `secure` makes that
+        durable knowledge."""
         self._logs = logs
         self._checkpoint = checkpoint
+        self._cleanable_end = cleanable_end
+        self._secure = secure
         self._disk = disk
         self._settings = settings
         self._log: PartitionLog | None = None
@@ -106,7 +111,7 @@ class LogCleaner:
             if not log.config.is_compacted or log.offline_error is not None or log in self._uncleanable:
                 continue
             dirty_offset = self._dirty_offset(log)
-            end_offset = _cleanable_end(log, dirty_offset, now_ms)
+            end_offset = _last_cleanable(log, dirty_offset, self._cleanable_end(log), now_ms)
             if end_offset <= dirty_offset:
                 continue
             ratio = _dirty_ratio(log, dirty_offset, end_offset)
@@ -128,7 +133,9 @@ class LogCleaner:
     def _begin(self, log: PartitionLog, dirty_offset: int, end_offset: int, now_ms: int) -> None:
         self._log = log
         self._log_start_offset = log.log_start_offset
-        self._round = CompactionRound(log, self._disk, dirty_offset, end_offset, self._settings.memory_bytes)
+        self._round = CompactionRound(
+            log, self._disk, dirty_offset, end_offset, self._settings.memory_bytes, self._secure
+        )
         self._slices = self._round.slices(now_ms)
         self._settings.scheduler.call_soon(self._go_on)
 
@@ -198,12 +205,12 @@ class LogCleaner:
             slices.close()
 
 
-def _cleanable_end(log: PartitionLog, dirty_offset: int, now_ms: int) -> int:
+def _last_cleanable(log: PartitionLog, dirty_offset: int, stable_end: int, now_ms: int) -> int:
     """Where the last whole segment ends that is old enough, stable and durable (Kafka's cleanableOffsets)."""
     end_offset = dirty_offset
     lag_ms = log.config.min_compaction_lag_ms
     for segment in list(log.segments)[:-1]:
-        if segment.next_offset > log.last_stable_offset:
+        if segment.next_offset > stable_end:
             break
         if lag_ms > 0 and segment.next_offset > dirty_offset and segment.max_timestamp > now_ms - lag_ms:
             break

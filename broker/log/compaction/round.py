@@ -41,9 +41,18 @@ class RoundResult:
 
 
 class CompactionRound:
-    def __init__(self, log: PartitionLog, disk: Disk, dirty_offset: int, end_offset: int, memory_bytes: int) -> None:
+    def __init__(
+        self,
+        log: PartitionLog,
+        disk: Disk,
+        dirty_offset: int,
+        end_offset: int,
+        memory_bytes: int,
+        secure: Callable[[PartitionLog, int], None],
+    ) -> None:
         """`dirty_offset`: where the part begins that was never cleaned; `end_offset`: where the last segment ends that
-        may be cleaned now."""
+        may be cleaned now; `secure` is called before a segment with gaps takes its place."""
+        self._secure = secure
         self._log = log
         self._disk = disk
         self._dirty_offset = dirty_offset
@@ -124,6 +133,7 @@ class CompactionRound:
             while log.is_flushing(group):
                 yield None
             if log.holds(group):
+                self._secure(log, new.next_offset)
                 log.replace_segments(group, new)
                 is_in_place = True
         finally:
