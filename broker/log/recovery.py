@@ -160,14 +160,14 @@ class _Recovery:
             next_base = base_offsets[slot + 1] if slot + 1 < len(base_offsets) else None
             segment = Segment(self._disk, self._directory, base_offset, self._now_ms)
             self._segments.append(segment)
-            segment.has_gaps = next_base is not None and base_offset < self._gap_end
+            segment.has_gaps = next_base is not None and next_base <= self._gap_end
             entry = manifest.get(base_offset)
             if entry is not None and self._adopt(segment, entry, next_base):
                 vouched.append(entry)
             else:
                 self._scan(segment, next_base)
                 rebuilt.append(segment)
-                if segment.has_gaps and next_base is not None and next_base <= self._gap_end:
+                if segment.has_gaps and next_base is not None:
                     self._check_gap(segment, next_base, manifest)
             if next_base is not None and segment.next_offset != next_base:
                 self._drop_segments(base_offsets[slot + 1 :], segment.next_offset, manifest)
