@@ -6,6 +6,7 @@ Owns: the list of commands. Does not own: what they do; each is imported when it
 import click
 
 from broker.cli import serve
+from oncelog.log_cli import log
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -15,6 +16,7 @@ def main() -> None:
 
 
 main.add_command(serve)
+main.add_command(log)
 
 
 @main.command()

@@ -19,11 +19,23 @@ ReadView = Callable[[int, int], memoryview]
 class BatchScan:
     """Iterate once; `problem` then says what is wrong at `position`, or is None if the file is good to its end."""
 
-    def __init__(self, read_view: ReadView, file_bytes: int, base_offset: int, *, has_gaps: bool) -> None:
+    def __init__(
+        self,
+        read_view: ReadView,
+        file_bytes: int,
+        base_offset: int,
+        *,
+        has_gaps: bool,
+        end_offset: int | None = None,
+        position: int = 0,
+    ) -> None:
+        """From a boundary at `position`, where the batch of `base_offset` belongs, or with `has_gaps` a later one; none
+        may reach past `end_offset`, where the next segment begins: no checksum of a batch covers its base offset."""
         self._read_view = read_view
         self._file_bytes = file_bytes
         self._has_gaps = has_gaps
-        self.position = 0
+        self._end_offset = end_offset
+        self.position = position
         self.next_offset = base_offset
         self.problem: str | None = None
 
@@ -43,6 +55,9 @@ class BatchScan:
                 return
             batch = chunk[at : at + size_bytes]
             header = read_header(batch)
+            if self._end_offset is not None and header.next_offset > self._end_offset:
+                self.problem = f"a batch of offset {header.base_offset} that reaches into the next segment"
+                return
             self.position = position + size_bytes
             self.next_offset = header.next_offset
             yield header, batch

@@ -261,7 +261,9 @@ class _Recovery:
         segment.index = OffsetIndex(segment.base_offset)
         segment.time_index = TimeIndex(segment.base_offset)
         segment.transaction_index = TransactionIndex()
-        scan = BatchScan(segment.file.read_view, file_bytes, segment.base_offset, has_gaps=segment.has_gaps)
+        scan = BatchScan(
+            segment.file.read_view, file_bytes, segment.base_offset, has_gaps=segment.has_gaps, end_offset=next_base
+        )
         for header, batch in scan:
             self._take(segment, header, batch)
         self._recovered.scanned_bytes += segment.size_bytes

@@ -141,6 +141,21 @@ def _is_of_interest(log: PartitionLog, segment: Segment) -> bool:
     )
 
 
+def find_damage(disk: Disk, segment: Segment) -> str | None:
+    """Read a segment that was taken over unread, all at once; what is wrong with it."""
+    if segment.expected is None:
+        return None
+    size_bytes, expected_crc = segment.expected
+    path = segment.path(LOG_SUFFIX)
+    crc = 0
+    try:
+        for start in range(0, size_bytes, SLICE_BYTES):
+            crc = crc32c(disk.read_range(path, start, min(size_bytes, start + SLICE_BYTES)), crc)
+    except OSError as error:
+        return f"{path} cannot be read: {error}"
+    return None if crc == expected_crc else place_of_damage(disk, segment)
+
+
 def place_of_damage(disk: Disk, segment: Segment) -> str:
     """The first bad batch of a segment whose checksum does not fit, and the offsets that are in doubt."""
     path = segment.path(LOG_SUFFIX)

@@ -1,0 +1,240 @@
+"""What is left of a damaged partition, and what is lost: file by file, batch by batch, across the damage.
+
+Owns: the judgement alone; changes nothing (`repair` does). Invariants
+- Nothing counts as lost that is whole and can be kept without showing anybody an aborted record.
+- Where a transaction is open when the damage begins, its marker may be among what is lost: a later marker of the same
+  producer must not decide it. All that follows counts as lost then.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from broker.log.batch_scan import BatchScan
+from broker.log.segment import LOG_SUFFIX, file_name
+from broker.ports import Disk
+from protocol.errors import ProtocolError
+from protocol.records.batch import BatchHeader, check_crc, read_header
+from protocol.records.control import decode_end_txn_marker
+
+_HEADER_BYTES = 61
+_LENGTH_PREFIX_BYTES = 12
+_MAGIC_AT = 16
+_OFFSET_PREFIX_BYTES = 5  # of eight: the batches of one segment nearly always share them
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets [first_offset, next_offset) that cannot be read any more, and where and why."""
+
+    first_offset: int
+    next_offset: int
+    file: str
+    position: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A run of whole batches: the bytes [start, end) of a file."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Offsets that an empty batch must stand for, so that none of them is given away again."""
+
+    first_offset: int
+    next_offset: int
+
+
+@dataclass(slots=True)
+class FileSurvey:
+    """What one `.log` file should hold."""
+
+    base_offset: int
+    size_bytes: int | None
+    """None: the file is missing."""
+    parts: list[Keep | Fill] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.size_bytes is not None and self.parts == ([Keep(0, self.size_bytes)] if self.size_bytes else [])
+
+
+@dataclass(slots=True)
+class Survey:
+    directory: str
+    files: list[FileSurvey] = field(default_factory=list)
+    lost: list[LostRange] = field(default_factory=list)
+    end_offset: int = 0
+    open_transactions: dict[int, int] = field(default_factory=dict)
+    """Producer id and first offset of the transactions that were open where damage made it unsafe to read on."""
+
+    @property
+    def lost_count(self) -> int:
+        return sum(lost.next_offset - lost.first_offset for lost in self.lost)
+
+
+def survey_partition(
+    disk: Disk,
+    directory: str,
+    start_offset: int | None,
+    synced_offset: int,
+    *,
+    has_gaps: bool,
+    can_go_on: bool = True,
+) -> Survey:
+    """Read every `.log` file. `start_offset`: where the log must begin, None if nobody knows; `synced_offset`: all
+    below it was durable; `has_gaps`: compaction may have removed batches; unless `can_go_on`, records mean nothing
+    without all those before them."""
+    return _Surveyor(disk, directory, synced_offset, has_gaps, can_go_on).run(start_offset)
+
+
+class _Surveyor:
+    def __init__(self, disk: Disk, directory: str, synced_offset: int, has_gaps: bool, can_go_on: bool) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._synced_offset = synced_offset
+        self._has_gaps = has_gaps
+        self._can_go_on = can_go_on
+        self._survey = Survey(directory)
+        self._open: dict[int, int] = {}
+        self._file = FileSurvey(0, None)
+        self._is_unsafe = False
+
+    def run(self, start_offset: int | None) -> Survey:
+        names = [name for name in self._disk.list_dir(self._directory) if name.endswith(LOG_SUFFIX)]
+        bases = sorted(int(name[:20]) for name in names if len(name) == 24 and name[:20].isdecimal())
+        first = bases[0] if bases else start_offset or 0
+        expected = first if start_offset is None else min(first, start_offset)
+        for slot, base_offset in enumerate(bases):
+            next_base = bases[slot + 1] if slot + 1 < len(bases) else None
+            if base_offset > expected and not (self._has_gaps and slot):
+                self._on_missing(expected, base_offset)
+            expected = self._read_file(base_offset, next_base)
+        if expected < self._synced_offset:
+            if self._file.size_bytes is None or self._file.parts[-1:] == [Keep(0, self._file.size_bytes)]:
+                self._on_missing(expected, self._synced_offset)
+            else:
+                self._lose(expected, self._synced_offset, self._path, self._file.size_bytes, "the file is too short")
+            expected = self._synced_offset
+        self._survey.end_offset = expected
+        return self._survey
+
+    @property
+    def _path(self) -> str:
+        return f"{self._directory}/{file_name(self._file.base_offset, LOG_SUFFIX)}"
+
+    def _on_missing(self, first_offset: int, next_offset: int) -> None:
+        self._begin_file(first_offset, None)
+        self._lose(first_offset, next_offset, self._path, 0, "the file is missing")
+
+    def _begin_file(self, base_offset: int, size_bytes: int | None) -> None:
+        self._file = FileSurvey(base_offset, size_bytes)
+        self._survey.files.append(self._file)
+
+    def _lose(self, first_offset: int, next_offset: int, file: str, position: int, problem: str) -> None:
+        if next_offset > first_offset:
+            self._survey.lost.append(LostRange(first_offset, next_offset, file, position, problem))
+            self._file.parts.append(Fill(first_offset, next_offset))
+        if (self._open or not self._can_go_on) and not self._is_unsafe:
+            self._is_unsafe = True
+            self._survey.open_transactions = dict(self._open)
+
+    # -- one file
+
+    def _read_file(self, base_offset: int, next_base: int | None) -> int:
+        """The offset after the last one that this file accounts for."""
+        path = f"{self._directory}/{file_name(base_offset, LOG_SUFFIX)}"
+        file = self._disk.open(path)
+        size_bytes = file.size_bytes
+        self._begin_file(base_offset, size_bytes)
+        expected, position = base_offset, 0
+        while True:
+            scan = BatchScan(
+                file.read_view,
+                size_bytes,
+                expected,
+                has_gaps=self._has_gaps and next_base is not None,
+                end_offset=next_base,
+                position=position,
+            )
+            problem = self._take_run(scan)
+            expected, position = scan.next_offset, scan.position
+            problem = problem or scan.problem
+            if problem is None:
+                break
+            found = _next_batch(bytes(file.read_view(position, size_bytes)), expected, next_base)
+            if found is None:
+                expected = self._lose_rest(expected, next_base, position, problem)
+                break
+            at, next_offset = found
+            self._lose(expected, next_offset, path, position, problem)
+            expected, position = next_offset, position + at
+        file.close()
+        return expected
+
+    def _lose_rest(self, expected: int, next_base: int | None, position: int, problem: str) -> int:
+        end = self._synced_offset if next_base is None else next_base
+        if end <= expected:
+            return expected  # a write that was cut short
+        self._lose(expected, end, self._path, position, problem)
+        return end
+
+    def _take_run(self, scan: BatchScan) -> str | None:
+        """Keep what the scan finds; a marker that is none ends it."""
+        start = position = scan.position
+        problem = None
+        first_offset = next_offset = scan.next_offset
+        for header, batch in scan:
+            problem = self._follow(header, batch)
+            if problem is not None:
+                scan.position, scan.next_offset = position, next_offset
+                break
+            position, next_offset = scan.position, scan.next_offset
+        if position > start:
+            if not self._is_unsafe:
+                self._file.parts.append(Keep(start, position))
+            else:
+                why = "what comes before it is lost" if not self._open else "a transaction was open where damage began"
+                self._lose(first_offset, next_offset, self._path, start, why)
+        return problem
+
+    def _follow(self, header: BatchHeader, batch: memoryview) -> str | None:
+        if header.is_control and header.record_count:
+            try:
+                decode_end_txn_marker(batch)
+            except ProtocolError as error:
+                return f"a control batch that is no marker: {error}"
+            self._open.pop(header.producer_id, None)
+        elif header.is_transactional:
+            self._open.setdefault(header.producer_id, header.base_offset)
+        return None
+
+
+def _next_batch(data: bytes, expected: int, next_base: int | None) -> tuple[int, int] | None:
+    """(position, base offset) of the first whole batch after a bad one at the start of `data`."""
+    view = memoryview(data)
+    for at in _candidates(data, expected):
+        size_bytes = _LENGTH_PREFIX_BYTES + int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
+        if view[at + _MAGIC_AT] != 2 or not _HEADER_BYTES <= size_bytes <= len(data) - at:
+            continue
+        header = read_header(view, at)
+        is_in_place = header.base_offset > expected and (next_base is None or header.base_offset < next_base)
+        if is_in_place and header.last_offset_delta >= 0 and check_crc(view[at : at + size_bytes]):
+            return at, header.base_offset
+    return None
+
+
+def _candidates(data: bytes, expected: int) -> Iterator[int]:
+    """Where a batch may begin: where the bad one's length leads to, then wherever an offset's first bytes stand."""
+    claimed = _LENGTH_PREFIX_BYTES + int.from_bytes(data[8:12], "big", signed=True)
+    if _HEADER_BYTES <= claimed <= len(data) - _HEADER_BYTES:
+        yield claimed
+    prefix = expected.to_bytes(8, "big")[:_OFFSET_PREFIX_BYTES]
+    at = data.find(prefix, 1)
+    while 0 <= at <= len(data) - _HEADER_BYTES:
+        yield at
+        at = data.find(prefix, at + 1)

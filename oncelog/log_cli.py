@@ -1,0 +1,230 @@
+"""`oncelog log`: commands for the files of a broker that is not running.
+
+Owns: the options, what is printed, the exit codes. Does not own: what is found and done (`oncelog.log_check`, imported
+when a command runs).
+Exit codes: 0 all is well (or was repaired), 1 something is damaged, 2 nothing could be checked.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from broker.system.disk import RealDisk
+    from oncelog.log_check import Examination, Finding
+
+EXIT_DAMAGED = 1
+EXIT_NOT_CHECKED = 2
+_LOCK = ".lock"
+
+_data_dir = click.argument("data_dir", metavar="DATA_DIR", type=click.Path(path_type=Path))
+_as_json = click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
+
+
+@click.group()
+def log() -> None:
+    """Check and repair the files of a broker that is stopped."""
+
+
+@log.command()
+@_data_dir
+@_as_json
+def verify(data_dir: Path, as_json: bool) -> None:
+    """Read every byte of DATA_DIR and tell what a start would find. Changes nothing.
+
+    Exits with 1 if acknowledged records are damaged or missing.
+    """
+    disk = _locked(data_dir)
+    try:
+        examination = _examined(disk)
+    finally:
+        disk.unlock()
+    _show(examination, as_json)
+    if examination.damaged:
+        if not as_json:
+            click.echo(f"\nNothing was changed. `oncelog log repair {data_dir}` makes the rest usable again.")
+        sys.exit(EXIT_DAMAGED)
+
+
+@log.command()
+@_data_dir
+@_as_json
+@click.option("--dry-run", is_flag=True, help="Tell what would be done, and stop there.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
+    """Make damaged partitions of DATA_DIR usable again, without what is lost.
+
+    Tells first what is lost, then asks. Every file that changes is kept beside as it was, with .damaged at the end of
+    its name. Offsets of lost records stay empty and are never given to others.
+    """
+    from oncelog.log_check import repair as repair_partitions
+
+    if as_json and not (yes or dry_run):
+        raise click.UsageError("--json cannot ask: add --yes or --dry-run.")
+    disk = _locked(data_dir)
+    try:
+        before = _examined(disk)
+        if dry_run or not before.damaged:
+            _show(before, as_json)
+            sys.exit(EXIT_DAMAGED if before.damaged else 0)
+        if not as_json:
+            _show(before, as_json=False)
+            click.echo("")
+        if not yes:
+            click.confirm("Go on without what is lost?", abort=True)
+        kept = repair_partitions(disk, before.damaged)
+        after = _examined(disk)
+    except OSError as error:
+        _fail(f"{data_dir} could not be repaired: {error}; what was done so far is safe, repair again.")
+    finally:
+        disk.unlock()
+    if as_json:
+        click.echo(json.dumps({"repaired": _as_dict(before), "kept_files": kept, "now": _as_dict(after)}, indent=2))
+    else:
+        for file in kept:
+            click.echo(f"kept as it was: {data_dir / file}")
+        click.echo(f"{len(before.damaged)} repaired, {len(after.damaged)} still damaged")
+    sys.exit(EXIT_DAMAGED if after.damaged else 0)
+
+
+def _locked(data_dir: Path) -> "RealDisk":
+    from broker.system.disk import DataDirectoryLocked, RealDisk
+
+    if not (data_dir / _LOCK).is_file():
+        _fail(f"{data_dir} is no data directory of a broker.")
+    disk = RealDisk(data_dir)
+    try:
+        disk.lock()
+    except DataDirectoryLocked as error:
+        _fail(f"{error}: stop it first; a running broker checks its files by itself.")
+    except OSError as error:
+        _fail(f"cannot use {data_dir}: {error.strerror or error}")
+    return disk
+
+
+def _examined(disk: "RealDisk") -> "Examination":
+    from oncelog.log_check import NoDataDirectory, examine
+    from protocol.errors import KafkaError
+
+    def progress(name: str) -> None:
+        click.echo(f"\r\x1b[Kreading {name}", nl=False, err=True)
+
+    on_terminal = sys.stderr.isatty()
+    try:
+        examination = examine(disk, progress if on_terminal else None)
+    except NoDataDirectory as error:
+        _fail(str(error))
+    except KafkaError as error:
+        _fail(f"the metadata log cannot be replayed: {error}; restore it from a copy.")
+    if on_terminal:
+        click.echo("\r\x1b[K", nl=False, err=True)
+    return examination
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"oncelog: {message}", err=True)
+    sys.exit(EXIT_NOT_CHECKED)
+
+
+# --- what is printed --------------------------------------------------------------------------------------------------
+
+
+def _show(examination: "Examination", as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_as_dict(examination), indent=2))
+        return
+    rows: list[tuple[str, ...]] = [("PARTITION", "SEGMENTS", "OFFSETS", "BYTES", "FIRST BAD", "LOST")]
+    rows += [_row(finding) for finding in examination.findings]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if not slot else cell.rjust(width)
+            for slot, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo("  ".join(cells).rstrip())
+    for finding in examination.findings:
+        for line in _lines(finding):
+            click.echo(line)
+    for name in examination.unknown_directories:
+        click.echo(f"\n{name}: the metadata log does not know this partition; a start sets its files aside")
+    damaged = len(examination.damaged)
+    click.echo(
+        f"\n{damaged} of {len(examination.findings)} partitions damaged" if damaged else "\nall partitions are whole"
+    )
+
+
+def _row(finding: "Finding") -> tuple[str, ...]:
+    survey = finding.survey
+    first_bad = str(survey.lost[0].first_offset) if survey is not None and survey.lost else "-"
+    lost = "-" if survey is None else f"{survey.lost_count} offsets"
+    offsets = f"{finding.log_start_offset} to {finding.log_end_offset - 1}" if finding.log_end_offset else "-"
+    return finding.name, str(finding.segment_count), offsets, str(finding.size_bytes), first_bad, lost
+
+
+def _lines(finding: "Finding") -> list[str]:
+    lines = [f"\n{finding.name}: {note}" for note in finding.notes]
+    if finding.problem is None or finding.survey is None:
+        return lines
+    lines.append(f"\n{finding.name}: {finding.problem.removeprefix(f'{finding.name} is offline: ')}")
+    for lost in finding.survey.lost:
+        where = f"{lost.file} at position {lost.position}"
+        lines.append(f"  lost: offsets {lost.first_offset} to {lost.next_offset - 1}: {where}: {lost.problem}")
+    if not finding.survey.lost:
+        lines.append("  nothing is lost: each batch is whole")
+    for producer_id, first_offset in sorted(finding.survey.open_transactions.items()):
+        lines.append(
+            f"  the transaction of producer {producer_id} from offset {first_offset} on stays open here, because its "
+            "end may be among what is lost: read_committed readers stop there until it is ended"
+        )
+    if finding.topic in _CONSEQUENCES and finding.survey.lost:
+        lines.append(f"  {_CONSEQUENCES[finding.topic]}")
+    return lines
+
+
+_CONSEQUENCES = {
+    "__transaction_state": "transactional ids of this partition may go back to an earlier state: let their producers "
+    "start anew, and look for transactions that hang",
+    "__consumer_offsets": "groups of this partition may go back to earlier offsets and read records again",
+    "__cluster_metadata": "topics and settings made or changed from there on are unknown: files of such topics are set "
+    "aside at the next start",
+}
+
+
+def _as_dict(examination: "Examination") -> dict[str, Any]:
+    return {
+        "partitions": [
+            {
+                "topic": finding.topic,
+                "partition": finding.partition,
+                "segments": finding.segment_count,
+                "log_start_offset": finding.log_start_offset,
+                "log_end_offset": finding.log_end_offset,
+                "bytes": finding.size_bytes,
+                "damaged": finding.problem is not None,
+                "problem": finding.problem,
+                "notes": list(finding.notes),
+                "lost": [
+                    {
+                        "first_offset": lost.first_offset,
+                        "last_offset": lost.next_offset - 1,
+                        "file": lost.file,
+                        "position": lost.position,
+                        "problem": lost.problem,
+                    }
+                    for lost in (finding.survey.lost if finding.survey is not None else ())
+                ],
+                "open_transactions": [
+                    {"producer_id": producer_id, "first_offset": first_offset}
+                    for producer_id, first_offset in sorted(
+                        finding.survey.open_transactions.items() if finding.survey is not None else ()
+                    )
+                ],
+            }
+            for finding in examination.findings
+        ],
+        "unknown_directories": examination.unknown_directories,
+        "damaged": bool(examination.damaged),
+    }
