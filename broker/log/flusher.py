@@ -69,7 +69,13 @@ class FlushTarget:
 class FlushJournal(Protocol):
     """Remembers across a crash how far each log was durable."""
 
+    @property
+    def is_unsynced(self) -> bool:
+        """Something was recorded that a power cut could take."""
+
     def record(self, targets: Sequence[FlushTarget]) -> None: ...
+
+    def sync(self) -> None: ...
 
 
 class Flusher:
@@ -98,6 +104,7 @@ class Flusher:
         self._is_scheduled = False
         self._is_in_flight = False
         self._behind_count = 0
+        self._is_syncing_journal = False
         self._last_sync_ms = 0
 
     def arm(self, log: "PartitionLog") -> None:
@@ -127,6 +134,20 @@ class Flusher:
         while self._dirty and not self.failed:
             logs, self._dirty = self._dirty, []
             self._sync_and_complete([log.begin_flush(everything=True) for log in logs if not log.is_deleted])
+
+    def step(self) -> None:
+        """Make the journal durable, now and then: what it does not know, recovery may take for a torn tail."""
+        journal = self.journal
+        if journal is None or self.failed or self._is_syncing_journal or not journal.is_unsynced:
+            return
+        if self.policy == "fsync":
+            self._is_syncing_journal = True
+            self._scheduler.run_in_thread(journal.sync, self._on_journal_synced)
+
+    def _on_journal_synced(self, error: Exception | None) -> None:
+        self._is_syncing_journal = False
+        if error is not None:
+            self.fail(error if isinstance(error, OSError) else OSError(str(error)))
 
     @property
     def is_busy(self) -> bool:

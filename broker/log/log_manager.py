@@ -177,6 +177,7 @@ class LogManager:
 
     def step(self, now_ms: int) -> None:
         """One background turn: retention and producer expiry, each when its time has come."""
+        self._flusher.step()
         if self._retention_due_ms is None or now_ms >= self._retention_due_ms:
             self._retention_due_ms = now_ms + self._retention_check_interval_ms
             self.apply_retention(now_ms)

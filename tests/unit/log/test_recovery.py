@@ -1,5 +1,6 @@
 """What a start finds after each kind of stop and damage, and what it reports."""
 
+import errno
 from collections.abc import Callable
 
 import pytest
@@ -268,6 +269,26 @@ def test_crashes_over_and_over_give_what_one_recovery_gives() -> None:
         logs = logs.crashed(seed)
         assert contents(logs.open()) == wanted
         assert encode_snapshot(logs.open().producer_state) == state
+
+
+def test_damage_is_told_from_a_torn_tail_after_a_power_cut_as_well() -> None:
+    """A second after the last flush the journal knows on disk what was durable."""
+    for seed in range(20):
+        logs = filled()
+        logs.manager.step(logs.clock.now_ms())
+        logs.flush()
+        path = logs_of(logs, ".log")[-1]
+        logs = logs.crashed(seed)
+        logs.disk.files[path].data[-1] ^= 1
+        assert f"{path} at position" in offline(logs.killed())
+
+
+def test_journal_that_cannot_be_synced_fails_the_disk() -> None:
+    logs = filled()
+    logs.disk.sync_error = OSError(errno.EIO, "Input/output error")
+    logs.manager.step(logs.clock.now_ms())
+    logs.flush()
+    assert [error.errno for error in logs.failures] == [errno.EIO]
 
 
 def test_full_disk_makes_a_stop_unclean_but_loses_nothing() -> None:
