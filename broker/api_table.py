@@ -26,7 +26,7 @@ _APIS = (
     Api(ApiKey.PRODUCE, "produce", 3, 12, advertised_minimum=0),
     Api(ApiKey.FETCH, "fetch", 4, 16),
     Api(ApiKey.LIST_OFFSETS, "list_offsets", 1, 9),
-    Api(ApiKey.METADATA, "metadata", 0, 12),
+    Api(ApiKey.METADATA, "metadata", 0, 13),
     Api(ApiKey.OFFSET_COMMIT, "offset_commit", 2, 10),
     Api(ApiKey.OFFSET_FETCH, "offset_fetch", 1, 10),
     Api(ApiKey.FIND_COORDINATOR, "find_coordinator", 0, 6),
@@ -39,6 +39,7 @@ _APIS = (
     Api(ApiKey.API_VERSIONS, "api_versions", 0, 4),
     Api(ApiKey.CREATE_TOPICS, "create_topics", 2, 7),
     Api(ApiKey.DELETE_TOPICS, "delete_topics", 1, 6),
+    Api(ApiKey.DELETE_RECORDS, "delete_records", 0, 2),
     Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5),
     Api(ApiKey.ADD_PARTITIONS_TO_TXN, "add_partitions_to_txn", 0, 5),
     Api(ApiKey.ADD_OFFSETS_TO_TXN, "add_offsets_to_txn", 0, 4),
@@ -46,11 +47,14 @@ _APIS = (
     Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers", 1, 2),
     Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit", 0, 5),
     Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", 1, 4),
+    Api(ApiKey.CREATE_PARTITIONS, "create_partitions", 0, 3),
     Api(ApiKey.DELETE_GROUPS, "delete_groups", 0, 2),
     Api(ApiKey.OFFSET_DELETE, "offset_delete", 0, 0),
     Api(ApiKey.DESCRIBE_PRODUCERS, "describe_producers", 0, 0),
+    Api(ApiKey.UPDATE_FEATURES, "update_features", 0, 2),
     Api(ApiKey.DESCRIBE_TRANSACTIONS, "describe_transactions", 0, 0),
     Api(ApiKey.LIST_TRANSACTIONS, "list_transactions", 0, 1),
+    Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions", 0, 0),
 )
 
 API_TABLE: dict[int, Api] = {int(api.key): api for api in _APIS}

@@ -19,6 +19,7 @@ from broker.coordinator.transaction.coordinator import TransactionCoordinator, T
 from broker.coordinator.transaction.markers import LocalMarkerChannel
 from broker.coordinator.transaction.producer_ids import ProducerIdManager
 from broker.coordinator.transaction.shard import TransactionShard
+from broker.features import first_levels
 from broker.log.compaction.cleaner import CompactionSettings
 from broker.log.flusher import Flusher
 from broker.log.log_config import LogConfig
@@ -39,8 +40,6 @@ from protocol.errors import KafkaError
 WHAT_TO_DO = (
     "stop the broker; `oncelog log verify DIR` tells what is lost, `oncelog log repair DIR` makes it usable again"
 )
-FEATURES = {"transaction.version": 2}
-"""Finalized when a data directory is made."""
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1)
 
 
@@ -168,7 +167,7 @@ def _load_metadata(config: BrokerConfig, system: System, logs: LogManager) -> Me
     known = metadata.state.cluster_id
     if known is None:
         cluster_id = wanted or urlsafe_b64encode(system.entropy.uuid().bytes).decode().rstrip("=")
-        metadata.write(cluster_id_records(cluster_id, FEATURES))
+        metadata.write(cluster_id_records(cluster_id, first_levels(config)))
     elif wanted and wanted != known:
         raise StartError(
             f"the data directory {config.data_dir} belongs to the cluster {known}, not to {wanted}: "

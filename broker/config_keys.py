@@ -33,6 +33,14 @@ _DOUBLE_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z"
 _INTEGER_MAX = {ConfigType.INT: INT32_MAX, ConfigType.SHORT: INT16_MAX, ConfigType.LONG: INT64_MAX}
 
 
+class NotAChoice(ValueError):
+    """`item`, which may be one of a list, is not among the values allowed."""
+
+    def __init__(self, item: str, choices: tuple[str, ...]) -> None:
+        super().__init__(f"String must be one of: {', '.join(choices)}")
+        self.item = item
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
     name: str
@@ -42,6 +50,8 @@ class ConfigKey:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    exception: int | None = None
+    """One more value that is allowed outside of the bounds."""
 
     def check(self, text: str) -> str:
         """The text as it is kept (trimmed, booleans in lower case). Raises ValueError in Kafka's words."""
@@ -67,6 +77,12 @@ class ConfigKey:
         return text
 
     def _check_bounds(self, number: float) -> None:
+        if self.exception is not None:
+            if number != self.exception and not (self.minimum or 0) <= number <= (self.maximum or 0):
+                raise ValueError(
+                    f"Value must be between {self.minimum} and {self.maximum} or equal to {self.exception}"
+                )
+            return
         if self.minimum is not None and not number >= self.minimum:
             raise ValueError(f"Value must be at least {self.minimum}")
         if self.maximum is not None and not number <= self.maximum:
@@ -75,7 +91,7 @@ class ConfigKey:
     def _check_choices(self, items: list[str]) -> None:
         for item in items if self.choices else ():
             if item not in self.choices:
-                raise ValueError(f"String must be one of: {', '.join(self.choices)}")
+                raise NotAChoice(item, self.choices)
 
 
 _BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
@@ -107,7 +123,7 @@ _TABLE = (
     ConfigKey("num.partitions", _INT, "1", "Partitions of a new topic that does not say.", 1),
     # The log: defaults of the topic settings (broker.topic_config has the pairs).
     ConfigKey("compression.type", _STRING, "producer", "Default of compression.type.", choices=_COMPRESSIONS),
-    ConfigKey("compression.gzip.level", _INT, "-1", "Default of compression.gzip.level.", -1, 9),
+    ConfigKey("compression.gzip.level", _INT, "-1", "Default of compression.gzip.level.", 1, 9, exception=-1),
     ConfigKey("compression.lz4.level", _INT, "9", "Default of compression.lz4.level.", 1, 17),
     ConfigKey("compression.zstd.level", _INT, "3", "Default of compression.zstd.level.", -131072, 22),
     ConfigKey("log.cleanup.policy", _LIST, "delete", "Default of cleanup.policy.", choices=("compact", "delete")),
@@ -179,6 +195,14 @@ _TABLE = (
     ConfigKey(
         "oncelog.flush.policy",
         _STRING,
+    ConfigKey(
+        "oncelog.feature.transaction.version",
+        _INT,
+        "2",
+        "transaction.version of a new data directory; later `kafka-features.sh` and UpdateFeatures change it.",
+        0,
+        2,
+    ),
         "fsync",
         "fsync: acknowledged means on disk. os: left to the page cache, as a one-replica Kafka. memory: nothing kept.",
         choices=("fsync", "os", "memory"),

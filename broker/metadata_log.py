@@ -156,6 +156,10 @@ class MetadataLog:
             self.state.replay(record, appended.base_offset + index)
         return self._log.when_durable(appended.last_offset + 1)
 
+    def set_features(self, levels: Mapping[str, int]) -> Completion[None]:
+        """Finalize these levels; in force at once."""
+        return self.write(feature_records(levels))
+
     def durable(self) -> Completion[None]:
         """Completes once all that the state holds now is durable."""
         return self._log.when_durable(self._log.log_end_offset)
@@ -163,9 +167,7 @@ class MetadataLog:
 
 def cluster_id_records(cluster_id: str, features: Mapping[str, int]) -> list[Any]:
     """What the very first start writes."""
-    records: list[Any] = [
-        feature_level_record.FeatureLevelRecord(name=name, feature_level=level) for name, level in features.items()
-    ]
+    records = feature_records(features)
     records.append(
         config_record.ConfigRecord(
             resource_type=_BROKER_RESOURCE, resource_name="", name=CLUSTER_ID_CONFIG, value=cluster_id
@@ -174,26 +176,35 @@ def cluster_id_records(cluster_id: str, features: Mapping[str, int]) -> list[Any
     return records
 
 
+def feature_records(levels: Mapping[str, int]) -> list[Any]:
+    return [feature_level_record.FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
+
+
 def topic_records(topic: Topic, node_id: int) -> list[Any]:
     """A new topic with its partitions and configs, all led by this node."""
     records: list[Any] = [topic_record.TopicRecord(name=topic.name, topic_id=topic.topic_id)]
+    records += partition_records(topic.topic_id, range(topic.partition_count), node_id)
     records += [
+        config_record.ConfigRecord(resource_type=_TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
+        for name, value in topic.config.items()
+    ]
+    return records
+
+
+def partition_records(topic_id: UUID, indexes: range, node_id: int) -> list[Any]:
+    """New partitions of a topic, led by this node."""
+    return [
         partition_record.PartitionRecord(
             partition_id=index,
-            topic_id=topic.topic_id,
+            topic_id=topic_id,
             replicas=(node_id,),
             isr=(node_id,),
             leader=node_id,
             leader_epoch=0,
             partition_epoch=0,
         )
-        for index in range(topic.partition_count)
+        for index in indexes
     ]
-    records += [
-        config_record.ConfigRecord(resource_type=_TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
-        for name, value in topic.config.items()
-    ]
-    return records
 
 
 def _encode(record: Any) -> bytes:

@@ -7,12 +7,13 @@ internal topics. Does not own: the table (`broker.topic_keys`), what the log doe
 KIPs: 13, 226 (synonyms), 1030 (bounds of 4.0).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
 from broker.config import BrokerConfig, Origin
-from broker.config_keys import INT64_MAX, ConfigKey, ConfigType
+from broker.config_keys import INT64_MAX, ConfigKey, ConfigType, NotAChoice
 from broker.log.log_config import LogConfig, log_config_of
 from broker.topic_keys import TOPIC_CONFIGS, Synonym
 from protocol.errors import ErrorCode, KafkaError
@@ -44,6 +45,28 @@ class TopicConfigValue:
 _INTERNAL_KEY = ConfigKey(_INTERNAL_SEGMENT_BYTES, ConfigType.INT, None, "segment.bytes below its bound, for tests.", 1)
 
 
+_THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+_THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
+
+
+def invalid_value(name: str, value: str, error: ValueError) -> str:
+    """Kafka's words for a value that a setting does not take; of a list, the item."""
+    if isinstance(error, NotAChoice):
+        value = error.item
+    elif name in _THROTTLED:
+        value = f"[{', '.join(item.strip() for item in value.split(','))}]"
+    return f"Invalid value {value} for configuration {name}: {error}"
+
+
+def _check_throttled(name: str, value: str) -> None:
+    items = [item.strip() for item in value.split(",")] if value else []
+    if items != ["*"] and not all(_THROTTLED_REPLICA.match(item) for item in items):
+        raise ValueError(
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        )
+
+
 def validate_topic_config(config: Mapping[str, str]) -> None:
     """Raises KafkaError(INVALID_CONFIG) with the text that Kafka would answer."""
     for name, value in config.items():
@@ -52,11 +75,10 @@ def validate_topic_config(config: Mapping[str, str]) -> None:
         key = TOPIC_CONFIGS[name].key if name in TOPIC_CONFIGS else _INTERNAL_KEY
         try:
             key.check(value)
-            if name == "compression.gzip.level" and int(value) == 0:
-                raise ValueError("Value must be between 1 and 9 or equal to -1")
+            if name in _THROTTLED:
+                _check_throttled(name, value)
         except ValueError as error:
-            message = f"Invalid value {value} for configuration {name}: {error}"
-            raise KafkaError(ErrorCode.INVALID_CONFIG, message) from None
+            raise KafkaError(ErrorCode.INVALID_CONFIG, invalid_value(name, value, error)) from None
     shortest, longest = config.get("min.compaction.lag.ms"), config.get("max.compaction.lag.ms")
     if shortest is not None and int(shortest) > int(longest or INT64_MAX):
         raise KafkaError(

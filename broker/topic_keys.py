@@ -35,7 +35,7 @@ class TopicConfigKey:
 def _of(name: str, synonym: str, doc: str) -> TopicConfigKey:
     """A topic setting with the type, bounds and default of the broker's."""
     like = BROKER_KEYS[synonym]
-    key = ConfigKey(name, like.type, like.default, doc, like.minimum, like.maximum, like.choices)
+    key = ConfigKey(name, like.type, like.default, doc, like.minimum, like.maximum, like.choices, like.exception)
     return TopicConfigKey(key, (Synonym(synonym),))
 
 

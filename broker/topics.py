@@ -1,41 +1,32 @@
 """Which topics and partitions exist, and the open log of each partition.
 
-Owns: creation and deletion (through the metadata log), the rules for names, the way from (topic, index) to a
-`PartitionLog`. Does not own: records, files (`broker.log`), the topics' durable description (`broker.metadata_log`).
+Owns: creation, growth and deletion (through the metadata log), the way from (topic, index) to a `PartitionLog`.
+Does not own: the rules (`broker.topic_rules`), records and files (`broker.log`), the durable description
+(`broker.metadata_log`).
 Invariants
 - A partition has a log only if the metadata log says that it exists.
 - A topic's files go only once its removal is durable; until then its name cannot be used again.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from broker.completion import Completion
 from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
 from broker.log.partition_log import PartitionLog
-from broker.metadata_log import INTERNAL_TOPICS, METADATA_TOPIC, MetadataLog, Topic, topic_records
+from broker.metadata_log import (
+    INTERNAL_TOPICS,
+    METADATA_TOPIC,
+    MetadataLog,
+    Topic,
+    partition_records,
+    topic_records,
+)
 from broker.ports import Entropy
+from broker.topic_rules import check_collision, check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.remove_topic_record import RemoveTopicRecord
-
-MAX_NAME_LENGTH = 249
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
-
-
-def check_topic_name(name: str) -> None:
-    """Raises KafkaError(INVALID_TOPIC_EXCEPTION) as Kafka's Topic.validate does."""
-    problem = None
-    if not name:
-        problem = "the name is empty"
-    elif name in (".", ".."):
-        problem = "'.' and '..' are not names"
-    elif len(name) > MAX_NAME_LENGTH:
-        problem = f"the name has {len(name)} characters, at most {MAX_NAME_LENGTH} are allowed"
-    elif not _LEGAL_NAME.match(name):
-        problem = "only letters, digits, '.', '_' and '-' are allowed"
-    if problem:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name {name[:300]!r} is invalid: {problem}")
 
 
 class Topics:
@@ -123,42 +114,56 @@ class Topics:
 
     def create(self, name: str, partition_count: int, config: Mapping[str, str] | None = None) -> Completion[Topic]:
         """Create a topic; usable at once, answered once durable. Raises KafkaError when it may not be made."""
-        self.check_creatable(name, partition_count)
+        self.check_name(name)
+        if partition_count <= 0:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
         topic = Topic(name, self._entropy.uuid(), partition_count, dict(config or {}))
-        written = self._metadata.write(topic_records(topic, self._node_id))
+        written = self._write(topic_records(topic, self._node_id))
         self._changed(name)
         return written.map(lambda _: topic)
 
-    def check_creatable(self, name: str, partition_count: int) -> None:
+    def _write(self, records: Sequence[Any]) -> Completion[None]:
+        """Raises KafkaError when the log takes none of it, as on a full disk: nothing has changed then."""
+        written = self._metadata.write(records)
+        if written.error is not None:
+            raise written.error
+        return written
+
+    def check_name(self, name: str) -> None:
+        """Raises KafkaError when no topic of this name may be made."""
         check_topic_name(name)
         if name in self._metadata.state.topics or name in self._deleting:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        folded = name.replace(".", "_")
-        for other in self._metadata.state.topics if folded != name or "_" in name else ():
-            if other.replace(".", "_") == folded:
-                # Kafka folds '.' into '_' in metric names and refuses the pair; a topic made here must fit there.
-                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with '{other}'.")
-        if partition_count <= 0:
-            raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+        check_collision(name, self._metadata.state.topics)
+
+    def grow(self, name: str, partition_count: int) -> Completion[None]:
+        """Give a topic more partitions; usable at once, answered once durable. Raises KafkaError."""
+        topic = self.get(name)
+        if topic is None or partition_count <= topic.partition_count:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"{name[:300]!r} cannot grow to {partition_count}.")
+        new = range(topic.partition_count, partition_count)
+        written = self._write(partition_records(topic.topic_id, new, self._node_id))
+        self._changed(name)
+        return written
 
     def delete(self, name: str) -> Completion[None]:
         """Delete a topic; its files go once that is durable. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         topic = self.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
-        self._deleting.add(name)
 
         def remove_files(_: None) -> None:
             self._deleting.discard(name)
             for index in range(topic.partition_count):
                 self._logs.delete(name, index)
 
-        written = self._metadata.write([RemoveTopicRecord(topic_id=topic.topic_id)])
+        written = self._write([RemoveTopicRecord(topic_id=topic.topic_id)])
+        self._deleting.add(name)
         self._changed(name)
         return written.map(remove_files)
 
     def ensure_internal(self, name: str) -> Completion[Topic]:
-        """`__consumer_offsets` or `__transaction_state`, made at its first need with one replica."""
+        """`__consumer_offsets` or `__transaction_state`, made at its first need with one replica. Raises KafkaError."""
         topic = self.get(name)
         if topic is not None:
             return Completion.of(topic)
@@ -194,5 +199,5 @@ class InternalTopicSource:
         topic = self._topics.get(self._name)
         for index in range(topic.partition_count if topic else 0):
             log = self._topics.find_partition(self._name, index)
-            if log is not None and log.log_end_offset > 0:
+            if log is not None and (log.log_end_offset > 0 or log.offline_error is not None):
                 yield index

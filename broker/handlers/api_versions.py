@@ -12,6 +12,7 @@ import re
 
 from broker.api_table import API_TABLE
 from broker.dispatch import RequestContext
+from broker.features import FEATURES
 from protocol.errors import ErrorCode
 from protocol.generated.api_versions_request import ApiVersionsRequest
 from protocol.generated.api_versions_response import (
@@ -21,7 +22,6 @@ from protocol.generated.api_versions_response import (
     SupportedFeatureKey,
 )
 
-SUPPORTED_FEATURES = {"transaction.version": (0, 2)}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
@@ -41,9 +41,9 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             for api in API_TABLE.values()
         ],
         supported_features=[
-            SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in SUPPORTED_FEATURES.items()
-            if low > 0 or context.api_version >= 4
+            SupportedFeatureKey(name=feature.name, min_version=feature.minimum, max_version=feature.maximum)
+            for feature in FEATURES.values()
+            if feature.minimum > 0 or context.api_version >= 4
         ],
         finalized_features_epoch=state.features_epoch,
         finalized_features=[

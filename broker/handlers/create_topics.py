@@ -1,21 +1,25 @@
 """CreateTopics (19), versions 2–7.
 
-- Each topic is answered on its own; one failure stops no other. v4+: −1 partitions or replicas mean the defaults.
+- Each topic is answered on its own; one failure stops no other. −1 partitions or replicas mean the defaults.
+- More than 10,000 partitions in one request: POLICY_VIOLATION for all of it.
 - One node holds one replica: a replication factor above 1 is INVALID_REPLICATION_FACTOR, as on a one-node Kafka.
 - Manual assignments must name this node only, and partitions 0 to n − 1.
+- Two names that collide ('.' and '_') are refused also within one request, where Kafka makes both.
 - v5+ returns the topic's configs, v7+ its id. `validate_only` decides and writes nothing.
 
 Left out: create.topic.policy.class.name.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from broker.completion import Completion, all_of
 from broker.dispatch import RequestContext
 from broker.handlers.describe_configs import topic_config_entries
-from broker.metadata_log import Topic
+from broker.metadata_log import METADATA_TOPIC, Topic
 from broker.topic_config import validate_topic_config
+from broker.topic_rules import check_assignment, check_numbering, check_sizes, check_total
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from protocol.generated.create_topics_response import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
@@ -24,52 +28,71 @@ _NO_TOPIC_ID = UUID(int=0)
 
 
 def handle(context: RequestContext, request: CreateTopicsRequest) -> Completion[CreateTopicsResponse]:
-    names = [wanted.name for wanted in request.topics]
-    answers = [
-        _refused(wanted.name, KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: {wanted.name}"))
-        if names.count(wanted.name) > 1
-        else _create(context, wanted, request.validate_only)
-        for wanted in request.topics
-    ]
-    return all_of(answers).map(lambda results: CreateTopicsResponse(topics=results))
-
-
-def _create(context: RequestContext, wanted: CreatableTopic, validate_only: bool) -> Completion[CreatableTopicResult]:
-    broker = context.broker
+    topics = list(request.topics)
+    names = Counter(wanted.name for wanted in topics)
+    plan = _Plan(context, request.validate_only)
     try:
-        partition_count = _partition_count(context, wanted)
-        config = _config(wanted)
-        if validate_only:
-            broker.topics.check_creatable(wanted.name, partition_count)
-            return Completion.of(_created(context, Topic(wanted.name, _NO_TOPIC_ID, partition_count, config)))
-        created = broker.topics.create(wanted.name, partition_count, config)
+        check_total(sum(plan.size(wanted) for wanted in topics if names[wanted.name] == 1))
     except KafkaError as error:
-        return _refused(wanted.name, error)
-    return created.map(lambda topic: _created(context, topic))
+        return all_of([_refused(wanted.name, error) for wanted in topics]).map(_answer)
+    answers = []
+    for name, count in names.items():
+        if count > 1:
+            answers.append(_refused(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+    answers += [plan.create(wanted) for wanted in topics if names[wanted.name] == 1]
+    return all_of(answers).map(_answer)
 
 
-def _partition_count(context: RequestContext, wanted: CreatableTopic) -> int:
-    if wanted.assignments:
-        if wanted.num_partitions != -1 or wanted.replication_factor != -1:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "A manual assignment must come with -1 partitions and replicas."
-            )
-        indexes = sorted(assignment.partition_index for assignment in wanted.assignments)
-        if indexes != list(range(len(indexes))):
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Partitions must be numbered 0 to n - 1.")
-        if any(tuple(assignment.broker_ids) != (context.broker.node_id,) for assignment in wanted.assignments):
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The one broker here has the id {context.broker.node_id}."
-            )
-        return len(indexes)
-    if wanted.replication_factor not in (-1, 1):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Replication factor {wanted.replication_factor} is not possible with 1 broker: use 1 or -1.",
-        )
-    if wanted.num_partitions == -1:
-        return context.broker.config.get_int("num.partitions")
-    return wanted.num_partitions
+def _answer(results: Sequence[CreatableTopicResult]) -> CreateTopicsResponse:
+    return CreateTopicsResponse(topics=results)
+
+
+class _Plan:
+    """One request, topic by topic."""
+
+    def __init__(self, context: RequestContext, validate_only: bool) -> None:
+        self._context = context
+        self._validate_only = validate_only
+        self._default_count = context.broker.config.get_int("num.partitions")
+
+    def size(self, wanted: CreatableTopic) -> int:
+        """How many partitions this asks for; a number that will be refused counts for nothing."""
+        if wanted.assignments:
+            return len(wanted.assignments)
+        return self._default_count if wanted.num_partitions == -1 else max(0, wanted.num_partitions)
+
+    def create(self, wanted: CreatableTopic) -> Completion[CreatableTopicResult]:
+        context = self._context
+        topics = context.broker.topics
+        try:
+            if wanted.name == METADATA_TOPIC:
+                message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+            topics.check_name(wanted.name)
+            config = _config(wanted)
+            self._check_placement(wanted)
+            partition_count = self.size(wanted)
+            if self._validate_only:
+                return Completion.of(_created(context, Topic(wanted.name, _NO_TOPIC_ID, partition_count, config)))
+            created = topics.create(wanted.name, partition_count, config)
+        except KafkaError as error:
+            return _refused(wanted.name, error)
+        return created.map(lambda topic: _created(context, topic))
+
+    def _check_placement(self, wanted: CreatableTopic) -> None:
+        if not wanted.assignments:
+            check_sizes(wanted.num_partitions, wanted.replication_factor)
+            return
+        for what, number in (
+            ("replication factor", wanted.replication_factor),
+            ("numPartitions", wanted.num_partitions),
+        ):
+            if number != -1:
+                message = f"A manual partition assignment was specified, but {what} was not set to -1."
+                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        for assignment in wanted.assignments:
+            check_assignment(assignment.broker_ids, self._context.broker.node_id)
+        check_numbering([assignment.partition_index for assignment in wanted.assignments])
 
 
 def _config(wanted: CreatableTopic) -> Mapping[str, str]:
@@ -88,6 +111,7 @@ def _created(context: RequestContext, topic: Topic) -> CreatableTopicResult:
         topic_id=topic.topic_id,
         num_partitions=topic.partition_count,
         replication_factor=1,
+        error_message=None,
         configs=[
             CreatableTopicConfigs(
                 name=entry.name,

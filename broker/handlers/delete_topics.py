@@ -1,53 +1,81 @@
 """DeleteTopics (20), versions 1–6; v6 also by topic id (KIP-516).
 
 - `delete.topic.enable=false`: TOPIC_DELETION_DISABLED (v3+), INVALID_REQUEST before.
+- One topic named twice, by names or by name and id: INVALID_REQUEST, and it stays.
 - Internal topics may be deleted, as in Kafka without an authorizer; they come back at their next need.
-- Answered once the removal is durable; the files go in the same turn.
+- Answered once the removal is durable; the files go in the same turn, waiting fetches hear of it.
 """
 
+from collections import Counter
+from collections.abc import Iterator
 from uuid import UUID
 
 from broker.completion import Completion, all_of
 from broker.dispatch import RequestContext
+from broker.metadata_log import Topic
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.delete_topics_request import DeleteTopicsRequest
 from protocol.generated.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 
 _NO_ID = UUID(int=0)
+Wanted = tuple[str | None, UUID]
 
 
 def handle(context: RequestContext, request: DeleteTopicsRequest) -> Completion[DeleteTopicsResponse]:
-    wanted: list[tuple[str | None, UUID]]
+    wanted: list[Wanted]
     if context.api_version >= 6:
         wanted = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         wanted = [(name, _NO_ID) for name in request.topic_names]
-    answers = [_delete(context, name, topic_id) for name, topic_id in wanted]
+    if not context.broker.config.get_bool("delete.topic.enable"):
+        code = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
+        answers = [_refused(name, topic_id, code, "Topic deletion is disabled.") for name, topic_id in wanted]
+    else:
+        answers = list(_delete_all(context, wanted))
     return all_of(answers).map(lambda results: DeleteTopicsResponse(responses=results))
 
 
-def _delete(context: RequestContext, name: str | None, topic_id: UUID) -> Completion[DeletableTopicResult]:
-    broker = context.broker
-    try:
-        if not broker.config.get_bool("delete.topic.enable"):
-            disabled = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
-            raise KafkaError(disabled, "This broker has delete.topic.enable=false.")
-        if name is None:
-            topic = broker.topics.by_id(topic_id)
-            if topic is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with the id {topic_id}")
+def _delete_all(context: RequestContext, wanted: list[Wanted]) -> Iterator[Completion[DeletableTopicResult]]:
+    topics = context.broker.topics
+    names = Counter(name for name, topic_id in wanted if name is not None and topic_id == _NO_ID)
+    ids = Counter(topic_id for name, topic_id in wanted if name is None and topic_id != _NO_ID)
+    refuse = ErrorCode.INVALID_REQUEST
+    for name, topic_id in wanted:
+        if name is not None and topic_id != _NO_ID:
+            yield _refused(name, topic_id, refuse, "You may not specify both topic name and topic id.")
+        elif name is None and topic_id == _NO_ID:
+            yield _refused(None, _NO_ID, refuse, "Neither topic name nor id were specified.")
+    for name, count in names.items():
+        topic = topics.get(name)
+        if count > 1:
+            yield _refused(name, _NO_ID, refuse, "Duplicate topic name.")
+        elif topic is None:
+            yield _refused(name, _NO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif ids.pop(topic.topic_id, None) is not None:
+            message = "The provided topic name maps to an ID that was already supplied."
+            yield _refused(name, topic.topic_id, refuse, message)
         else:
-            if topic_id != _NO_ID:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "A topic is named by its name or by its id, not by both.")
-            topic = broker.topics.get(name)
-            if topic is None:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-                )
-        deleted = broker.topics.delete(topic.name)
+            yield _delete(context, topic)
+    for topic_id, count in ids.items():
+        topic = topics.by_id(topic_id)
+        if count > 1:
+            yield _refused(None, topic_id, refuse, "Duplicate topic id.")
+        elif topic is None:
+            yield _refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        else:
+            yield _delete(context, topic)
+
+
+def _delete(context: RequestContext, topic: Topic) -> Completion[DeletableTopicResult]:
+    result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None)
+    try:
+        deleted = context.broker.topics.delete(topic.name)
     except KafkaError as error:
-        return Completion.of(
-            DeletableTopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=error.message)
-        )
-    result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+        return _refused(topic.name, topic.topic_id, error.code, error.message)
     return deleted.map(lambda _: result)
+
+
+def _refused(name: str | None, topic_id: UUID, code: ErrorCode, message: str = "") -> Completion[DeletableTopicResult]:
+    return Completion.of(
+        DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message or code.text)
+    )

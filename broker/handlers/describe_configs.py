@@ -14,7 +14,7 @@ from broker.dispatch import RequestContext
 from broker.metadata_log import Topic
 from broker.topic_config import ConfigSource, resolve_topic_config
 from broker.topic_keys import TOPIC_CONFIGS
-from broker.topics import check_topic_name
+from broker.topic_rules import check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.generated.describe_configs_response import (

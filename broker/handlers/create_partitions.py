@@ -1,0 +1,76 @@
+"""CreatePartitions (37), versions 0–3: topics grow, never shrink.
+
+- Each topic is answered on its own: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS when it would not grow,
+  INVALID_REPLICA_ASSIGNMENT when the assignment does not fit, INVALID_REQUEST when it is named twice.
+- More than 10,000 new partitions in one request: POLICY_VIOLATION for all of it, as CreateTopics answers; Kafka has no
+  bound here.
+- `validate_only` decides and writes nothing. Answered once durable; the new partitions are usable at once.
+"""
+
+from collections import Counter
+
+from broker.completion import Completion, all_of
+from broker.dispatch import RequestContext
+from broker.topic_rules import check_assignment, check_growth, check_total
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from protocol.generated.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
+
+
+def handle(context: RequestContext, request: CreatePartitionsRequest) -> Completion[CreatePartitionsResponse]:
+    names = Counter(wanted.name for wanted in request.topics)
+    single = [wanted for wanted in request.topics if names[wanted.name] == 1]
+    answers = []
+    for name, count in names.items():
+        if count > 1:
+            answers.append(_refused(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+    try:
+        check_total(sum(max(0, _added(context, wanted)) for wanted in single))
+    except KafkaError as error:
+        answers += [_refused(wanted.name, error) for wanted in single]
+    else:
+        answers += [_grow(context, wanted, request.validate_only) for wanted in single]
+    return all_of(answers).map(lambda results: CreatePartitionsResponse(results=results))
+
+
+def _added(context: RequestContext, wanted: CreatePartitionsTopic) -> int:
+    topic = context.broker.topics.get(wanted.name)
+    return 0 if topic is None else wanted.count - topic.partition_count
+
+
+def _grow(
+    context: RequestContext, wanted: CreatePartitionsTopic, validate_only: bool
+) -> Completion[CreatePartitionsTopicResult]:
+    topics = context.broker.topics
+    done = CreatePartitionsTopicResult(name=wanted.name)
+    try:
+        topic = topics.get(wanted.name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        check_growth(wanted.name, topic.partition_count, wanted.count)
+        if wanted.assignments is not None:
+            _check_assignments(context, wanted, wanted.count - topic.partition_count)
+        if validate_only:
+            return Completion.of(done)
+        grown = topics.grow(wanted.name, wanted.count)
+    except KafkaError as error:
+        return _refused(wanted.name, error)
+    return grown.map(lambda _: done)
+
+
+def _check_assignments(context: RequestContext, wanted: CreatePartitionsTopic, added: int) -> None:
+    assignments = wanted.assignments or ()
+    if len(assignments) != added:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) were "
+            "specified.",
+        )
+    for assignment in assignments:
+        check_assignment(assignment.broker_ids, context.broker.node_id)
+
+
+def _refused(name: str, error: KafkaError) -> Completion[CreatePartitionsTopicResult]:
+    return Completion.of(
+        CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message or None)
+    )

@@ -1,0 +1,58 @@
+"""DeleteRecords (21), versions 0–2: moves the start of partitions up to an offset (KIP-107).
+
+- −1 means the high watermark. An offset above it, or below −1: OFFSET_OUT_OF_RANGE.
+- An offset below the start changes nothing and is no error.
+- A topic that is compacted and not deleted by age: POLICY_VIOLATION. An internal one: INVALID_TOPIC_EXCEPTION.
+- The new start is durable before the answer; whole segments below it go, the others when they are full and old.
+"""
+
+from broker.dispatch import RequestContext
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.delete_records_request import DeleteRecordsRequest
+from protocol.generated.delete_records_response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+_HIGH_WATERMARK = -1
+_NO_LOW_WATERMARK = -1
+
+
+def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    _delete(context, topic.name, partition.partition_index, partition.offset)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(context: RequestContext, name: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+    low_watermark, error_code = _NO_LOW_WATERMARK, ErrorCode.NONE
+    try:
+        low_watermark = _move_start(context, name, index, offset)
+    except KafkaError as error:
+        error_code = error.code
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=error_code)
+
+
+def _move_start(context: RequestContext, name: str, index: int, offset: int) -> int:
+    topic = context.broker.topics.get(name)
+    if topic is not None and topic.is_internal:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {name}.")
+    log = context.broker.topics.partition(name, index)
+    if log.config.is_compacted and not log.config.is_deleting:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{log.name} is compacted: its records go by their keys alone.")
+    before_offset = log.high_watermark if offset == _HIGH_WATERMARK else offset
+    if not 0 <= before_offset <= log.high_watermark:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if before_offset > log.log_start_offset:
+        context.broker.logs.delete_records(log, before_offset)
+    return log.log_start_offset

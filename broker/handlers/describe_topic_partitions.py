@@ -1,0 +1,103 @@
+"""DescribeTopicPartitions (75), version 0: topics page by page (KIP-966).
+
+- Topics come in the order of their names, each once; none named means all. A page ends after
+  `response_partition_limit` partitions (at least 1, at most `max.request.partition.size.limit`'s default of 2,000); the
+  cursor says where to go on.
+- A cursor must name one of the topics asked for and a partition of it: INVALID_REQUEST for every topic otherwise.
+- One node has no eligible leader replicas beyond the leader: the lists are empty.
+"""
+
+from collections.abc import Sequence
+
+from broker.completion import Completion
+from broker.dispatch import RequestContext
+from broker.handlers.authorized_operations import TOPIC_OPERATIONS
+from broker.topic_rules import check_topic_name
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from protocol.generated.describe_topic_partitions_response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+_LARGEST_PAGE = 2_000
+_NOBODY: tuple[int, ...] = ()
+
+
+def handle(
+    context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse | Completion[DescribeTopicPartitionsResponse]:
+    named = [topic.name for topic in request.topics]
+    cursor = request.cursor
+    first_name, first_index = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
+    if cursor is not None and (first_index < 0 or (named and first_name not in named)):
+        return DescribeTopicPartitionsResponse(
+            topics=[
+                DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name) for name in named
+            ]
+        )
+    names = named or [topic.name for topic in context.broker.topics.all()]
+    limit = max(1, min(request.response_partition_limit, _LARGEST_PAGE))
+    response = _page(context, sorted({name for name in names if name >= first_name}), first_name, first_index, limit)
+    # Nobody is told of a topic that a crash could still undo.
+    durable = context.broker.metadata.durable()
+    return response if durable.done else durable.map(lambda _: response)
+
+
+def _page(
+    context: RequestContext, names: Sequence[str], first_name: str, first_index: int, limit: int
+) -> DescribeTopicPartitionsResponse:
+    described = []
+    left = limit
+    next_cursor: Cursor | None = None
+    for name in names:
+        start = first_index if name == first_name else 0
+        topic = context.broker.topics.get(name)
+        partition_count = 0 if topic is None else topic.partition_count
+        if not left and partition_count:
+            next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        end = min(partition_count, start + left)
+        described.append(_describe(context, name, range(start, end)))
+        left -= max(0, end - start)
+        if end < partition_count:
+            next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+    return DescribeTopicPartitionsResponse(topics=described, next_cursor=next_cursor)
+
+
+def _describe(context: RequestContext, name: str, indexes: range) -> DescribeTopicPartitionsResponseTopic:
+    topic = context.broker.topics.get(name)
+    if topic is None:
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=_why_missing(name), name=name, topic_authorized_operations=TOPIC_OPERATIONS
+        )
+    nodes = (context.broker.node_id,)
+    return DescribeTopicPartitionsResponseTopic(
+        name=name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                partition_index=index,
+                leader_id=nodes[0],
+                leader_epoch=0,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
+                eligible_leader_replicas=_NOBODY,
+                last_known_elr=_NOBODY,
+            )
+            for index in indexes
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _why_missing(name: str) -> ErrorCode:
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

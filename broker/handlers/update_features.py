@@ -1,0 +1,42 @@
+"""UpdateFeatures (57), versions 0–2: changes the finalized levels (KIP-584), all of them or none.
+
+- An update that may not be: INVALID_UPDATE_VERSION for the whole request, in Kafka's words.
+- The same level again changes nothing and is no error. A downgrade must say so (v1+ upgrade_type 2 or 3; v0's field
+  is not heard, as in Kafka).
+- v1+ `validate_only` decides and writes nothing. v0 and v1 list each feature in the answer.
+- The new levels hold for every request from then on; the epoch that ApiVersions tells grows. Answered once durable.
+"""
+
+from broker.completion import Completion
+from broker.dispatch import RequestContext
+from broker.features import check_update
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.update_features_request import UpdateFeaturesRequest
+from protocol.generated.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
+
+_FAILED = "The update failed for all features since the following feature had an error: "
+
+
+def handle(
+    context: RequestContext, request: UpdateFeaturesRequest
+) -> UpdateFeaturesResponse | Completion[UpdateFeaturesResponse]:
+    broker = context.broker
+    levels = broker.metadata.state.features
+    wanted = {update.feature: update for update in request.feature_updates}
+    try:
+        for name, update in wanted.items():
+            check_update(broker.node_id, levels, name, update.max_version_level, update.upgrade_type)
+    except KafkaError as error:
+        return UpdateFeaturesResponse(error_code=error.code, error_message=_FAILED + error.message)
+    response = UpdateFeaturesResponse(
+        error_message=None,
+        results=[UpdatableFeatureResult(feature=name, error_message=ErrorCode.NONE.name) for name in wanted],
+    )
+    changes = {
+        name: update.max_version_level
+        for name, update in wanted.items()
+        if update.max_version_level != levels.get(name, 0)
+    }
+    if request.validate_only or not changes:
+        return response
+    return broker.metadata.set_features(changes).map(lambda _: response)
