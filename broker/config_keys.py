@@ -193,9 +193,6 @@ _TABLE = (
     ConfigKey("offsets.topic.segment.bytes", _INT, "104857600", "segment.bytes of __consumer_offsets.", 1),
     # Our own.
     ConfigKey(
-        "oncelog.flush.policy",
-        _STRING,
-    ConfigKey(
         "oncelog.feature.transaction.version",
         _INT,
         "2",
@@ -203,6 +200,9 @@ _TABLE = (
         0,
         2,
     ),
+    ConfigKey(
+        "oncelog.flush.policy",
+        _STRING,
         "fsync",
         "fsync: acknowledged means on disk. os: left to the page cache, as a one-replica Kafka. memory: nothing kept.",
         choices=("fsync", "os", "memory"),
