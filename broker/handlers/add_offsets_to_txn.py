@@ -10,6 +10,7 @@ from broker.dispatch import RequestContext
 from broker.handlers.transaction_errors import answered
 from broker.metadata_log import Topic
 from broker.topic_config import CONSUMER_OFFSETS
+from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from protocol.generated.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
@@ -25,8 +26,12 @@ def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> Completi
             request.transactional_id, request.producer_id, request.producer_epoch, ((CONSUMER_OFFSETS, partition),)
         )
 
+    try:
+        made = broker.topics.ensure_internal(CONSUMER_OFFSETS)
+    except KafkaError:  # no room for it
+        return Completion.of(AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
     return answered(
-        broker.topics.ensure_internal(CONSUMER_OFFSETS).flat_map(add),
+        made.flat_map(add),
         context,
         FENCED_SINCE,
         lambda _: AddOffsetsToTxnResponse(),

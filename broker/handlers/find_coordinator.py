@@ -3,6 +3,7 @@
 - Here it is always this node, under the address that the client's listener advertises. The internal topic is made at
   its first need (one replica), and the answer waits for it.
 - v1+ key types (0 group, 1 transaction); v4+ several keys at once, each answered on its own (KIP-699).
+- While the internal topic cannot be made (the disk is full): COORDINATOR_NOT_AVAILABLE.
 - An unknown key type is INVALID_REQUEST. No key is refused, not even an empty one: what is asked later tells.
 
 Left out: share groups, v6's key type 2 (KIP-932): INVALID_REQUEST.
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from broker.completion import Completion
 from broker.dispatch import RequestContext
 from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from protocol.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
@@ -27,10 +28,13 @@ def handle(
     topic = _TOPIC_OF.get(request.key_type)
     if topic is None:
         text = f"The coordinator type {request.key_type} is not known here."
-        return _respond(context, [_refused(key, text) for key in keys])
-    return context.broker.topics.ensure_internal(topic).map(
-        lambda _: _respond(context, [_found(context, key) for key in keys])
-    )
+        return _respond(context, [_refused(key, ErrorCode.INVALID_REQUEST, text) for key in keys])
+    try:
+        made = context.broker.topics.ensure_internal(topic)
+    except KafkaError as error:
+        refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return _respond(context, [_refused(key, refusal, error.message) for key in keys])
+    return made.map(lambda _: _respond(context, [_found(context, key) for key in keys]))
 
 
 def _found(context: RequestContext, key: str) -> Coordinator:
@@ -38,10 +42,8 @@ def _found(context: RequestContext, key: str) -> Coordinator:
     return Coordinator(key=key, node_id=context.broker.node_id, host=host, port=port, error_message=None)
 
 
-def _refused(key: str, message: str) -> Coordinator:
-    return Coordinator(
-        key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=message
-    )
+def _refused(key: str, error_code: ErrorCode, message: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error_code, error_message=message)
 
 
 def _respond(context: RequestContext, coordinators: Sequence[Coordinator]) -> FindCoordinatorResponse:

@@ -1,0 +1,208 @@
+"""A full disk: whoever wants to write is told to try again, readers notice nothing, and with room all goes on."""
+
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from broker.log.partition_log import FetchIsolation
+from protocol.errors import ErrorCode
+from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from protocol.generated.delete_topics_request import DeleteTopicsRequest
+from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from protocol.generated.init_producer_id_request import InitProducerIdRequest
+from protocol.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from protocol.generated.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.fakes.broker import VirtualBroker
+from tests.unit.transaction.requests import TOPIC, Producer, broker_with_topic, log_of
+
+GROUP = "group"
+
+
+def commit_offset(producer: Producer, offset: int = 5) -> ErrorCode:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    topics = [OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])]
+    answer = producer.broker.ask(OffsetCommitRequest(group_id=GROUP, topics=topics), 2)
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+def commit_offset_in_transaction(producer: Producer) -> ErrorCode:
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=9)
+    request = TxnOffsetCommitRequest(
+        group_id=GROUP,
+        topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+        **producer.identity,
+    )
+    return ErrorCode(producer.broker.ask(request, 3).topics[0].partitions[0].error_code)
+
+
+def add_offsets(producer: Producer) -> ErrorCode:
+    request = AddOffsetsToTxnRequest(group_id=GROUP, **producer.identity)
+    return ErrorCode(producer.broker.ask(request, 3).error_code)
+
+
+def committed_offset(broker: VirtualBroker) -> int:
+    topics = [OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])]
+    answer = broker.ask(OffsetFetchRequest(group_id=GROUP, topics=topics), 5)
+    return int(answer.topics[0].partitions[0].committed_offset)
+
+
+def init_again(producer: Producer) -> ErrorCode:
+    request = InitProducerIdRequest(transactional_id=producer.transactional_id, transaction_timeout_ms=10_000)
+    answer = producer.broker.ask(request, 4)
+    if answer.error_code == ErrorCode.NONE:
+        producer.producer_id, producer.producer_epoch = answer.producer_id, answer.producer_epoch
+    return ErrorCode(answer.error_code)
+
+
+def create_topic(producer: Producer) -> ErrorCode:
+    topic = CreatableTopic(name="another", num_partitions=1, replication_factor=1)
+    return ErrorCode(producer.broker.ask(CreateTopicsRequest(topics=[topic]), 4).topics[0].error_code)
+
+
+STEPS: dict[str, tuple[Callable[[Producer], ErrorCode], ErrorCode]] = {
+    "InitProducerId": (init_again, ErrorCode.NOT_COORDINATOR),
+    "AddPartitionsToTxn": (lambda producer: producer.add(0)[0], ErrorCode.NOT_COORDINATOR),
+    "Produce": (lambda producer: producer.produce(0), ErrorCode.KAFKA_STORAGE_ERROR),
+    "AddOffsetsToTxn": (add_offsets, ErrorCode.NOT_COORDINATOR),
+    "OffsetCommit": (commit_offset, ErrorCode.NOT_COORDINATOR),
+    "TxnOffsetCommit": (commit_offset_in_transaction, ErrorCode.NOT_COORDINATOR),
+    "EndTxn": (lambda producer: producer.end(commit=True), ErrorCode.NOT_COORDINATOR),
+    "CreateTopics": (create_topic, ErrorCode.KAFKA_STORAGE_ERROR),
+}
+"""In the order of a transaction: what is asked, and the answer of a full disk. Each is one that clients retry."""
+
+
+def fill_disk(broker: VirtualBroker) -> None:
+    broker.disk.capacity_bytes = broker.disk.used_bytes
+
+
+def check_outcome(broker: VirtualBroker) -> None:
+    assert log_of(broker).last_stable_offset == log_of(broker).high_watermark
+    assert len(log_of(broker).read(0, 10_000, FetchIsolation.TXN_COMMITTED).records) > 0
+    assert committed_offset(broker) == 9
+
+
+@pytest.mark.parametrize("full_at", STEPS)
+def test_each_step_of_a_transaction_is_refused_retriably_and_works_once_there_is_room(full_at: str) -> None:
+    broker = broker_with_topic()
+    producer = Producer(broker).init()
+    for name, (step, refusal) in STEPS.items():
+        if name == full_at:
+            fill_disk(broker)
+            for _ in range(3):
+                assert step(producer) is refusal
+                assert refusal.retriable
+                broker.time.advance(1_500)
+            assert broker.disk_failures == []
+            broker.disk.capacity_bytes = None
+        error = step(producer)
+        while error is ErrorCode.CONCURRENT_TRANSACTIONS:
+            broker.time.advance(50)
+            error = step(producer)
+        assert error is ErrorCode.NONE, name
+    broker.time.advance(2_000)
+    check_outcome(broker)
+    for again in (broker.killed(), broker.crashed(1)):
+        again.time.advance(2_000)
+        check_outcome(again)
+
+
+def test_markers_that_find_no_room_are_written_once_there_is() -> None:
+    """EndTxn is answered once PREPARE is durable; what follows waits for room as long as it takes."""
+    for room_bytes in range(0, 600, 40):
+        broker = broker_with_topic()
+        producer = Producer(broker).init()
+        assert producer.add(0) == [ErrorCode.NONE]
+        assert producer.produce(0) is ErrorCode.NONE
+        broker.disk.capacity_bytes = broker.disk.used_bytes + room_bytes
+        answer = producer.end(commit=True)
+        assert answer in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)
+        broker.time.advance(3_000)
+        broker.disk.capacity_bytes = None
+        broker.time.advance(3_000)
+        if answer is not ErrorCode.NONE:
+            assert producer.end(commit=True) is ErrorCode.NONE
+            broker.time.advance(5_000)
+        assert log_of(broker).last_stable_offset == 2
+        assert init_again(producer) is ErrorCode.NONE
+        assert broker.disk_failures == []
+
+
+def delete_topic(broker: VirtualBroker) -> ErrorCode:
+    answer = broker.ask(DeleteTopicsRequest(topic_names=[TOPIC]), 5)
+    return ErrorCode(answer.responses[0].error_code)
+
+
+def test_topic_that_cannot_be_deleted_for_lack_of_room_stays() -> None:
+    broker = broker_with_topic()
+    fill_disk(broker)
+    assert delete_topic(broker) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.broker.topics.get(TOPIC) is not None
+    broker.disk.capacity_bytes = None
+    assert delete_topic(broker) is ErrorCode.NONE
+    assert broker.broker.topics.get(TOPIC) is None
+    broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)]), 4)
+    assert broker.broker.topics.get(TOPIC) is not None
+
+
+@pytest.mark.parametrize("key_type", [0, 1])
+def test_coordinator_is_not_available_while_there_is_no_room_for_its_topic(key_type: int) -> None:
+    broker = VirtualBroker()
+    fill_disk(broker)
+    for _ in range(2):
+        answer = broker.ask(FindCoordinatorRequest(key="id", key_type=key_type), 2)
+        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    broker.disk.capacity_bytes = None
+    assert broker.ask(FindCoordinatorRequest(key="id", key_type=key_type), 2).error_code == ErrorCode.NONE
+
+
+def test_readers_notice_nothing() -> None:
+    broker = broker_with_topic()
+    producer = Producer(broker).init()
+    producer.add(0)
+    producer.produce(0)
+    producer.end()
+    assert commit_offset(producer, 3) is ErrorCode.NONE
+    broker.time.advance(1_000)
+    before = bytes(log_of(broker).read(0, 10_000, FetchIsolation.TXN_COMMITTED).records)
+    fill_disk(broker)
+    assert producer.add(0) == [ErrorCode.NOT_COORDINATOR]
+    assert bytes(log_of(broker).read(0, 10_000, FetchIsolation.TXN_COMMITTED).records) == before
+    assert committed_offset(broker) == 3
+
+
+@pytest.mark.parametrize("what", ["append", "sync"])
+def test_failing_disk_stops_the_broker_and_the_next_start_has_all_that_was_acknowledged(what: str) -> None:
+    broker = broker_with_topic()
+    producer = Producer(broker).init()
+    producer.add(0)
+    assert producer.produce(0) is ErrorCode.NONE
+    error = OSError(errno.EIO, "Input/output error")
+    if what == "append":
+        broker.disk.append_error = lambda path: error
+    else:
+        broker.disk.sync_error = error
+    reply = producer.start_produce(0, sequence=1)
+    broker.time.settle()
+    if what == "append":
+        assert reply.message.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    else:
+        assert not reply.is_there, "nothing may be acknowledged after a sync that failed"
+    assert broker.disk_failures == [error]
+    broker.disk.append_error = broker.disk.sync_error = None
+    assert producer.produce(0, sequence=2) is ErrorCode.KAFKA_STORAGE_ERROR, "a second sync proves nothing"
+    assert broker.broker.logs.close() is None
+    for again in (broker.killed(), broker.crashed(2)):
+        assert log_of(again).high_watermark >= 1
+        assert not again.broker.logs.was_clean
