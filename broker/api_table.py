@@ -24,7 +24,7 @@ class Api(NamedTuple):
 
 _APIS = (
     Api(ApiKey.PRODUCE, "produce", 3, 12, advertised_minimum=0),
-    Api(ApiKey.FETCH, "fetch", 4, 16),
+    Api(ApiKey.FETCH, "fetch", 4, 18),
     Api(ApiKey.LIST_OFFSETS, "list_offsets", 1, 9),
     Api(ApiKey.METADATA, "metadata", 0, 13),
     Api(ApiKey.OFFSET_COMMIT, "offset_commit", 2, 10),

@@ -133,6 +133,7 @@ class _App:
         def refresh() -> None:
             broker.metrics.flush_rounds = broker.flusher.round_count
             broker.metrics.open_connections = listeners.connection_count
+            broker.metrics.fetch_sessions = len(broker.fetch_sessions)
             broker.metrics.open_transactions = broker.transactions.open_count
 
         reporter = StatsdReporter(broker.metrics, address, self._config.get_int("oncelog.statsd.interval.ms"), refresh)

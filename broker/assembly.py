@@ -20,6 +20,7 @@ from broker.coordinator.transaction.markers import LocalMarkerChannel
 from broker.coordinator.transaction.producer_ids import ProducerIdManager
 from broker.coordinator.transaction.shard import TransactionShard
 from broker.features import first_levels
+from broker.fetch_session_cache import FetchSessionCache
 from broker.log.compaction.cleaner import CompactionSettings
 from broker.log.flusher import Flusher
 from broker.log.log_config import LogConfig
@@ -94,6 +95,7 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     )
     for line in topics.load():
         log.warning("log.stray", message=line)
+    topics.watch(purgatory.on_topic_changed)
     metrics = Metrics()
     coordinators = _coordinators(config, system, topics, metadata, TransitionLog(log, metrics))
     return Broker(
@@ -108,6 +110,9 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         logs=logs,
         flusher=flusher,
         purgatory=purgatory,
+        fetch_sessions=FetchSessionCache(
+            config.get_int("max.incremental.fetch.session.cache.slots"), system.clock, system.entropy, metrics
+        ),
         markers=coordinators.markers,
         transactions=coordinators.transactions,
         groups=coordinators.groups,

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from broker.config import BrokerConfig
     from broker.coordinator.group.coordinator import GroupCoordinator
     from broker.coordinator.transaction.coordinator import TransactionCoordinator
+    from broker.fetch_session_cache import FetchSessionCache
     from broker.log.flusher import Flusher
     from broker.log.log_manager import LogManager
     from broker.metadata_log import MetadataLog
@@ -33,6 +34,7 @@ class Broker:
     logs: "LogManager"
     flusher: "Flusher"
     purgatory: "FetchPurgatory"
+    fetch_sessions: "FetchSessionCache"
     markers: "PartitionMarkers"
     transactions: "TransactionCoordinator"
     groups: "GroupCoordinator"

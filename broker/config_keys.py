@@ -117,6 +117,9 @@ _TABLE = (
     # Requests.
     ConfigKey("socket.request.max.bytes", _INT, "104857600", "The largest request that is read.", 1),
     ConfigKey("fetch.max.bytes", _INT, "57671680", "The most bytes in the answer to one Fetch.", 1024),
+    ConfigKey(
+        "max.incremental.fetch.session.cache.slots", _INT, "1000", "The most fetch sessions that are remembered.", 0
+    ),
     # Topics.
     ConfigKey("auto.create.topics.enable", _BOOLEAN, "true", "Create a topic that Metadata asks for."),
     ConfigKey("delete.topic.enable", _BOOLEAN, "true", "Whether DeleteTopics is allowed."),

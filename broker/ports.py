@@ -105,5 +105,5 @@ class PartitionListener(Protocol):
     def on_high_watermark(self, log: "PartitionLog") -> None:
         """The high watermark moved (and with it, perhaps, the last stable offset)."""
 
-    def on_last_stable_offset(self, log: "PartitionLog") -> None:
-        """The last stable offset moved while the high watermark stood still."""
+    def on_log_start_offset(self, log: "PartitionLog") -> None:
+        """The log start offset moved (and with it, perhaps, the last stable offset)."""

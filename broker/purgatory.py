@@ -1,78 +1,82 @@
-"""Fetches that wait for data, woken when the offset that bounds their read moves.
+"""Which partitions of which fetches hear of a log's offsets, and how many fetches wait.
 
-Owns: who waits on which partition. Invariant: each waiter is answered at most once, by data or by its deadline, or
-cancelled when its client is gone, and is then on no list. Named after Kafka's DelayedOperationPurgatory; here a
-wake-up is a plain call in the same turn.
+Owns: the watchers of each log. Does not own: what a watcher makes of the news (`broker.fetch_session`), how long a
+fetch may wait. Invariant: a watcher hears of each move after it began to watch, in the turn of the move, until it
+stops. Named after Kafka's DelayedOperationPurgatory; here a wake-up is a plain call.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Protocol
 
 from broker.log.partition_log import PartitionLog
 from broker.ports import Scheduler, Timer
 
 
-class _Waiter:
-    __slots__ = ("done", "logs", "timer", "try_complete")
+class Watcher(Protocol):
+    def on_moved(self) -> None:
+        """An offset of the log moved, or the log went offline."""
 
-    def __init__(self, logs: Sequence[PartitionLog], try_complete: Callable[[bool], bool]) -> None:
-        self.logs = logs
-        self.try_complete = try_complete
-        self.timer: Timer | None = None
-        self.done = False
+    def on_topic_changed(self) -> None:
+        """The topic of the log was deleted or got more partitions."""
 
 
 class FetchPurgatory:
-    """A PartitionListener: hears of every high watermark and last stable offset."""
+    """A PartitionListener: hears of every high watermark and log start offset."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._waiters: dict[PartitionLog, list[_Waiter]] = {}
+        self._watchers: dict[PartitionLog, dict[Watcher, None]] = {}
+        self.waiting_count = 0
+
+    # -- watching
+
+    def watch(self, log: PartitionLog, watcher: Watcher) -> None:
+        watchers = self._watchers.get(log)
+        if watchers is None:
+            watchers = self._watchers[log] = {}
+        watchers[watcher] = None
+
+    def unwatch(self, log: PartitionLog, watcher: Watcher) -> None:
+        watchers = self._watchers.get(log)
+        if watchers is not None:
+            watchers.pop(watcher, None)
+            if not watchers:
+                del self._watchers[log]
 
     @property
-    def waiting_count(self) -> int:
-        return len({id(waiter) for waiters in self._waiters.values() for waiter in waiters})
+    def watcher_count(self) -> int:
+        return sum(map(len, self._watchers.values()))
 
-    def wait(
-        self, logs: Sequence[PartitionLog], max_wait_ms: int, try_complete: Callable[[bool], bool]
-    ) -> Callable[[], None]:
-        """Call `try_complete(False)` whenever one of `logs` moves until it returns True, and `try_complete(True)`
-        at the deadline, when it must answer. Returns what ends the wait without an answer."""
-        waiter = _Waiter(logs, try_complete)
-        waiter.timer = self._scheduler.call_later(max_wait_ms, lambda: self._expire(waiter))
-        for log in logs:
-            self._waiters.setdefault(log, []).append(waiter)
-        return lambda: self._cancel(waiter)
+    # -- waiting
 
-    def _cancel(self, waiter: _Waiter) -> None:
-        if not waiter.done:
-            self._finish(waiter)
+    def wait(self, max_wait_ms: int, on_expired: Callable[[], None]) -> Timer:
+        """A fetch begins to wait; `end_wait` with the timer ends it, also once it has expired."""
+        self.waiting_count += 1
+        return self._scheduler.call_later(max_wait_ms, on_expired)
+
+    def end_wait(self, timer: Timer) -> None:
+        self.waiting_count -= 1
+        timer.cancel()
+
+    # -- news
 
     def on_high_watermark(self, log: PartitionLog) -> None:
-        self._wake(log)
+        self._tell(log)
 
-    def on_last_stable_offset(self, log: PartitionLog) -> None:
-        self._wake(log)
+    def on_log_start_offset(self, log: PartitionLog) -> None:
+        self._tell(log)
 
-    def _wake(self, log: PartitionLog) -> None:
-        waiters = self._waiters.get(log)
-        if not waiters:
-            return
-        for waiter in list(waiters):
-            if not waiter.done and waiter.try_complete(False):
-                self._finish(waiter)
+    def _tell(self, log: PartitionLog) -> None:
+        watchers = self._watchers.get(log)
+        if watchers is not None:
+            # A watcher that is told may stop watching, and so may others whose wait ends with it.
+            for watcher in tuple(watchers):
+                if watcher in watchers:
+                    watcher.on_moved()
 
-    def _expire(self, waiter: _Waiter) -> None:
-        if not waiter.done:
-            waiter.try_complete(True)
-            self._finish(waiter)
-
-    def _finish(self, waiter: _Waiter) -> None:
-        waiter.done = True
-        if waiter.timer is not None:
-            waiter.timer.cancel()
-        for log in waiter.logs:
-            waiters = self._waiters.get(log)
-            if waiters is not None:
-                waiters.remove(waiter)
-                if not waiters:
-                    del self._waiters[log]
+    def on_topic_changed(self, name: str) -> None:
+        for log, watchers in tuple(self._watchers.items()):
+            if log.topic == name:
+                for watcher in tuple(watchers):
+                    if watcher in watchers:
+                        watcher.on_topic_changed()

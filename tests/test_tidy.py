@@ -23,6 +23,8 @@ MAX_LINE_LENGTH = 120
 CORES = ("broker/log/", "broker/coordinator/", "broker/handlers/", "protocol/")
 CORE_FILES = (
     "broker/completion.py",
+    "broker/fetch_session.py",
+    "broker/fetch_session_cache.py",
     "broker/metadata_log.py",
     "broker/partition_markers.py",
     "broker/ports.py",

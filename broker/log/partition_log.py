@@ -25,7 +25,14 @@ from broker.log.flusher import Flusher, FlushTarget, is_transient
 from broker.log.log_config import LogConfig
 from broker.log.producer_snapshot import encode_snapshot
 from broker.log.producer_state import ProducerStateManager
-from broker.log.reader import collect_aborted, find_max_timestamp, find_timestamp, iterate_batches, read_records
+from broker.log.reader import (
+    collect_aborted,
+    find_max_timestamp,
+    find_timestamp,
+    iterate_batches,
+    read_records,
+    readable_bytes,
+)
 from broker.log.recompression import recompressed
 from broker.log.segment import LOG_SUFFIX, Segment
 from broker.log.segments import SEGMENT_SUFFIXES, Segments
@@ -275,12 +282,7 @@ class PartitionLog:
 
         The last batch may be cut by `max_bytes`, as in Kafka: every client skips such a rest.
         """
-        self._check_readable()
-        if not self.log_start_offset <= fetch_offset <= self.log_end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {fetch_offset} is outside of {self.log_start_offset} to {self.log_end_offset}",
-            )
+        self.check_readable(fetch_offset)
         upper_bound = self.upper_bound(isolation)
         records, end_offset = self._read(fetch_offset, upper_bound, max_bytes, at_least_one)
         aborted: tuple[AbortedTransaction, ...] | None = None
@@ -293,6 +295,26 @@ class PartitionLog:
             return read_records(self._segments, fetch_offset, upper_bound, max_bytes, at_least_one=at_least_one)
         except (OSError, KafkaError) as error:
             raise self._unreadable(error) from error
+
+    def readable_bytes(self, fetch_offset: int, isolation: FetchIsolation) -> int:
+        """How much `read` could give from `fetch_offset` on, told without reading; a great deal if the reader is not
+        in the segment that holds its upper bound: waiting would bring that one nothing. Raises KafkaError."""
+        upper_bound = self.upper_bound(isolation)
+        if fetch_offset >= upper_bound:
+            return 0
+        try:
+            return readable_bytes(self._segments, fetch_offset, upper_bound)
+        except (OSError, KafkaError) as error:
+            raise self._unreadable(error) from error
+
+    def check_readable(self, fetch_offset: int) -> None:
+        """Raises KafkaError when nobody may read from `fetch_offset` on."""
+        self._check_readable()
+        if not self.log_start_offset <= fetch_offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {fetch_offset} is outside of {self.log_start_offset} to {self.log_end_offset}",
+            )
 
     def _unreadable(self, error: OSError | KafkaError) -> KafkaError:
         if isinstance(error, OSError):
@@ -429,12 +451,10 @@ class PartitionLog:
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
-        last_stable_offset = self.last_stable_offset
         self._update_last_stable_offset()
         while len(self._segments) > 1 and self._segments[0].next_offset <= offset:
             self._removed.append(self._segments.take_first())
-        if self.last_stable_offset != last_stable_offset:
-            self._listener.on_last_stable_offset(self)
+        self._listener.on_log_start_offset(self)
 
     def is_flushing(self, segments: list[Segment]) -> bool:
         """A flush round uses files of `segments` at the moment."""

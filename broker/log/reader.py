@@ -16,6 +16,7 @@ from protocol.records.record import Record, decode_records
 
 _EMPTY = memoryview(b"")
 _CHUNK_BYTES = 1024 * 1024
+PLENTY_BYTES = 2**62
 
 
 def read_records(
@@ -41,6 +42,20 @@ def read_records(
         segment.note_position(end_offset, end)
         return records, end_offset
     return records, min(upper_bound, segment.offset_at_or_after(start + len(records)))
+
+
+def readable_bytes(segments: Segments, fetch_offset: int, upper_bound: int) -> int:
+    """The bytes between two offsets, the lower one first; `PLENTY_BYTES` if they lie in different segments."""
+    segment = segments[segments.slot_of(upper_bound)]
+    if fetch_offset < segment.base_offset:
+        # A roll leaves the bound at the very beginning of the next segment: then the reader is in the one before it.
+        if upper_bound > segment.base_offset:
+            return PLENTY_BYTES
+        segment = segments[segments.slot_of(upper_bound - 1)]
+        if fetch_offset < segment.base_offset:
+            return PLENTY_BYTES
+    end = segment.size_bytes if upper_bound >= segment.next_offset else segment.position_of(upper_bound)
+    return end - segment.position_of(fetch_offset)
 
 
 def _check_batches(segment: Segment, position: int, records: memoryview) -> None:

@@ -12,6 +12,9 @@ COUNTERS = (
     "response_bytes",
     "appends",
     "append_bytes",
+    "full_fetches",
+    "incremental_fetches",
+    "fetch_session_evictions",
     "flush_rounds",
     "transactions_started",
     "transactions_committed",
@@ -19,7 +22,7 @@ COUNTERS = (
     "producers_fenced",
     "connections",
 )
-GAUGES = ("open_transactions", "open_connections")
+GAUGES = ("open_transactions", "open_connections", "fetch_sessions")
 
 
 class Metrics:
@@ -31,6 +34,10 @@ class Metrics:
         self.response_bytes = 0
         self.appends = 0
         self.append_bytes = 0
+        self.full_fetches = 0
+        """Fetches that name all their partitions; `incremental_fetches` go on with a session."""
+        self.incremental_fetches = 0
+        self.fetch_session_evictions = 0
         self.flush_rounds = 0
         self.transactions_started = 0
         self.transactions_committed = 0
@@ -40,6 +47,7 @@ class Metrics:
         """Accepted since the start."""
         self.open_transactions = 0
         self.open_connections = 0
+        self.fetch_sessions = 0
 
     def counters(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in COUNTERS}

@@ -47,13 +47,13 @@ def batch(
 class Listener:
     def __init__(self) -> None:
         self.high_watermarks: list[tuple[str, int]] = []
-        self.last_stable_offsets: list[tuple[str, int]] = []
+        self.log_start_offsets: list[tuple[str, int]] = []
 
     def on_high_watermark(self, log: PartitionLog) -> None:
         self.high_watermarks.append((log.name, log.high_watermark))
 
-    def on_last_stable_offset(self, log: PartitionLog) -> None:
-        self.last_stable_offsets.append((log.name, log.last_stable_offset))
+    def on_log_start_offset(self, log: PartitionLog) -> None:
+        self.log_start_offsets.append((log.name, log.log_start_offset))
 
 
 class Logs:

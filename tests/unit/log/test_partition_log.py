@@ -337,7 +337,7 @@ def test_log_start_above_an_open_transaction_carries_the_stable_offset_along() -
     logs.flush()
     log.advance_log_start(4)
     assert log.last_stable_offset == 4
-    assert logs.listener.last_stable_offsets == [("topic-0", 4)]
+    assert logs.listener.log_start_offsets == [("topic-0", 4)]
 
 
 def test_memory_and_os_policies_count_an_append_as_durable_after_its_turn() -> None:

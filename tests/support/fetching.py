@@ -1,0 +1,172 @@
+"""A reader that keeps a fetch session as KIP-227 says, and remembers what it was told of each partition."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from protocol.errors import ErrorCode
+from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from protocol.generated.fetch_response import FetchResponse, PartitionData
+from tests.fakes.broker import Reply, VirtualBroker
+from tests.fakes.logs import batch
+
+TopicKey = str | UUID
+Key = tuple[TopicKey, int]
+BY_NAME, BY_ID = 12, 18
+EVERYTHING = 2**31 - 1
+
+
+def create(broker: VirtualBroker, name: str, partitions: int = 1) -> UUID:
+    """A new topic; its id."""
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    (answer,) = broker.ask(CreateTopicsRequest(topics=[topic]), 7).topics
+    assert answer.error_code == ErrorCode.NONE
+    topic_id: UUID = answer.topic_id
+    return topic_id
+
+
+def append(broker: VirtualBroker, name: str, partition: int = 0, count: int = 1, **options: Any) -> None:
+    """Append a batch past the protocol, and let it become durable."""
+    log = broker.broker.topics.partition(name, partition)
+    log.append(batch(count, **options), now_ms=broker.time.now_ms())
+    broker.time.settle()
+
+
+def fetch_request(
+    offsets: Mapping[Key, int],
+    *,
+    forgotten: Iterable[Key] = (),
+    partition_max_bytes: int = EVERYTHING,
+    leader_epoch: int = -1,
+    **fields: Any,
+) -> FetchRequest:
+    topics = []
+    for (topic, index), offset in offsets.items():
+        partition = FetchPartition(
+            partition=index,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=offset,
+            partition_max_bytes=partition_max_bytes,
+        )
+        if isinstance(topic, UUID):
+            topics.append(FetchTopic(topic_id=topic, partitions=[partition]))
+        else:
+            topics.append(FetchTopic(topic=topic, partitions=[partition]))
+    gone = [
+        ForgottenTopic(topic_id=topic, partitions=[index])
+        if isinstance(topic, UUID)
+        else ForgottenTopic(topic=topic, partitions=[index])
+        for topic, index in forgotten
+    ]
+    defaults: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": EVERYTHING}
+    return FetchRequest(topics=topics, forgotten_topics_data=gone, **{**defaults, **fields})
+
+
+def told(response: FetchResponse) -> dict[Key, PartitionData]:
+    """What an answer says, by partition; one that is told twice is a mistake."""
+    found: dict[Key, PartitionData] = {}
+    for topic in response.responses:
+        for data in topic.partitions:
+            key: Key = (topic.topic or topic.topic_id, data.partition_index)
+            assert key not in found
+            found[key] = data
+    return found
+
+
+@dataclass(frozen=True)
+class View:
+    """What a reader knows of a partition."""
+
+    error: ErrorCode
+    high_watermark: int
+    log_start_offset: int
+    records: bytes
+    aborted: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(data: PartitionData) -> "View":
+        return View(
+            ErrorCode(data.error_code),
+            data.high_watermark,
+            data.log_start_offset,
+            bytes(data.records or b""),
+            tuple((entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ()),
+        )
+
+
+class SessionReader:
+    def __init__(self, broker: VirtualBroker, version: int, isolation: int = 0) -> None:
+        self.broker = broker
+        self.version = version
+        self.isolation = isolation
+        self.session_id = 0
+        self.epoch = 0
+        self.offsets: dict[Key, int] = {}
+        self.views: dict[Key, View] = {}
+        self._changed: dict[Key, int] = {}
+        self._forgotten: dict[Key, None] = {}
+
+    def want(self, key: Key, offset: int = 0) -> None:
+        self.offsets[key] = self._changed[key] = offset
+        self._forgotten.pop(key, None)
+        known = self.views.get(key)
+        if known is not None:
+            self.views[key] = View(known.error, known.high_watermark, known.log_start_offset, b"", ())
+
+    def forget(self, key: Key) -> None:
+        del self.offsets[key]
+        self._changed.pop(key, None)
+        self.views.pop(key, None)
+        self._forgotten[key] = None
+
+    def send(self, **fields: Any) -> Reply:
+        is_full = self.epoch == 0
+        request = fetch_request(
+            self.offsets if is_full else self._changed,
+            forgotten=() if is_full else self._forgotten,
+            session_id=self.session_id,
+            session_epoch=self.epoch,
+            isolation_level=self.isolation,
+            **fields,
+        )
+        return self.broker.send(request, self.version)
+
+    def take(self, response: FetchResponse) -> ErrorCode:
+        """Learn from an answer as Java's FetchSessionHandler does."""
+        error = ErrorCode(response.error_code)
+        self.views = {
+            key: View(view.error, view.high_watermark, view.log_start_offset, b"", ())
+            for key, view in self.views.items()
+        }
+        if error is not ErrorCode.NONE:
+            if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                self.session_id = 0
+            self.epoch = 0
+            return error
+        news = {key: View.of(data) for key, data in told(response).items()}
+        assert news.keys() <= self.offsets.keys()
+        if self.epoch == 0:
+            assert news.keys() == self.offsets.keys()
+        self.views.update(news)
+        self._changed.clear()
+        self._forgotten.clear()
+        self.session_id = response.session_id
+        if self.session_id:
+            self.epoch = 1 if self.epoch in (0, 2**31 - 1) else self.epoch + 1
+        else:
+            self.epoch = 0
+        return error
+
+    def fetch(self, **fields: Any) -> FetchResponse:
+        response: FetchResponse = self.send(**fields).message
+        self.take(response)
+        return response
+
+    def whole(self) -> dict[Key, View]:
+        """What a fetch without a session says of the same partitions."""
+        request = fetch_request(self.offsets, session_epoch=-1, isolation_level=self.isolation)
+        response: FetchResponse = self.broker.ask(request, self.version)
+        assert response.session_id == 0
+        return {key: View.of(data) for key, data in told(response).items()}
