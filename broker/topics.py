@@ -19,6 +19,7 @@ from broker.metadata_log import (
     INTERNAL_TOPICS,
     METADATA_TOPIC,
     MetadataLog,
+    ResourceType,
     Topic,
     partition_records,
     topic_records,
@@ -106,7 +107,8 @@ class Topics:
     def find_partition(self, name: str, index: int) -> PartitionLog | None:
         log = self._logs.get(name, index)
         if log is not None:
-            return log
+            # Its log is open all the time, yet it is no topic: whoever writes there could end the broker for good.
+            return None if name == METADATA_TOPIC else log
         topic = self.get(name)
         if topic is None or not 0 <= index < topic.partition_count:
             return None
@@ -145,6 +147,19 @@ class Topics:
         written = self._write(partition_records(topic.topic_id, new, self._node_id))
         self._changed(name)
         return written
+
+    def on_config_change(self, resource_type: int, name: str) -> None:
+        """Settings of a topic, or of the broker below all topics, have changed: the open logs work with them at once."""
+        if resource_type == ResourceType.TOPIC:
+            changed: Iterable[Topic] = filter(None, [self.get(name)])
+        else:
+            changed = self.all() if resource_type == ResourceType.BROKER else ()
+        for topic in changed:
+            config = self._log_config(topic)
+            for index in range(topic.partition_count):
+                log = self._logs.get(topic.name, index)
+                if log is not None:
+                    log.config = config
 
     def delete(self, name: str) -> Completion[None]:
         """Delete a topic; its files go once that is durable. Raises UNKNOWN_TOPIC_OR_PARTITION."""
