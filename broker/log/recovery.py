@@ -26,7 +26,7 @@ from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from broker.log.producer_snapshot import load_snapshot
 from broker.log.producer_state import ProducerStateManager
 from broker.log.reader import iterate_batches
-from broker.log.segment import LOG_SUFFIX, Segment, file_name
+from broker.log.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment, file_name
 from broker.log.segment_manifest import (
     INDEX_SUFFIXES,
     NO_SNAPSHOT,
@@ -244,6 +244,8 @@ class _Recovery:
     def _read_index(self, segment: Segment, slot: int, entry: ManifestEntry) -> bytes | None:
         path = segment.path(INDEX_SUFFIXES[slot])
         if not self._disk.exists(path):
+            if INDEX_SUFFIXES[slot] == TRANSACTION_INDEX_SUFFIX and entry.vouches_for(slot, b""):
+                return b""
             self._tell(f"{path} is missing, the segment's indexes are rebuilt")
             return None
         data = self._disk.read_bytes(path)
@@ -323,6 +325,8 @@ class _Recovery:
 
     def _load_state(self, offset: int) -> None:
         """Make the producer state that of `offset`: from the newest good snapshot, then from the batches after it."""
+        if self._state_offset == offset:
+            return  # the usual case of one scanned segment after the other
         for candidate in [known for known in reversed(self._snapshots) if known <= offset]:
             if candidate <= self._state_offset:
                 break  # what was replayed so far is newer
@@ -416,12 +420,12 @@ class _Recovery:
         entries: list[ManifestEntry] = []
         for segment in rebuilt:
             if segment is not self._segments[-1]:
-                written = segment.write_indexes(self._disk)
+                files, contents = segment.write_indexes(self._disk)
                 snapshot = self._snapshot_sums.get(segment.next_offset, NO_SNAPSHOT)
                 if segment.next_offset not in self._snapshots:
                     snapshot = NO_SNAPSHOT
-                entries.append(entry_of(segment, [data for _, data in written], snapshot))
-                for file, _ in written:
+                entries.append(entry_of(segment, contents, snapshot))
+                for file in files:
                     file.close()
             if segment.next_offset > self._synced_offset or segment is self._segments[-1]:
                 segment.file.sync()

@@ -25,6 +25,7 @@ from protocol.errors import ErrorCode, KafkaError
 _BATCH_HEAD = Struct(">qi11xiqq")
 HEAD_BYTES = _BATCH_HEAD.size
 LOG_SUFFIX = ".log"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
 _LENGTH_PREFIX_BYTES = 12
 _HINT_LIMIT = 64
 _SCAN_BYTES = 64 * 1024
@@ -184,18 +185,20 @@ class Segment:
         offset = self.index.first_offset_after(position)
         return self.next_offset if offset is None else offset
 
-    def write_indexes(self, disk: Disk) -> list[tuple[File, bytes]]:
-        """Write the index files of a segment that has its last batch; the files, to be synced, and their contents."""
+    def write_indexes(self, disk: Disk) -> tuple[list[File], list[bytes]]:
+        """Write the index files of a segment that has its last batch; the files, to be synced, and the contents of all
+        three. As in Kafka there is no transaction index file where there is nothing in it."""
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-        written: list[tuple[File, bytes]] = []
-        for suffix, data in (
-            (".index", self.index.to_bytes()),
-            (".timeindex", self.time_index.to_bytes()),
-            (".txnindex", self.transaction_index.to_bytes()),
-        ):
+        contents = [self.index.to_bytes(), self.time_index.to_bytes(), self.transaction_index.to_bytes()]
+        files: list[File] = []
+        for suffix, data in zip((".index", ".timeindex", TRANSACTION_INDEX_SUFFIX), contents, strict=True):
+            if suffix == TRANSACTION_INDEX_SUFFIX and not data and not disk.exists(self.path(suffix)):
+                continue
             file = disk.open(self.path(suffix))
-            file.truncate(0)
-            if data:
-                file.append([data])
-            written.append((file, data))
-        return written
+            # A file that is right already stays: truncating ten thousand files takes a file system half a minute.
+            if file.size_bytes != len(data) or (data and file.read_view(0, len(data)) != data):
+                file.truncate(0)
+                if data:
+                    file.append([data])
+            files.append(file)
+        return files, contents

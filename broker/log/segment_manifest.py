@@ -11,11 +11,11 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from broker.log.segment import Segment
+from broker.log.segment import TRANSACTION_INDEX_SUFFIX, Segment
 from broker.ports import Disk, File
 
 NAME = "segment-manifest"
-INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
+INDEX_SUFFIXES = (".index", ".timeindex", TRANSACTION_INDEX_SUFFIX)
 _ENTRY = Struct(">qqqqqqIIIIIIIII")
 _ENTRY_BYTES = _ENTRY.size + 4
 

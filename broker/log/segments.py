@@ -88,12 +88,12 @@ class Segments:
 
     def _complete_active(self, next_offset: int, snapshot: bytes) -> list[File]:
         active = self._list[-1]
-        written = active.write_indexes(self.disk)
+        files, contents = active.write_indexes(self.disk)
         snapshot_file = self.disk.open(f"{self.directory}/{file_name(next_offset, SNAPSHOT_SUFFIX)}")
         snapshot_file.truncate(0)
         snapshot_file.append([snapshot])
-        entry = entry_of(active, [data for _, data in written], sum_of(snapshot))
-        return [*(file for file, _ in written), snapshot_file, append_entry(self.disk, self.directory, entry)]
+        entry = entry_of(active, contents, sum_of(snapshot))
+        return [*files, snapshot_file, append_entry(self.disk, self.directory, entry)]
 
     def complete(self, next_offset: int, snapshot: bytes) -> None:
         """Write what a roll would, so that a start after a clean stop need not scan; synced by the next round."""

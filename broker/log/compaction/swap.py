@@ -36,13 +36,13 @@ def swap_in(disk: Disk, directory: str, old: list[Segment], new: Segment) -> lis
     _complete(disk, directory, swap, base_offset, next_offset)
     new.file = disk.open(new.path(LOG_SUFFIX))
     try:
-        written = new.write_indexes(disk)
-        manifest_file = append_entry(disk, directory, entry_of(new, [data for _, data in written], snapshot))
+        files, contents = new.write_indexes(disk)
+        manifest_file = append_entry(disk, directory, entry_of(new, contents, snapshot))
     except OSError as error:
         if not is_transient(error):
             raise
         return []  # no room: the next start rebuilds the indexes
-    return [*(file for file, _ in written), manifest_file]
+    return [*files, manifest_file]
 
 
 def complete_swaps(disk: Disk, directory: str) -> list[str]:
