@@ -348,10 +348,15 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133, True, "The limit of share sessions has been reached."
 
 
+_LONGEST_MESSAGE = 2_000
+"""Characters. A message may quote names that a client sent, and a plain string has no room for more than 32 KB."""
+
+
 class KafkaError(Exception):
     """An expected refusal: a code of the protocol, and words for people."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        message = message[:_LONGEST_MESSAGE]
         super().__init__(message or code.text or code.name)
         self.code = code
         self.message = message

@@ -16,6 +16,7 @@ Data = bytes | memoryview
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
+LONGEST_TEXT_BYTES = 0x7FFF
 NULL_STRING = b"\xff\xff"
 NULL_LENGTH = b"\xff\xff\xff\xff"
 _SMALL = tuple(bytes((value,)) for value in range(128))
@@ -90,11 +91,19 @@ def read_nullable_string(view: memoryview, position: int) -> tuple[str | None, i
     return str(view[position:end], "utf-8"), end
 
 
+def _read_long_text_length(view: memoryview, position: int) -> tuple[int, int]:
+    """A compact text is no longer than a plain one can be: what one client sends, another may be told in any version."""
+    length, position = read_varint(view, position)
+    if length > LONGEST_TEXT_BYTES + 1:
+        raise ProtocolError(f"a text of {length - 1} bytes is announced, {LONGEST_TEXT_BYTES} are the most")
+    return length, position
+
+
 def read_compact_string(view: memoryview, position: int) -> tuple[str, int]:
     length = view[position]
     position += 1
     if length > 0x7F:
-        length, position = read_varint(view, position - 1)
+        length, position = _read_long_text_length(view, position - 1)
     end = position + length - 1
     if length == 0 or end > len(view):
         raise _refuse(length - 1, view, position)
@@ -105,7 +114,7 @@ def read_nullable_compact_string(view: memoryview, position: int) -> tuple[str |
     length = view[position]
     position += 1
     if length > 0x7F:
-        length, position = read_varint(view, position - 1)
+        length, position = _read_long_text_length(view, position - 1)
     if length == 0:
         return None, position
     end = position + length - 1

@@ -14,6 +14,7 @@ import construct
 from construct import Construct, Flag, FormatField, FormatFieldError, IntegerError, StreamError, StringError
 
 MAX_VARINT_BYTES = 5
+LONGEST_TEXT_BYTES = 0x7FFF
 
 
 def bytes_left(stream: Any) -> int:
@@ -46,13 +47,15 @@ class UnsignedVarint(Construct):
 
 
 class Length(Construct):
-    """A length or count: the plain integer `plain`, or compact (value + 1 as an unsigned varint, 0 for null)."""
+    """A length or count: the plain integer `plain`, or compact (value + 1 as an unsigned varint, 0 for null); in both
+    forms at most `longest`."""
 
-    def __init__(self, plain: Construct, compact: bool, nullable: bool) -> None:
+    def __init__(self, plain: Construct, compact: bool, nullable: bool, longest: int | None = None) -> None:
         super().__init__()
         self._plain = plain
         self._compact = compact
         self._nullable = nullable
+        self._longest = longest
 
     def _parse(self, stream: Any, context: Any, path: str) -> int | None:
         if self._compact:
@@ -63,6 +66,8 @@ class Length(Construct):
             return None
         if length < 0:
             raise IntegerError(f"length {length}", path=path)
+        if self._longest is not None and length > self._longest:
+            raise IntegerError(f"length {length}, {self._longest} is the most", path=path)
         if length > bytes_left(stream):
             raise StreamError(f"length {length} is more than is left", path=path)
         return int(length)
@@ -191,8 +196,9 @@ class Variable:
     python: str
 
     def construct(self, compact: bool, nullable: bool) -> Construct:
-        length = Length(self.plain_length, compact, nullable)
-        return Utf8(length) if self.name == "string" else Sized(length)
+        if self.name == "string":
+            return Utf8(Length(self.plain_length, compact, nullable, LONGEST_TEXT_BYTES))
+        return Sized(Length(self.plain_length, compact, nullable))
 
 
 Int8 = Primitive("int8", FormatField(">", "b"), "b", 1, "int")

@@ -2,7 +2,7 @@
 
 - v0: no topics named means all; v1+: null means all, an empty list none. v4+ says itself whether to auto-create.
 - Auto-creation (`auto.create.topics.enable`) answers once the topic is durable, so that a client needs no retry.
-- v10+ returns topic ids, v12+ looks up by id (UNKNOWN_TOPIC_ID); where one topic is named by id, names alone are passed
+- v10+ returns topic ids, v12+ looks up by id (UNKNOWN_TOPIC_ID; v10 and v11 can carry ids: INVALID_REQUEST); where one topic is named by id, names alone are passed
   over, as in Kafka.
 - v8+ tells what the client may do, where it asks (v8–v10 also for the cluster): everything, as there is no authorizer.
 - v13's top-level error code is always NONE: this broker never asks a client to bootstrap anew (KIP-1102).
@@ -28,6 +28,7 @@ from protocol.generated.metadata_response import (
 )
 
 _NO_ID = UUID(int=0)
+_BY_ID_SINCE = 12
 
 
 def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse | Completion[MetadataResponse]:
@@ -39,6 +40,8 @@ def handle(context: RequestContext, request: MetadataRequest) -> MetadataRespons
         "auto.create.topics.enable"
     )
     by_id = any(wanted.name is None or wanted.topic_id != _NO_ID for wanted in request.topics)
+    if by_id and context.api_version < _BY_ID_SINCE:
+        return _refuse(request)
     answers: list[Completion[MetadataResponseTopic]] = []
     for wanted in request.topics:
         if by_id:
@@ -54,6 +57,17 @@ def handle(context: RequestContext, request: MetadataRequest) -> MetadataRespons
     if all(answer.done for answer in answers):
         return _once_durable(context, view.respond([answer.result() for answer in answers]))
     return all_of(answers).map(view.respond)
+
+
+def _refuse(request: MetadataRequest) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "", topic_id=wanted.topic_id
+            )
+            for wanted in request.topics or ()
+        ]
+    )
 
 
 def _once_durable(

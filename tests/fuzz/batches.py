@@ -82,7 +82,9 @@ def _lying_body(source: Random) -> bytes:
 def _damaged(packed: bytes, source: Random) -> bytes:
     data = bytearray(packed)
     at = source.randrange(len(data))
-    data[at : at + source.choice((0, 1, 4, 8))] = source.choice((b"", b"\xff\xff\xff\x7f", b"\x00", source.randbytes(4)))
+    data[at : at + source.choice((0, 1, 4, 8))] = source.choice(
+        (b"", b"\xff\xff\xff\x7f", b"\x00", source.randbytes(4))
+    )
     return bytes(data)
 
 

@@ -79,9 +79,7 @@ class Canary:
         producer_id, producer_epoch = self._producer or (-1, -1)
         count = len(self._batches)
         record = Record(0, 1_700_000_000_000, b"canary", b"%d" % count)
-        batch = encode_batch(
-            [record], producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=count
-        )
+        batch = encode_batch([record], producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=count)
         data = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=memoryview(batch))])
         # The same twice: a duplicate is told the offset of its original, whatever others did in between.
         for _ in range(2):
@@ -114,14 +112,10 @@ class Canary:
     def _commit(self, client: Asked, settle: Callable[[], None]) -> None:
         offset = len(self._batches)
         kept = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
-        commit = OffsetCommitRequest(
-            group_id=GROUP, topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[kept])]
-        )
+        commit = OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[kept])])
         answer = self._one(client, settle, commit, _COMMIT)
         assert answer.topics[0].partitions[0].error_code == 0, answer
-        fetch = OffsetFetchRequest(
-            group_id=GROUP, topics=[OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])]
-        )
+        fetch = OffsetFetchRequest(group_id=GROUP, topics=[OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])])
         answer = self._one(client, settle, fetch, _FETCH_OFFSETS)
         assert answer.topics[0].partitions[0].committed_offset == offset, answer
 
