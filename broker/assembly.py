@@ -27,6 +27,7 @@ from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
 from broker.log.partition_log import PartitionLog
 from broker.log.recovery import RecoveryReport
+from broker.log.recovery_progress import RecoveryProgress
 from broker.log.segment_check import CheckSummary, SegmentCheck
 from broker.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, cluster_id_records
 from broker.observability.metrics import Metrics
@@ -80,6 +81,7 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
         compaction=_compaction(config, system.scheduler, log),
         segment_check=_segment_check(system, log),
+        progress=_progress(system, log),
     )
     metadata = _load_metadata(config, system, logs)
     # A first start has written the cluster id: nobody may be told of it before it is durable.
@@ -214,6 +216,13 @@ def _segment_check(system: System, log: Any) -> SegmentCheck:
         )
 
     return SegmentCheck(system.disk, system.scheduler, system.clock, on_damage, on_done)
+
+
+def _progress(system: System, log: Any) -> RecoveryProgress:
+    def tell(scanned_bytes: int, partition_count: int, name: str) -> None:
+        log.info("log.recovering", partitions_done=partition_count, bytes_read=scanned_bytes, reading=name)
+
+    return RecoveryProgress(system.clock, tell)
 
 
 def _tell(log: Any, report: RecoveryReport) -> None:

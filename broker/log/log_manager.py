@@ -18,6 +18,7 @@ from broker.log.flusher import Flusher, is_transient
 from broker.log.log_config import INT64_MAX, LogConfig
 from broker.log.partition_log import PartitionLog
 from broker.log.recovery import RecoveryReport, recover_log
+from broker.log.recovery_progress import RecoveryProgress
 from broker.log.retention import prepare_log_start
 from broker.log.segment_check import SegmentCheck
 from broker.ports import Clock, Disk, PartitionListener
@@ -44,6 +45,7 @@ class LogManager:
         retention_check_interval_ms: int = 300_000,
         compaction: CompactionSettings | None = None,
         segment_check: SegmentCheck | None = None,
+        progress: RecoveryProgress | None = None,
     ) -> None:
         """`on_report` hears of each recovery that has something to tell; without `compaction` nothing is compacted.
 
@@ -55,6 +57,7 @@ class LogManager:
         self._listener = listener
         self._on_report = on_report
         self._segment_check = segment_check
+        self._progress = progress
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self._retention_check_interval_ms = retention_check_interval_ms
         self._retention_due_ms: int | None = None
@@ -109,6 +112,9 @@ class LogManager:
             return log
         points = self._journal.get(topic_id, partition)
         directory = directory_of(topic, partition)
+        progress = self._progress
+        if progress is not None:
+            progress.on_partition(directory)
         recovered = recover_log(
             self._disk,
             directory,
@@ -117,7 +123,10 @@ class LogManager:
             self._clock.now_ms(),
             is_journal_whole=self._journal.is_whole,
             compacted_offset=INT64_MAX if config.is_compacted else self._cleaner_checkpoint.get(topic, partition),
+            on_scanned=progress.on_scanned if progress is not None else None,
         )
+        if progress is not None and len(recovered.segments):
+            progress.on_recovered()
         if recovered.lines and self._on_report is not None:
             self._on_report(
                 RecoveryReport(

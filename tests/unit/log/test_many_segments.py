@@ -1,0 +1,90 @@
+"""Many segments: how long a start takes, and how many files are open."""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from broker.log.flusher import Flusher
+from broker.log.log_config import LogConfig
+from broker.log.log_manager import LogManager
+from broker.system.clock import SystemClock
+from broker.system.disk import RealDisk
+from tests.fakes.logs import TOPIC_ID, Listener, batch
+from tests.fakes.scheduler import ManualScheduler
+
+ROOT = Path(__file__).parent.parent.parent.parent
+LIMIT_S = 10
+PARTITIONS, SEGMENTS_EACH, OPEN_FILES = 1_000, 10, 1_024
+
+
+def start(path: Path) -> tuple[LogManager, ManualScheduler]:
+    scheduler = ManualScheduler()
+    flusher = Flusher(scheduler, "os", lambda error: sys.exit(str(error)))
+    return LogManager(RealDisk(path), SystemClock(), flusher, Listener()), scheduler
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_gigabyte_in_ten_thousand_segments_is_read_again_within_ten_seconds(tmp_path: Path) -> None:
+    """After a kill, with the manifest gone, so that every batch is read; then with all that was left in place."""
+    manager, scheduler = start(tmp_path)
+    config = LogConfig(segment_bytes=107_000)
+    log = manager.open("topic", 0, TOPIC_ID, config)
+    data = batch(value=os.urandom(16_384 - 75))
+    for number in range(65_536):
+        log.append(data, now_ms=1_000_000)
+        if number % 100 == 0:
+            scheduler.run()
+    scheduler.run()
+    assert len(log.segments) > 10_000
+    for damage in ("segment-manifest", None):
+        log.close()
+        if damage is not None:
+            (tmp_path / "topic-0" / damage).unlink()
+        started_s = time.monotonic()
+        log = start(tmp_path)[0].open("topic", 0, TOPIC_ID, config)
+        duration_s = time.monotonic() - started_s
+        what = f"{log.size_bytes:,} bytes in {len(log.segments):,} segments"
+        print(f"{damage or 'nothing'} lost: {what}: {duration_s:.1f} s")
+        assert (log.log_end_offset, log.offline_error) == (65_536, None)
+        assert duration_s < LIMIT_S
+
+
+def fill_and_restart(path: Path) -> None:
+    """Run in a process of its own, whose limit it reaches for if it keeps files open."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
+    config = LogConfig(segment_bytes=100)
+    manager, scheduler = start(path)
+    for _ in range(SEGMENTS_EACH):
+        for partition in range(PARTITIONS):
+            manager.open("topic", partition, TOPIC_ID, config).append(batch(), now_ms=1_000_000)
+        scheduler.run()
+    for log in manager.logs:
+        log.close()
+    manager, scheduler = start(path)
+    logs = [manager.open("topic", partition, TOPIC_ID, config) for partition in range(PARTITIONS)]
+    if sum(len(log.segments) for log in logs) < PARTITIONS * SEGMENTS_EACH:
+        raise AssertionError("there are too few segments for this to tell anything")
+    for log in logs:
+        if len(list(log.batches())) != SEGMENTS_EACH:
+            raise AssertionError(f"{log.name} has lost something: {log.offline_error}")
+    problem = manager.close()
+    if problem is not None:
+        raise problem
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_thousand_partitions_with_ten_thousand_segments_stay_within_1024_open_files(tmp_path: Path) -> None:
+    code = (
+        f"from pathlib import Path; from {__name__} import fill_and_restart; fill_and_restart(Path({str(tmp_path)!r}))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
