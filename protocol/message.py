@@ -92,7 +92,7 @@ def read_nullable_string(view: memoryview, position: int) -> tuple[str | None, i
 
 
 def _read_long_text_length(view: memoryview, position: int) -> tuple[int, int]:
-    """A compact text is no longer than a plain one can be: what one client sends, another may be told in any version."""
+    """A compact text is no longer than a plain one: what one client sends, another may be told in any version."""
     length, position = read_varint(view, position)
     if length > LONGEST_TEXT_BYTES + 1:
         raise ProtocolError(f"a text of {length - 1} bytes is announced, {LONGEST_TEXT_BYTES} are the most")

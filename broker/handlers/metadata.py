@@ -2,8 +2,8 @@
 
 - v0: no topics named means all; v1+: null means all, an empty list none. v4+ says itself whether to auto-create.
 - Auto-creation (`auto.create.topics.enable`) answers once the topic is durable, so that a client needs no retry.
-- v10+ returns topic ids, v12+ looks up by id (UNKNOWN_TOPIC_ID; v10 and v11 can carry ids: INVALID_REQUEST); where one topic is named by id, names alone are passed
-  over, as in Kafka.
+- v10+ returns topic ids, v12+ looks up by id (UNKNOWN_TOPIC_ID); where one topic is named by id, names alone are passed
+  over, as in Kafka. v10 and v11 may not look up by id: INVALID_REQUEST for every topic.
 - v8+ tells what the client may do, where it asks (v8–v10 also for the cluster): everything, as there is no authorizer.
 - v13's top-level error code is always NONE: this broker never asks a client to bootstrap anew (KIP-1102).
 - The address is the one under which the client's listener is advertised.

@@ -1,5 +1,6 @@
 """Frames that no client should send: a request's bytes with lies in the right places, and streams cut anywhere."""
 
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -126,4 +127,4 @@ def stream(frames: list[bytes], source: Random) -> list[bytes]:
     if how < 0.8 and len(data) < 300:
         return [data[at : at + 1] for at in range(len(data))]
     cuts = sorted({0, len(data), *(source.randrange(len(data)) for _ in range(source.choice((1, 2, 7))))})
-    return [data[start:end] for start, end in zip(cuts, cuts[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(cuts)]

@@ -239,7 +239,7 @@ class _Maker:
             return source.choice(("consumer", "consumer", "connect"))
         if name == "protocol_name" or (name == "name" and "Protocol" in owner):
             return source.choice(("range", "range", "roundrobin"))
-        if name == "name" and "Config" in owner or name == "configuration_keys":
+        if (name == "name" and "Config" in owner) or name == "configuration_keys":
             return source.choice(tuple(_CONFIGS))
         if name == "value":
             return source.choice(source.choice(tuple(_CONFIGS.values())))

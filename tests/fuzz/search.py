@@ -60,15 +60,19 @@ def run(seed: int, tally: Tally, action_count: int = ACTIONS_OF_A_RUN) -> Found 
         try:
             answers = stage.play(action)
         except Exception as error:
-            signature = _signature(error)
-            shortest = shorten(played, lambda actions: _breaks(settings, actions, measures_memory) == signature)
-            return Found(seed, "".join(traceback.format_exception(error)[-6:]), settings, shortest)
+            return _found(seed, error, settings, played, measures_memory)
         tally.answers += len(answers)
         for answer in answers:
             world.learn(answer)
     tally.slowest = max(tally.slowest, stage.slowest)
     tally.largest = max(tally.largest, stage.largest)
     return None
+
+
+def _found(seed: int, error: Exception, settings: list[str], played: list[Action], measures_memory: bool) -> Found:
+    signature = _signature(error)
+    shortest = shorten(played, lambda actions: _breaks(settings, actions, measures_memory) == signature)
+    return Found(seed, "".join(traceback.format_exception(error)[-6:]), settings, shortest)
 
 
 def _all_actions(requests: Requests, source: Random, tally: Tally, action_count: int) -> Iterator[Action]:
