@@ -47,13 +47,16 @@ _APIS = (
     Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers", 1, 2),
     Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit", 0, 5),
     Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", 1, 4),
+    Api(ApiKey.ALTER_CONFIGS, "alter_configs", 0, 2),
     Api(ApiKey.CREATE_PARTITIONS, "create_partitions", 0, 3),
     Api(ApiKey.DELETE_GROUPS, "delete_groups", 0, 2),
+    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "incremental_alter_configs", 0, 1),
     Api(ApiKey.OFFSET_DELETE, "offset_delete", 0, 0),
     Api(ApiKey.DESCRIBE_PRODUCERS, "describe_producers", 0, 0),
     Api(ApiKey.UPDATE_FEATURES, "update_features", 0, 2),
     Api(ApiKey.DESCRIBE_TRANSACTIONS, "describe_transactions", 0, 0),
     Api(ApiKey.LIST_TRANSACTIONS, "list_transactions", 0, 1),
+    Api(ApiKey.LIST_CONFIG_RESOURCES, "list_config_resources", 0, 1),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions", 0, 0),
 )
 

@@ -21,6 +21,7 @@ from broker.coordinator.transaction.producer_ids import ProducerIdManager
 from broker.coordinator.transaction.shard import TransactionShard
 from broker.features import first_levels
 from broker.fetch_session_cache import FetchSessionCache
+from broker.live_config import LiveConfig
 from broker.log.compaction.cleaner import CompactionSettings
 from broker.log.flusher import Flusher
 from broker.log.log_config import LogConfig
@@ -87,21 +88,15 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     # A first start has written the cluster id: nobody may be told of it before it is durable.
     flusher.flush_now()
     node_id = config.get_int("node.id")
-    topics = Topics(
-        metadata,
-        logs,
-        system.entropy,
-        node_id,
-        lambda topic: log_config_for(topic.config, config),
-        {name: internal_topic_config(name, config) for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)},
-    )
+    live_config = LiveConfig(config, metadata, node_id)
+    topics = _topics(config, live_config, system, metadata, logs)
     for line in topics.load():
         log.warning("log.stray", message=line)
     topics.watch(purgatory.on_topic_changed)
     metrics = Metrics()
     coordinators = _coordinators(config, system, topics, metadata, TransitionLog(log, metrics))
     return Broker(
-        config=config,
+        live_config=live_config,
         clock=system.clock,
         entropy=system.entropy,
         scheduler=system.scheduler,
@@ -112,9 +107,7 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         logs=logs,
         flusher=flusher,
         purgatory=purgatory,
-        fetch_sessions=FetchSessionCache(
-            config.get_int("max.incremental.fetch.session.cache.slots"), system.clock, system.entropy, metrics
-        ),
+        fetch_sessions=_fetch_sessions(config, system, metrics),
         markers=coordinators.markers,
         transactions=coordinators.transactions,
         groups=coordinators.groups,
@@ -122,6 +115,32 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
     )
+
+
+def _topics(
+    config: BrokerConfig, live_config: LiveConfig, system: System, metadata: MetadataLog, logs: LogManager
+) -> Topics:
+    """The topics, whose logs and their cleaner follow the settings that change while running."""
+    topics = Topics(
+        metadata,
+        logs,
+        system.entropy,
+        config.get_int("node.id"),
+        lambda topic: log_config_for(topic.config, live_config.current),
+        {name: internal_topic_config(name, config) for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)},
+    )
+
+    def set_up_cleaner(*_: object) -> None:
+        current = live_config.current
+        if logs.cleaner is not None:
+            logs.cleaner.set_up(
+                current.get_int("log.cleaner.dedupe.buffer.size"), current.get_int("log.cleaner.backoff.ms")
+            )
+
+    live_config.watch(topics.on_config_change)
+    live_config.watch(set_up_cleaner)
+    set_up_cleaner()
+    return topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +208,11 @@ def _replay(runtime: CoordinatorRuntime[Any], load: Callable[[], None]) -> None:
         load()
     except KafkaError as error:
         raise StartError(f"{runtime.topic} cannot be replayed: {error}; {WHAT_TO_DO}.") from error
+
+
+def _fetch_sessions(config: BrokerConfig, system: System, metrics: Metrics) -> FetchSessionCache:
+    slot_count = config.get_int("max.incremental.fetch.session.cache.slots")
+    return FetchSessionCache(slot_count, system.clock, system.entropy, metrics)
 
 
 def _compaction(config: BrokerConfig, scheduler: Scheduler, log: Any) -> CompactionSettings | None:

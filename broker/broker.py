@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from broker.coordinator.group.coordinator import GroupCoordinator
     from broker.coordinator.transaction.coordinator import TransactionCoordinator
     from broker.fetch_session_cache import FetchSessionCache
+    from broker.live_config import LiveConfig
     from broker.log.flusher import Flusher
     from broker.log.log_manager import LogManager
     from broker.metadata_log import MetadataLog
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Broker:
-    config: "BrokerConfig"
+    live_config: "LiveConfig"
     clock: "Clock"
     entropy: "Entropy"
     scheduler: "Scheduler"
@@ -42,3 +43,8 @@ class Broker:
     log: Any
     """structlog's bound logger; its own types say Any too."""
     fetch_max_bytes: int
+
+    @property
+    def config(self) -> "BrokerConfig":
+        """The settings as they are now."""
+        return self.live_config.current

@@ -1,7 +1,8 @@
 """The broker's settings: gathered from four sources, checked, and typed.
 
-Owns: the order of the sources (command line, environment, file, default), the environment's spelling, the verdict on
-names. Does not own: the table (`broker.config_keys`), file syntax (`broker.properties`), listeners' syntax.
+Owns: the order of the sources (changed while running, command line, environment, file, default), the environment's
+spelling, the verdict on names. Does not own: the table (`broker.config_keys`), file syntax (`broker.properties`),
+listeners' syntax.
 Invariants
 - A BrokerConfig is valid as a whole and never changes; every value knows where it came from.
 - A name that nobody knows stops the start and names the nearest; one that Kafka knows and one node does not need is
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from broker.config_keys import BROKER_KEYS
 from broker.config_names import REMOVED, UNNEEDED, is_known_prefix
+from broker.dynamic_keys import has_effect_while_running
 from broker.listener_config import (
     ListenerConfig,
     ListenerError,
@@ -56,6 +58,10 @@ class Origin(IntEnum):
     FILE = 1
     ENVIRONMENT = 2
     COMMAND_LINE = 3
+    ALL_BROKERS = 4
+    """Changed while running, for the whole cluster (KIP-226)."""
+    THIS_BROKER = 5
+    """Changed while running, for this node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +75,22 @@ class _Setting:
 class BrokerConfig:
     """Checked settings. Asking for a name that the table does not have is an error of the program."""
 
-    __slots__ = ("_settings", "data_dir", "listeners", "statsd_address")
+    __slots__ = ("_dynamic", "_host_name", "_settings", "_static", "data_dir", "listeners", "statsd_address")
 
-    def __init__(self, settings: Mapping[str, _Setting], host_name: Callable[[], str]) -> None:
-        """Raises ConfigError when what belongs together does not fit."""
-        self._settings = settings
+    def __init__(
+        self,
+        settings: Mapping[str, _Setting],
+        host_name: Callable[[], str],
+        dynamic: Sequence[Mapping[str, _Setting]] = (),
+    ) -> None:
+        """`dynamic` lies over `settings`, the strongest last. Raises ConfigError when what belongs together does not
+        fit."""
+        self._static = settings
+        self._dynamic = dynamic
+        self._host_name = host_name
+        self._settings = dict(settings)
+        for layer in dynamic:
+            self._settings.update(layer)
         self.data_dir = self._data_dir()
         self.listeners = self._listeners(host_name)
         self.statsd_address = self._statsd_address()
@@ -104,6 +121,19 @@ class BrokerConfig:
         setting = self._settings.get(key)
         return setting.origin if setting is not None else Origin.DEFAULT
 
+    def layers(self, key: str) -> list[tuple[str, Origin]]:
+        """Every value that is given for the key, with its origin, the strongest first; the default comes last."""
+        found = [layer[key] for layer in (*reversed(self._dynamic), self._static) if key in layer]
+        values = [(setting.value, setting.origin) for setting in found]
+        default = BROKER_KEYS[key].default
+        return values if default is None else [*values, (default, Origin.DEFAULT)]
+
+    def with_dynamic(self, all_brokers: Mapping[str, str], this_broker: Mapping[str, str]) -> "BrokerConfig":
+        """The same settings with those that were changed while running. A name that has no effect here and a value
+        that another release took are passed over."""
+        layers = (_usable(all_brokers, Origin.ALL_BROKERS), _usable(this_broker, Origin.THIS_BROKER))
+        return BrokerConfig(self._static, self._host_name, layers)
+
     def _data_dir(self) -> Path:
         key = "log.dirs" if self.get("log.dirs") else "log.dir"
         directories = self.get_list(key)
@@ -129,6 +159,17 @@ class BrokerConfig:
             return parse_host_port(text) if text else None
         except ListenerError as error:
             raise ConfigError(f"oncelog.statsd.address: {error}") from error
+
+
+def _usable(values: Mapping[str, str], origin: Origin) -> dict[str, _Setting]:
+    settings = {}
+    for name, value in values.items():
+        if has_effect_while_running(name):
+            try:
+                settings[name] = _Setting(BROKER_KEYS[name].check(value), origin, "the metadata log")
+            except ValueError:
+                continue
+    return settings
 
 
 def load_config(

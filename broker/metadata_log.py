@@ -1,4 +1,5 @@
-"""The one metadata log: cluster id, topics with ids and configs, finalized features, producer-id blocks.
+"""The one metadata log: cluster id, topics with ids and settings, settings of brokers and groups, finalized features,
+producer-id blocks.
 
 Owns: `ClusterState`, changed only by replaying a record of `__cluster_metadata-0`, and the writing of such records.
 Does not own: which partition logs are open (`broker.topics`), what a config means.
@@ -11,6 +12,7 @@ config record named `cluster.id`, because one replayed log must be enough to kno
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from types import ModuleType
 from typing import Any
 from uuid import UUID
@@ -46,8 +48,16 @@ _MODULES: dict[int, ModuleType] = {
         producer_ids_record,
     )
 }
-_TOPIC_RESOURCE = 2
-_BROKER_RESOURCE = 4
+
+
+class ResourceType(IntEnum):
+    """What can have settings: Kafka's ConfigResource.Type."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,8 @@ class ClusterState:
         self.topics_by_id: dict[UUID, Topic] = {}
         self.removed_names: set[str] = set()
         """Topics whose removal was replayed and whose name is free: their files, if any are left, may go."""
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        """Settings of brokers ("" for all of them) and groups, by resource type and name; topics hold their own."""
         self.features: dict[str, int] = {}
         self.features_epoch = 0
         self.next_producer_id = 0
@@ -104,9 +116,11 @@ class ClusterState:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"unknown metadata record {record!r} at offset {offset}")
 
     def _replay_config(self, record: config_record.ConfigRecord) -> None:
-        if record.resource_type == _BROKER_RESOURCE:
-            if record.name == CLUSTER_ID_CONFIG:
+        if record.resource_type != ResourceType.TOPIC:
+            if record.resource_type == ResourceType.BROKER and record.name == CLUSTER_ID_CONFIG:
                 self.cluster_id = record.value
+            else:
+                self._replay_other_config(record)
             return
         topic = self.topics[record.resource_name]
         config = dict(topic.config)
@@ -115,6 +129,23 @@ class ClusterState:
         else:
             config[record.name] = record.value
         self._put(replace(topic, config=config))
+
+    def _replay_other_config(self, record: config_record.ConfigRecord) -> None:
+        resource = (record.resource_type, record.resource_name)
+        config = self.configs.setdefault(resource, {})
+        if record.value is None:
+            config.pop(record.name, None)
+        else:
+            config[record.name] = record.value
+        if not config:
+            del self.configs[resource]
+
+    def config(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """What is set on the resource itself; nothing for one that is not there."""
+        if resource_type == ResourceType.TOPIC:
+            topic = self.topics.get(name)
+            return topic.config if topic is not None else {}
+        return self.configs.get((resource_type, name), {})
 
     def _topic(self, topic_id: UUID, offset: int) -> Topic:
         topic = self.topics_by_id.get(topic_id)
@@ -160,6 +191,15 @@ class MetadataLog:
         """Finalize these levels; in force at once."""
         return self.write(feature_records(levels))
 
+    def set_config(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> Completion[None]:
+        """Set, or with None unset, settings of a resource."""
+        return self.write(
+            [
+                config_record.ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
+                for key, value in changes.items()
+            ]
+        )
+
     def durable(self) -> Completion[None]:
         """Completes once all that the state holds now is durable."""
         return self._log.when_durable(self._log.log_end_offset)
@@ -170,7 +210,7 @@ def cluster_id_records(cluster_id: str, features: Mapping[str, int]) -> list[Any
     records = feature_records(features)
     records.append(
         config_record.ConfigRecord(
-            resource_type=_BROKER_RESOURCE, resource_name="", name=CLUSTER_ID_CONFIG, value=cluster_id
+            resource_type=ResourceType.BROKER, resource_name="", name=CLUSTER_ID_CONFIG, value=cluster_id
         )
     )
     return records
@@ -185,7 +225,7 @@ def topic_records(topic: Topic, node_id: int) -> list[Any]:
     records: list[Any] = [topic_record.TopicRecord(name=topic.name, topic_id=topic.topic_id)]
     records += partition_records(topic.topic_id, range(topic.partition_count), node_id)
     records += [
-        config_record.ConfigRecord(resource_type=_TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
+        config_record.ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in topic.config.items()
     ]
     return records

@@ -8,14 +8,14 @@ KIPs: 13, 226 (synonyms), 1030 (bounds of 4.0).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from broker.config import BrokerConfig, Origin
 from broker.config_keys import INT64_MAX, ConfigKey, ConfigType, NotAChoice
 from broker.log.log_config import LogConfig, log_config_of
-from broker.topic_keys import TOPIC_CONFIGS, Synonym
+from broker.topic_keys import TOPIC_CONFIGS, Synonym, TopicConfigKey
 from protocol.errors import ErrorCode, KafkaError
 
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -27,13 +27,32 @@ class ConfigSource(IntEnum):
     """Where a value comes from, as DescribeConfigs says it (KIP-226)."""
 
     DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
+
+
+def source_of(origin: Origin) -> ConfigSource:
+    """How DescribeConfigs calls the place where a broker's value was found."""
+    match origin:
+        case Origin.THIS_BROKER:
+            return ConfigSource.DYNAMIC_BROKER_CONFIG
+        case Origin.ALL_BROKERS:
+            return ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        case Origin.DEFAULT:
+            return ConfigSource.DEFAULT_CONFIG
+        case _:
+            return ConfigSource.STATIC_BROKER_CONFIG
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigValue:
-    """One setting of one topic. `synonyms` are all values that could apply, the one that does first."""
+    """One setting of one topic. `synonyms` are (name, value, source) of all values that could apply, the strongest
+    first, each in the unit of its own name."""
 
     key: ConfigKey
     value: str
@@ -96,18 +115,41 @@ def validate_topic_config(config: Mapping[str, str]) -> None:
 def resolve_topic_config(name: str, config: Mapping[str, str], broker_config: BrokerConfig) -> TopicConfigValue:
     """The value of one setting for a topic with `config`, and where it comes from. Raises KeyError for other names."""
     topic_key = TOPIC_CONFIGS[name]
-    candidates: list[tuple[str, str, ConfigSource]] = []
+    synonyms = broker_synonyms([synonym.name for synonym in topic_key.synonyms], broker_config)
     own = config.get(name)
     if own is not None:
-        candidates.append((name, topic_key.key.check(own), ConfigSource.DYNAMIC_TOPIC_CONFIG))
-    static = [synonym for synonym in topic_key.synonyms if broker_config.origin(synonym.name) is not Origin.DEFAULT]
-    for synonym in static:
-        text = broker_config.get_str(synonym.name)
-        candidates.append((synonym.name, _in_topic_unit(text, synonym, name), ConfigSource.STATIC_BROKER_CONFIG))
-    default_name = topic_key.synonyms[-1].name if topic_key.synonyms else name
-    candidates.append((default_name, topic_key.key.default or "", ConfigSource.DEFAULT_CONFIG))
-    _, value, source = candidates[0]
-    return TopicConfigValue(topic_key.key, value, source, tuple(candidates))
+        value = topic_key.key.check(own)
+        synonyms.insert(0, (name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
+    else:
+        value = _inherited(topic_key, broker_config)
+    source = synonyms[0][2] if synonyms else ConfigSource.DEFAULT_CONFIG
+    return TopicConfigValue(topic_key.key, value, source, tuple(synonyms))
+
+
+def _inherited(topic_key: TopicConfigKey, broker_config: BrokerConfig) -> str:
+    """What the broker's settings say, in the topic's unit: the first that is given."""
+    for synonym in topic_key.synonyms:
+        if broker_config.origin(synonym.name) is not Origin.DEFAULT:
+            return _in_topic_unit(broker_config.get_str(synonym.name), synonym, topic_key.name)
+    return topic_key.key.default or ""
+
+
+def broker_synonyms(names: Sequence[str], broker_config: BrokerConfig) -> list[tuple[str, str, ConfigSource]]:
+    """(name, value, source) of all that is given under names that mean the same, the strongest source first.
+
+    As in Kafka the list begins with the first name: what lies before it is not told, and when that name is not given at
+    all there is no list.
+    """
+    given = [(name, value, origin) for name in names for value, origin in broker_config.layers(name)]
+    given.sort(key=lambda entry: _source_rank(entry[2]))
+    for index, (name, _, _) in enumerate(given):
+        if name == names[0]:
+            return [(name, value, source_of(origin)) for name, value, origin in given[index:]]
+    return []
+
+
+def _source_rank(origin: Origin) -> int:
+    return source_of(origin).value
 
 
 def log_config_for(config: Mapping[str, str], broker_config: BrokerConfig) -> LogConfig:

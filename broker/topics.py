@@ -149,7 +149,7 @@ class Topics:
         return written
 
     def on_config_change(self, resource_type: int, name: str) -> None:
-        """Settings of a topic, or of the broker below all topics, have changed: the open logs work with them at once."""
+        """Settings of a topic, or of the broker below all topics, have changed: open logs work with them at once."""
         if resource_type == ResourceType.TOPIC:
             changed: Iterable[Topic] = filter(None, [self.get(name)])
         else:

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from broker.completion import Completion, all_of
+from broker.config_descriptions import describe_topic
 from broker.dispatch import RequestContext
-from broker.handlers.describe_configs import topic_config_entries
 from broker.metadata_log import METADATA_TOPIC, Topic
 from broker.topic_config import validate_topic_config
 from broker.topic_rules import check_assignment, check_numbering, check_sizes, check_total
@@ -120,7 +120,7 @@ def _created(context: RequestContext, topic: Topic) -> CreatableTopicResult:
                 config_source=entry.config_source,
                 is_sensitive=entry.is_sensitive,
             )
-            for entry in topic_config_entries(context, topic)
+            for entry in describe_topic(topic.config, context.broker.config)
         ]
         if context.api_version >= 5
         else None,

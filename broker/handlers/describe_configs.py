@@ -1,31 +1,31 @@
-"""DescribeConfigs (32), versions 1–4: the settings of topics and of this broker, with source and synonyms (KIP-226).
+"""DescribeConfigs (32), versions 1–4: the settings of topics, this broker, its log, and groups (KIP-226, KIP-412).
 
-- A null key list means all settings; named ones that do not exist are left out, as in Kafka.
-- Values that may hold secrets are never returned (none of ours does today). v3+ types and documentation.
+- No key named means all settings; named ones that do not exist are left out, as in Kafka.
+- A broker's own id shows what it works with; "" what was set for all brokers. Values that may be secret are not told.
+- v3+ types, and documentation where it is asked for: our own words.
 
-Left out: broker loggers, groups, client metrics (INVALID_REQUEST).
+Left out: settings that Kafka knows and one node does not need; client metrics, of which only the defaults are shown.
 """
 
-from collections.abc import Sequence
-
-from broker.config import Origin
+from broker.config_descriptions import (
+    Entries,
+    describe_all_brokers,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_loggers,
+    describe_topic,
+    shown,
+)
 from broker.config_keys import BROKER_KEYS
 from broker.dispatch import RequestContext
-from broker.metadata_log import Topic
-from broker.topic_config import ConfigSource, resolve_topic_config
-from broker.topic_keys import TOPIC_CONFIGS
+from broker.handlers.logger_levels import levels
+from broker.metadata_log import ResourceType
+from broker.topic_config import ConfigSource
 from broker.topic_rules import check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.generated.describe_configs_response import (
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
-)
-
-_TOPIC = 2
-_BROKER = 4
+from protocol.generated.describe_configs_response import DescribeConfigsResponse, DescribeConfigsResult
 
 
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -35,97 +35,66 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Describe
 def _describe(
     context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
+    code, message, entries = ErrorCode.NONE, "", Entries()
     try:
-        if resource.resource_type == _TOPIC:
-            check_topic_name(resource.resource_name)
-            topic = context.broker.topics.get(resource.resource_name)
-            if topic is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            entries = topic_config_entries(context, topic, request.include_documentation)
-        elif resource.resource_type == _BROKER:
-            _check_broker(context, resource.resource_name)
-            entries = _broker_entries(context, request.include_documentation)
-        else:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+        found = _entries(context, resource.resource_type, resource.resource_name)
+        entries = shown(found, resource.configuration_keys, request.include_synonyms, request.include_documentation)
     except KafkaError as error:
-        return DescribeConfigsResult(
-            error_code=error.code,
-            error_message=str(error),
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-    names = resource.configuration_keys
+        code, message = error.code, error.message
     return DescribeConfigsResult(
+        error_code=code,
+        error_message=message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[
-            entry if request.include_synonyms else _without_synonyms(entry)
-            for entry in entries
-            if names is None or entry.name in names
-        ],
-        error_message=None,
+        configs=entries,
     )
 
 
-def topic_config_entries(
-    context: RequestContext, topic: Topic, include_documentation: bool = False
-) -> Sequence[DescribeConfigsResourceResult]:
-    """Every setting of a topic; CreateTopics returns the same values."""
-    entries = []
-    for name in TOPIC_CONFIGS:
-        resolved = resolve_topic_config(name, topic.config, context.broker.config)
-        entries.append(
-            DescribeConfigsResourceResult(
-                name=name,
-                value=resolved.value,
-                config_source=resolved.source,
-                synonyms=[
-                    DescribeConfigsSynonym(name=synonym, value=value, source=source)
-                    for synonym, value, source in resolved.synonyms
-                ],
-                config_type=resolved.key.type.value,
-                documentation=resolved.key.doc if include_documentation else None,
-            )
-        )
-    return entries
+def _entries(context: RequestContext, kind: int, name: str) -> Entries:
+    broker = context.broker
+    match kind:
+        case ResourceType.TOPIC:
+            check_topic_name(name)
+            topic = broker.topics.get(name)
+            if topic is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return describe_topic(topic.config, broker.config)
+        case ResourceType.BROKER:
+            return _of_broker(context, name)
+        case ResourceType.BROKER_LOGGER:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+            _check_node(context, name, "")
+            return describe_loggers(levels(context))
+        case ResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return describe_group(broker.metadata.state.config(kind, name), broker.config)
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+            return describe_client_metrics()
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.text)
 
 
-def _check_broker(context: RequestContext, name: str) -> None:
-    if name not in ("", str(context.broker.node_id)):
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {context.broker.node_id} or empty string, but received {name}",
-        )
+def _of_broker(context: RequestContext, name: str) -> Entries:
+    state = context.broker.metadata.state
+    for_all = state.config(ResourceType.BROKER, "")
+    if not name:
+        return describe_all_brokers(for_all)
+    _check_node(context, name, " or empty string,")
+    unknown = {key: ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG for key in for_all if key not in BROKER_KEYS}
+    for key in state.config(ResourceType.BROKER, name):
+        if key not in BROKER_KEYS:
+            unknown[key] = ConfigSource.DYNAMIC_BROKER_CONFIG
+    return describe_broker(context.broker.config, unknown)
 
 
-def _broker_entries(context: RequestContext, include_documentation: bool) -> list[DescribeConfigsResourceResult]:
-    config = context.broker.config
-    entries = []
-    for name, key in BROKER_KEYS.items():
-        is_default = config.origin(name) is Origin.DEFAULT
-        source = ConfigSource.DEFAULT_CONFIG if is_default else ConfigSource.STATIC_BROKER_CONFIG
-        value = config.get(name)
-        entries.append(
-            DescribeConfigsResourceResult(
-                name=name,
-                value=value,
-                read_only=True,
-                config_source=source,
-                synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source)],
-                config_type=key.type.value,
-                documentation=key.doc if include_documentation else None,
-            )
-        )
-    return entries
-
-
-def _without_synonyms(entry: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
-        name=entry.name,
-        value=entry.value,
-        read_only=entry.read_only,
-        config_source=entry.config_source,
-        is_sensitive=entry.is_sensitive,
-        config_type=entry.config_type,
-        documentation=entry.documentation,
-    )
+def _check_node(context: RequestContext, name: str, alternative: str) -> None:
+    node_id = context.broker.node_id
+    if not name.lstrip("+-").isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != node_id:
+        message = f"Unexpected broker id, expected {node_id}{alternative} but received {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -10,6 +10,30 @@ from typing import Any, TextIO
 
 LEVELS = ("debug", "info", "warning", "error")
 _LEVEL_NUMBERS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_METHODS = ("debug", "info", "warning", "warn", "error", "exception", "critical", "fatal", "msg", "log")
+
+
+class LogLevel:
+    """The level of this process's log, which may change while it runs.
+
+    Every logger of the process is of one class, whose methods are those of structlog's class for the level: a call
+    costs what it costs where the level never changes.
+    """
+
+    def __init__(self, structlog: ModuleType, level: str) -> None:
+        self._structlog = structlog
+        self.name = level
+        self.logger_class: Any = type("Logger", (self._class_for(level),), {"level_switch": self})
+
+    def set(self, level: str) -> None:
+        """One of LEVELS."""
+        methods = self._class_for(level)
+        for name in _METHODS:
+            setattr(self.logger_class, name, getattr(methods, name))
+        self.name = level
+
+    def _class_for(self, level: str) -> Any:
+        return self._structlog.make_filtering_bound_logger(_LEVEL_NUMBERS[level])
 
 
 def start_logging(level: str, stream: TextIO | None = None) -> Any:
@@ -25,7 +49,7 @@ def start_logging(level: str, stream: TextIO | None = None) -> Any:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *_renderers(structlog, stream),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVEL_NUMBERS[level]),
+        wrapper_class=LogLevel(structlog, level).logger_class,
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )

@@ -10,7 +10,7 @@ does. Invariants
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from broker.log.checkpoints import CLEANER_OFFSET, read_checkpoint, write_checkpoint
 from broker.log.compaction.round import CompactionRound, Slice
@@ -88,6 +88,10 @@ class LogCleaner:
     @property
     def is_busy(self) -> bool:
         return self._slices is not None
+
+    def set_up(self, memory_bytes: int, backoff_ms: int) -> None:
+        """Settings changed: the next round works with them."""
+        self._settings = replace(self._settings, memory_bytes=memory_bytes, backoff_ms=backoff_ms)
 
     def step(self, now_ms: int) -> None:
         """Look for work, unless there is some already or the last look was a moment ago."""

@@ -113,13 +113,19 @@ def test_retention_follows_milliseconds_before_minutes_before_hours(overrides: l
 
 
 def test_a_topics_own_setting_comes_first_and_the_others_stay_visible() -> None:
-    resolved = resolve_topic_config("segment.ms", {"segment.ms": "5"}, _broker("log.roll.hours=1"))
+    resolved = resolve_topic_config("segment.ms", {"segment.ms": "5"}, _broker("log.roll.ms=7", "log.roll.hours=1"))
     assert resolved.value == "5"
     assert resolved.synonyms == (
         ("segment.ms", "5", ConfigSource.DYNAMIC_TOPIC_CONFIG),
-        ("log.roll.hours", "3600000", ConfigSource.STATIC_BROKER_CONFIG),
-        ("log.roll.hours", "604800000", ConfigSource.DEFAULT_CONFIG),
+        ("log.roll.ms", "7", ConfigSource.STATIC_BROKER_CONFIG),
+        ("log.roll.hours", "1", ConfigSource.STATIC_BROKER_CONFIG),
+        ("log.roll.hours", "168", ConfigSource.DEFAULT_CONFIG),
     )
+
+
+def test_a_value_from_another_unit_counts_and_is_not_told_as_in_kafka() -> None:
+    resolved = resolve_topic_config("segment.ms", {}, _broker("log.roll.hours=1"))
+    assert (resolved.value, resolved.source, resolved.synonyms) == ("3600000", ConfigSource.DEFAULT_CONFIG, ())
 
 
 def test_the_logs_settings_are_the_topics_over_the_brokers() -> None:

@@ -1,0 +1,194 @@
+"""What may be changed in the settings of a topic, this broker and a group: the verdict, in Kafka's words.
+
+Owns: the rules of AlterConfigs and IncrementalAlterConfigs for one resource. Does not own: the tables of settings,
+writing (`broker.live_config`). Invariant: `prepare_changes` and `prepare_replacement` change nothing; what they return
+is valid.
+KIPs: 133 (alter), 226 (brokers), 339 (incremental), 1043 (groups).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from broker.config import BrokerConfig
+from broker.config_keys import BROKER_KEYS, ConfigType
+from broker.dynamic_keys import is_security_setting, may_change_while_running
+from broker.group_config import validate_group_config
+from broker.metadata_log import ClusterState, ResourceType
+from broker.topic_config import invalid_value, resolve_topic_config, validate_topic_config
+from broker.topic_keys import TOPIC_CONFIGS
+from broker.topic_rules import check_topic_name
+from protocol.errors import ErrorCode, KafkaError
+
+
+class Operation(IntEnum):
+    """Kafka's AlterConfigOp.OpType."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    name: str
+    operation: Operation
+    value: str | None
+
+
+class ConfigResource(Protocol):
+    """One thing that has settings."""
+
+    @property
+    def own(self) -> Mapping[str, str]:
+        """What is set on it."""
+
+    def list_to_change(self, change: ConfigChange) -> str:
+        """The list that APPEND and SUBTRACT begin with. Raises KafkaError where the setting is no list."""
+
+    def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
+        """Raises KafkaError unless the resource may have `config`, of which `changed` is new."""
+
+
+def find_resource(
+    resource_type: int, name: str, state: ClusterState, config: BrokerConfig, node_id: int
+) -> ConfigResource:
+    """Raises KafkaError when there cannot be such a resource."""
+    match resource_type:
+        case ResourceType.TOPIC:
+            return _TopicConfig(name, state, config)
+        case ResourceType.BROKER:
+            return _BrokerConfig(name, state, config, node_id)
+        case ResourceType.GROUP:
+            return _GroupConfig(name, state, config)
+        case ResourceType.CLIENT_METRICS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker collects no client metrics.")
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+def prepare_changes(resource: ConfigResource, changes: Sequence[ConfigChange]) -> dict[str, str | None]:
+    """What an incremental change comes to. Raises KafkaError."""
+    own = resource.own
+    result = dict(own)
+    for change in changes:
+        if change.operation is Operation.DELETE:
+            result.pop(change.name, None)
+        elif change.operation is Operation.SET:
+            result[change.name] = change.value or ""
+        else:
+            before = resource.list_to_change(change)
+            after = _changed_list(before, change)
+            if after != before or change.name in own:
+                result[change.name] = after
+    resource.check(result, [change.name for change in changes if change.operation is not Operation.DELETE])
+    return _difference(own, result)
+
+
+def prepare_replacement(resource: ConfigResource, config: Mapping[str, str]) -> dict[str, str | None]:
+    """What it comes to when `config` takes the place of all that is set. Raises KafkaError."""
+    resource.check(config, list(config))
+    return _difference(resource.own, config)
+
+
+def check_request(names: Sequence[str], without_value: Sequence[str]) -> None:
+    """The rules that need no resource: no setting twice, no null. Raises KafkaError(INVALID_REQUEST)."""
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if without_value:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(without_value)}")
+
+
+def _difference(own: Mapping[str, str], result: Mapping[str, str]) -> dict[str, str | None]:
+    changes: dict[str, str | None] = {name: value for name, value in result.items() if own.get(name) != value}
+    changes.update(dict.fromkeys(own.keys() - result.keys()))
+    return changes
+
+
+def _changed_list(before: str, change: ConfigChange) -> str:
+    items = [item.strip() for item in before.split(",")] if before else []
+    for item in (change.value or "").split(","):
+        item = item.strip()
+        if change.operation is Operation.SUBTRACT:
+            items = [known for known in items if known != item]
+        elif not item:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Configuration '{change.name}' values must not be empty.")
+        elif item not in items:
+            items.append(item)
+    return ",".join(items)
+
+
+class _TopicConfig:
+    def __init__(self, name: str, state: ClusterState, config: BrokerConfig) -> None:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        check_topic_name(name)
+        self._name = name
+        self._exists = name in state.topics
+        self._broker_config = config
+        self.own = state.config(ResourceType.TOPIC, name)
+
+    def list_to_change(self, change: ConfigChange) -> str:
+        item = TOPIC_CONFIGS.get(change.name)
+        if item is None or item.key.type is not ConfigType.LIST:
+            message = f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        return resolve_topic_config(change.name, self.own, self._broker_config).value
+
+    def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
+        validate_topic_config(config)
+        if not self._exists:
+            message = f"The topic '{self._name}' does not exist."
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+
+
+class _GroupConfig:
+    def __init__(self, name: str, state: ClusterState, config: BrokerConfig) -> None:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        self._broker_config = config
+        self.own = state.config(ResourceType.GROUP, name)
+
+    def list_to_change(self, change: ConfigChange) -> str:
+        message = f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+    def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
+        validate_group_config(config, self._broker_config)
+
+
+class _BrokerConfig:
+    def __init__(self, name: str, state: ClusterState, config: BrokerConfig, node_id: int) -> None:
+        if name and not name.lstrip("+-").isdecimal():
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+        if name and int(name) != node_id:
+            message = f"Unexpected broker id, expected {node_id}, but received {name}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        self._config = config
+        self.own = state.config(ResourceType.BROKER, name)
+
+    def list_to_change(self, change: ConfigChange) -> str:
+        key = BROKER_KEYS.get(change.name)
+        if key is None or key.type is not ConfigType.LIST:
+            message = f"Config value {change.operation.name.lower()} is not allowed for config key: {change.name}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        return self.own.get(change.name, self._config.get_str(change.name))
+
+    def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
+        refuse = ErrorCode.INVALID_REQUEST
+        secure = [name for name in changed if is_security_setting(name)]
+        if secure:
+            message = "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            raise KafkaError(refuse, f"{message}[{', '.join(secure)}]")
+        fixed = [name for name in changed if not may_change_while_running(name)]
+        if fixed:
+            raise KafkaError(refuse, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+        for name in changed:
+            key = BROKER_KEYS.get(name)
+            if key is not None:
+                try:
+                    key.check(config[name])
+                except ValueError as error:
+                    raise KafkaError(refuse, invalid_value(name, config[name], error)) from None

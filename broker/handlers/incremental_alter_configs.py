@@ -1,0 +1,79 @@
+"""IncrementalAlterConfigs (44), versions 0–1: sets, deletes, and changes lists of single settings (KIP-339).
+
+- Each resource is answered on its own; one that is named twice is refused both times. The changes of one are made all
+  or none, in force at once, answered once durable. `validate_only` decides and writes nothing.
+- Topics; this broker, or "" for all brokers (those settings that Kafka changes while running, listed in
+  docs/configuration.md); groups; the level of this broker's log, which a restart forgets, as in Kafka.
+- A setting of a broker that nobody knows is taken, kept and shown without its value, as in Kafka.
+- An operation that is not known is INVALID_REQUEST, where Kafka fails with UNKNOWN_SERVER_ERROR.
+"""
+
+from collections import Counter
+
+from broker.completion import Completion, all_of
+from broker.config_resources import ConfigChange, Operation, check_request, find_resource, prepare_changes
+from broker.dispatch import RequestContext
+from broker.handlers.logger_levels import alter_levels
+from broker.metadata_log import ResourceType
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.incremental_alter_configs_request import AlterConfigsResource, IncrementalAlterConfigsRequest
+from protocol.generated.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+
+def handle(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> Completion[IncrementalAlterConfigsResponse]:
+    named = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    answers = [
+        _alter(context, resource, named[resource.resource_type, resource.resource_name] == 1, request.validate_only)
+        for resource in request.resources
+    ]
+    return all_of(answers).map(lambda responses: IncrementalAlterConfigsResponse(responses=responses))
+
+
+def _alter(
+    context: RequestContext, resource: AlterConfigsResource, is_single: bool, validate_only: bool
+) -> Completion[AlterConfigsResourceResponse]:
+    try:
+        if not is_single:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        written = _decide(context, resource, validate_only)
+    except KafkaError as error:
+        return Completion.of(_answer(resource, error.code, str(error)))
+    return written.map(lambda _: _answer(resource, ErrorCode.NONE, None))
+
+
+def _decide(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> Completion[None]:
+    changes = _changes(resource)
+    broker = context.broker
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        alter_levels(context, resource.resource_name, changes, validate_only)
+        return Completion.of(None)
+    found = find_resource(
+        resource.resource_type, resource.resource_name, broker.metadata.state, broker.config, broker.node_id
+    )
+    difference = prepare_changes(found, changes)
+    if validate_only or not difference:
+        return Completion.of(None)
+    return broker.live_config.change(resource.resource_type, resource.resource_name, difference)
+
+
+def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:
+    unset = [item.name for item in resource.configs if item.value is None and item.config_operation != Operation.DELETE]
+    check_request([item.name for item in resource.configs], unset)
+    try:
+        return [ConfigChange(item.name, Operation(item.config_operation), item.value) for item in resource.configs]
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown operation on a setting") from None
+
+
+def _answer(resource: AlterConfigsResource, code: ErrorCode, message: str | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

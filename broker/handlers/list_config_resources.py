@@ -1,0 +1,36 @@
+"""ListConfigResources (74), versions 0–1: what has settings (KIP-1142).
+
+- v0 asks for client metrics alone: there are none. v1 names kinds, or none for all of them.
+- Topics; this broker and its log; groups that have settings of their own. Another kind: UNSUPPORTED_VERSION.
+"""
+
+from broker.dispatch import RequestContext
+from broker.metadata_log import ResourceType
+from protocol.errors import ErrorCode
+from protocol.generated.list_config_resources_request import ListConfigResourcesRequest
+from protocol.generated.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
+
+
+def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    kinds: set[int] = {ResourceType.CLIENT_METRICS} if context.api_version == 0 else set(request.resource_types)
+    if not kinds <= set(ResourceType):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in ResourceType
+            if not kinds or kind in kinds
+            for name in _names(context, kind)
+        ]
+    )
+
+
+def _names(context: RequestContext, kind: ResourceType) -> list[str]:
+    broker = context.broker
+    match kind:
+        case ResourceType.TOPIC:
+            return [topic.name for topic in broker.topics.all()]
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+            return [str(broker.node_id)]
+        case _:
+            return [name for known, name in broker.metadata.state.configs if known == kind]

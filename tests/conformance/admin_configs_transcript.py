@@ -1,0 +1,414 @@
+"""A conversation about settings that any Kafka-compatible broker can be asked to have: describe, alter, list.
+
+Owns: the questions, and which part of an answer counts: codes and texts, values with type, source and synonyms. What is
+changed is asked for until it is seen, because Kafka's broker learns of it a moment after its controller.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from broker.config_keys import BROKER_KEYS
+from protocol.generated.alter_configs_request import AlterableConfig as AlterableConfigInFull
+from protocol.generated.alter_configs_request import AlterConfigsRequest
+from protocol.generated.alter_configs_request import AlterConfigsResource as AlterConfigsResourceInFull
+from protocol.generated.delete_topics_request import DeleteTopicsRequest
+from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.generated.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from protocol.generated.list_config_resources_request import ListConfigResourcesRequest
+from tests.conformance.admin_topics_transcript import code, created, gone, topic
+from tests.unit.group.members import Broker
+
+Told = Iterator[tuple[str, Any]]
+UNKNOWN, TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 0, 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+Change = tuple[str, int, str | None]
+_PATIENCE = 40
+_KAFKAS = {name for name in BROKER_KEYS if name != "cluster.id" and not name.startswith("oncelog.")}
+
+
+def conversation(broker: Broker) -> Told:
+    """Every question and its answer; `broker` must be fresh."""
+    created(broker, topic("settings"), topic("settings2"))
+    for part in (resources, topics, brokers, groups, loggers, in_full, listed):
+        for name, answer in part(broker):
+            yield f"{part.__name__}: {name}", answer
+
+
+# --- asking -----------------------------------------------------------------------------------------------------------
+
+
+def described(
+    broker: Broker, kind: int, name: str, keys: Sequence[str] | None = None, *, version: int = 4, synonyms: bool = True
+) -> Any:
+    """(code, text, entries) of one resource; the documentation is each project's own."""
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    answer = broker.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=synonyms), version).results[0]
+    entries = sorted(
+        (
+            entry.name,
+            entry.value,
+            entry.read_only,
+            entry.config_source,
+            entry.is_sensitive,
+            entry.config_type,
+            [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms],
+        )
+        for entry in answer.configs
+        if entry.name != "min.insync.replicas"  # Kafka sets it on all brokers by itself, because of ELR
+    )
+    return code(answer.error_code), answer.error_message, entries
+
+
+def changed(
+    broker: Broker, kind: int, name: str, *changes: Change, version: int = 1, validate_only: bool = False
+) -> tuple[str, str | None]:
+    configs = [AlterableConfig(name=key, config_operation=operation, value=value) for key, operation, value in changes]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    answer = broker.ask(request, version).responses[0]
+    return code(answer.error_code), answer.error_message
+
+
+def tried(broker: Broker, kind: int, name: str, *changes: Change) -> tuple[str, str | None]:
+    return changed(broker, kind, name, *changes, validate_only=True)
+
+
+def replaced(
+    broker: Broker, kind: int, name: str, *values: tuple[str, str | None], version: int = 2, validate_only: bool = False
+) -> tuple[str, str | None]:
+    configs = [AlterableConfigInFull(name=key, value=value) for key, value in values]
+    resource = AlterConfigsResourceInFull(resource_type=kind, resource_name=name, configs=configs)
+    answer = broker.ask(AlterConfigsRequest(resources=[resource], validate_only=validate_only), version).responses[0]
+    return code(answer.error_code), answer.error_message
+
+
+def value(broker: Broker, kind: int, name: str, key: str) -> Any:
+    entries = described(broker, kind, name, [key])[2]
+    return entries[0][1:] if entries else None
+
+
+def settled(broker: Broker, kind: int, name: str, key: str, expected: str | None) -> Any:
+    """The setting once it has that value, or what it has after a while."""
+    for _ in range(_PATIENCE):
+        found = value(broker, kind, name, key)
+        if (found[0] if found else None) == expected:
+            break
+        broker.let_pass(50)
+    return found
+
+
+# --- the parts --------------------------------------------------------------------------------------------------------
+
+
+def resources(broker: Broker) -> Told:
+    asked = [
+        (TOPIC, "settings"),
+        (TOPIC, "nowhere"),
+        (TOPIC, ""),
+        (TOPIC, "a b"),
+        (BROKER, ""),
+        (BROKER, "1"),
+        (BROKER, "2"),
+        (BROKER, "x"),
+        (LOGGER, "1"),
+        (LOGGER, ""),
+        (LOGGER, "2"),
+        (GROUP, "nobody"),
+        (GROUP, ""),
+        (CLIENT_METRICS, "nobody"),
+        (CLIENT_METRICS, ""),
+        (UNKNOWN, "x"),
+        (3, "x"),
+        (99, "x"),
+    ]
+    for kind, name in asked:
+        for version in (1, 4):
+            keys = [] if kind == TOPIC else ["consumer.session.timeout.ms", "interval.ms", "num.partitions", "root"]
+            yield f"describe {kind} {name!r}, version {version}", described(broker, kind, name, keys, version=version)
+    yield "change of client metrics", tried(broker, CLIENT_METRICS, "subscription", ("interval.ms", SET, "1000"))
+    keys = ["retention.ms", "no.such.key", "retention.ms"]
+    yield "named settings", described(broker, TOPIC, "settings", keys)
+    yield "without synonyms", described(broker, TOPIC, "settings", ["retention.ms"], synonyms=False)
+    for kind, name in asked:
+        if kind == CLIENT_METRICS:
+            continue
+        yield f"change {kind} {name!r}", tried(broker, kind, name, ("no.such.key", SET, "1"))
+        if (kind, name) != (BROKER, ""):  # Kafka insists on min.insync.replicas there, because of ELR
+            yield f"replace {kind} {name!r}", replaced(broker, kind, name, ("no.such.key", "1"), validate_only=True)
+        yield f"no change {kind} {name!r}", tried(broker, kind, name)
+
+
+def topics(broker: Broker) -> Told:
+    changes: tuple[tuple[Change, ...], ...] = (
+        (("retention.ms", SET, None),),
+        (("retention.ms", SET, ""),),
+        (("retention.ms", SET, "soon"),),
+        (("retention.ms", SET, "-2"),),
+        (("retention.ms", DELETE, None),),
+        (("retention.ms", DELETE, "anything"),),
+        (("retention.ms", APPEND, "5"),),
+        (("retention.ms", SUBTRACT, "5"),),
+        (("retention.ms", 9, "5"),),
+        (("no.such.key", DELETE, None),),
+        (("no.such.key", APPEND, "1"),),
+        (("retention.ms", SET, "5"), ("retention.ms", SET, "6")),
+        (("retention.ms", SET, "5"), ("retention.ms", DELETE, None)),
+        (("retention.ms", SET, "5"), ("no.such.key", SET, "6")),
+        (("retention.ms", SET, "5"), ("segment.bytes", SET, None), ("no.such.key", SET, None)),
+        (("cleanup.policy", APPEND, "compact"),),
+        (("cleanup.policy", APPEND, "shred"),),
+        (("cleanup.policy", APPEND, None),),
+        (("cleanup.policy", APPEND, ""),),
+        (("cleanup.policy", SUBTRACT, "delete"),),
+        (("cleanup.policy", SUBTRACT, "nothing"),),
+        (("min.compaction.lag.ms", SET, "10"), ("max.compaction.lag.ms", SET, "5")),
+        (("remote.storage.enable", SET, "true"),),
+        (("compression.gzip.level", SET, "0"),),
+        (("leader.replication.throttled.replicas", SET, "bogus"),),
+    )
+    for change in changes:
+        yield f"tried {change}", tried(broker, TOPIC, "settings", *change)
+    for version in (0, 1):
+        yield (
+            f"tried, version {version}",
+            changed(broker, TOPIC, "settings", ("retention.ms", SET, "5"), version=version, validate_only=True),
+        )
+    yield "nothing was changed", value(broker, TOPIC, "settings", "retention.ms")
+
+    def done(key: str, operation: int, text: str | None, expected: str) -> Any:
+        answer = changed(broker, TOPIC, "settings", (key, operation, text))
+        return answer, settled(broker, TOPIC, "settings", key, expected)
+
+    yield "set", done("retention.ms", SET, "5000", "5000")
+    yield "set with spaces", done("retention.ms", SET, " 7000 ", " 7000 ")
+    yield "appended", done("cleanup.policy", APPEND, "compact", "delete,compact")
+    yield "appended again", done("cleanup.policy", APPEND, "compact", "delete,compact")
+    yield "subtracted", done("cleanup.policy", SUBTRACT, "delete", "compact")
+    yield "subtracted the last", done("cleanup.policy", SUBTRACT, "compact", "")
+    yield "deleted", done("cleanup.policy", DELETE, None, "delete")
+    yield "upper case", done("preallocate", SET, "TRUE", "TRUE")
+    yield "throttled", done("leader.replication.throttled.replicas", APPEND, "0:1", "0:1")
+    yield "all", described(broker, TOPIC, "settings")
+    two = [
+        AlterConfigsResource(resource_type=TOPIC, resource_name="settings", configs=[]),
+        AlterConfigsResource(resource_type=TOPIC, resource_name="settings", configs=[]),
+        AlterConfigsResource(resource_type=TOPIC, resource_name="settings2", configs=[]),
+    ]
+    answer = broker.ask(IncrementalAlterConfigsRequest(resources=two, validate_only=True), 1)
+    yield (
+        "one resource twice",
+        [(entry.resource_name, code(entry.error_code), entry.error_message) for entry in answer.responses],
+    )
+
+
+# What a running Kafka lets change, and some that it does not.
+_BROKER_CHANGES = (
+    ("log.retention.ms", "5"),
+    ("log.retention.ms", "soon"),
+    ("log.retention.minutes", "5"),
+    ("log.retention.hours", "5"),
+    ("compression.gzip.level", "0"),
+    ("log.cleanup.policy", "compact,shred"),
+    ("log.segment.bytes", "5"),
+    ("log.segment.bytes", "2000000"),
+    ("message.max.bytes", "2000000"),
+    ("message.max.bytes", "-1"),
+    ("log.cleaner.backoff.ms", "5"),
+    ("log.cleaner.enable", "false"),
+    ("log.cleaner.dedupe.buffer.size", "2097152"),
+    ("log.retention.check.interval.ms", "5"),
+    ("compression.type", "gzip"),
+    ("compression.type", "bogus"),
+    ("max.connections", "5"),
+    ("max.connections.per.ip", "5"),
+    ("max.connections.per.ip.overrides", "127.0.0.1:5"),
+    ("max.connection.creation.rate", "5"),
+    ("num.io.threads", "4"),
+    ("num.network.threads", "4"),
+    ("num.replica.fetchers", "2"),
+    ("background.threads", "9"),
+    ("auto.create.topics.enable", "false"),
+    ("delete.topic.enable", "false"),
+    ("num.partitions", "5"),
+    ("socket.request.max.bytes", "5000"),
+    ("fetch.max.bytes", "5000"),
+    ("node.id", "5"),
+    ("broker.id", "5"),
+    ("log.dirs", "/elsewhere"),
+    ("advertised.listeners", "PLAINTEXT://x:1"),
+    ("process.roles", "broker"),
+    ("group.max.size", "5"),
+    ("group.min.session.timeout.ms", "5"),
+    ("group.initial.rebalance.delay.ms", "5"),
+    ("offsets.retention.minutes", "5"),
+    ("offset.metadata.max.bytes", "5"),
+    ("transaction.max.timeout.ms", "5"),
+    ("transactional.id.expiration.ms", "5"),
+    ("producer.id.expiration.ms", "5"),
+    ("producer.id.expiration.ms", "x"),
+    ("transaction.partition.verification.enable", "false"),
+    ("unclean.leader.election.enable", "true"),
+    ("follower.replication.throttled.rate", "5"),
+    ("leader.replication.throttled.rate", "5"),
+    ("ssl.keystore.password", "secret"),
+    ("no.such.key", "5"),
+    ("retention.ms", "5"),
+    ("listener.name.plaintext.max.connections", "5"),
+    ("remote.fetch.max.wait.ms", "5"),
+)
+
+
+def brokers(broker: Broker) -> Told:
+    for key, text in _BROKER_CHANGES:
+        for name in ("", "1"):
+            yield f"tried {key}={text} on {name!r}", tried(broker, BROKER, name, (key, SET, text))
+    for change in (
+        ("log.retention.ms", SET, None),
+        ("log.retention.ms", DELETE, None),
+        ("log.retention.ms", APPEND, "5"),
+        ("log.cleanup.policy", APPEND, "compact"),
+        ("log.cleanup.policy", SUBTRACT, "delete"),
+        ("no.such.key", DELETE, None),
+        ("node.id", DELETE, None),
+    ):
+        yield f"tried {change}", tried(broker, BROKER, "1", change)
+
+    def done(name: str, key: str, operation: int, text: str | None, expected: str | None) -> Any:
+        answer = changed(broker, BROKER, name, (key, operation, text))
+        return answer, settled(broker, BROKER, "1", key, expected)
+
+    yield "cluster-wide", done("", "log.retention.ms", SET, "100000", "100000")
+    yield "the topic follows", value(broker, TOPIC, "settings2", "retention.ms")
+    yield "this broker's", done("1", "log.retention.ms", SET, "200000", "200000")
+    yield "the topic follows it", value(broker, TOPIC, "settings2", "retention.ms")
+    yield "the cluster's own", described(broker, BROKER, "")
+    yield "of this broker, by name", described(broker, BROKER, "1", ["log.retention.ms", "num.partitions"])
+    yield "of the cluster, by name", described(broker, BROKER, "", ["log.retention.ms", "num.partitions"])
+    yield "this broker's goes", done("1", "log.retention.ms", DELETE, None, "100000")
+    yield "the cluster's goes", done("", "log.retention.ms", DELETE, None, None)
+    yield "the cluster's again", described(broker, BROKER, "")
+    yield "message.max.bytes", done("", "message.max.bytes", SET, "2000000", "2000000")
+    yield "the topic's max.message.bytes", value(broker, TOPIC, "settings2", "max.message.bytes")
+    yield "message.max.bytes goes", done("", "message.max.bytes", DELETE, None, "1048588")
+    yield "an unknown key is kept", changed(broker, BROKER, "", ("no.such.key", SET, "5"))
+    while not described(broker, BROKER, "", ["no.such.key"])[2]:
+        broker.let_pass(50)
+    for name in ("", "1"):
+        yield f"and shown on {name!r}", described(broker, BROKER, name, ["no.such.key"])
+    yield "and goes", changed(broker, BROKER, "", ("no.such.key", DELETE, None))
+    for entry in described(broker, BROKER, "1")[2]:
+        # What is listened on does not change while this broker runs.
+        if entry[0] in _KAFKAS and entry[0] not in ("listeners", "listener.security.protocol.map"):
+            yield f"whether {entry[0]} is read-only, sensitive, and its type", (entry[2], entry[4], entry[5])
+
+
+def groups(broker: Broker) -> Told:
+    for name in ("settings-group", ""):
+        for key, text in (
+            ("consumer.session.timeout.ms", "50000"),
+            ("consumer.session.timeout.ms", "5"),
+            ("consumer.session.timeout.ms", "600000"),
+            ("consumer.session.timeout.ms", "soon"),
+            ("consumer.session.timeout.ms", None),
+            ("consumer.heartbeat.interval.ms", "6000"),
+            ("consumer.heartbeat.interval.ms", "50"),
+            ("consumer.heartbeat.interval.ms", "60000"),
+            ("consumer.heartbeat.interval.ms", "0"),
+            ("no.such.key", "1"),
+            ("retention.ms", "1"),
+        ):
+            yield f"tried {key}={text} on {name!r}", tried(broker, GROUP, name, (key, SET, text))
+    both = (("consumer.session.timeout.ms", SET, "45000"), ("consumer.heartbeat.interval.ms", SET, "15000"))
+    yield "both", tried(broker, GROUP, "settings-group", *both)
+    keys = ["consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"]
+    yield "unset", described(broker, GROUP, "settings-group", keys)
+    answer = changed(broker, GROUP, "settings-group", ("consumer.session.timeout.ms", SET, "50000"))
+    yield "set", (answer, settled(broker, GROUP, "settings-group", "consumer.session.timeout.ms", "50000"))
+    answer = changed(broker, GROUP, "settings-group", ("consumer.session.timeout.ms", DELETE, None))
+    yield "deleted", (answer, settled(broker, GROUP, "settings-group", "consumer.session.timeout.ms", "45000"))
+    answer = changed(broker, GROUP, "settings-group", ("consumer.heartbeat.interval.ms", SET, "7000"))
+    yield "kept", (answer, settled(broker, GROUP, "settings-group", "consumer.heartbeat.interval.ms", "7000"))
+
+
+def loggers(broker: Broker) -> Told:
+    for change in (
+        ("no.such.Logger", SET, "DEBUG"),
+        ("root", SET, "LOUD"),
+        ("root", SET, None),
+        ("root", SET, "info"),
+        ("root", DELETE, None),
+        ("root", APPEND, "DEBUG"),
+        ("root", SUBTRACT, "DEBUG"),
+        ("no.such.Logger", DELETE, None),
+    ):
+        yield f"tried {change}", tried(broker, LOGGER, "1", change)
+    yield "set", changed(broker, LOGGER, "1", ("root", SET, "WARN"))
+    found = described(broker, LOGGER, "1", ["root"])
+    yield "shown", found
+    yield "replaced", replaced(broker, LOGGER, "1", ("root", "INFO"))
+
+
+def in_full(broker: Broker) -> Told:
+    changed(broker, TOPIC, "settings2", ("retention.ms", SET, "1000"), ("segment.ms", SET, "2000"))
+    settled(broker, TOPIC, "settings2", "segment.ms", "2000")
+    for text in ("5", None, "", "soon", "-2"):
+        yield (
+            f"tried retention.ms={text}",
+            replaced(broker, TOPIC, "settings2", ("retention.ms", text), validate_only=True),
+        )
+    doubled = (("retention.ms", "5"), ("retention.ms", "6"))
+    yield "tried one key twice", replaced(broker, TOPIC, "settings2", *doubled, validate_only=True)
+    for version in range(3):
+        yield (
+            f"tried, version {version}",
+            replaced(broker, TOPIC, "settings2", ("retention.ms", "5"), version=version, validate_only=True),
+        )
+    answer = replaced(broker, TOPIC, "settings2", ("retention.ms", "3000"))
+    yield "replaced", (answer, settled(broker, TOPIC, "settings2", "retention.ms", "3000"))
+    yield "the other is gone", value(broker, TOPIC, "settings2", "segment.ms")
+    answer = replaced(broker, TOPIC, "settings2")
+    yield "emptied", (answer, settled(broker, TOPIC, "settings2", "retention.ms", "604800000"))
+    yield "read-only", replaced(broker, BROKER, "1", ("node.id", "5"))
+    answer = replaced(broker, BROKER, "1", ("log.retention.ms", "70000"))
+    yield "of this broker", (answer, settled(broker, BROKER, "1", "log.retention.ms", "70000"))
+    answer = replaced(broker, BROKER, "1")
+    yield "of this broker, emptied", (answer, settled(broker, BROKER, "1", "log.retention.ms", None))
+
+
+def listed(broker: Broker) -> Told:
+    def asked(kinds: Sequence[int], version: int) -> Any:
+        answer = broker.ask(ListConfigResourcesRequest(resource_types=kinds), version)
+        return code(answer.error_code), sorted(
+            (entry.resource_type, entry.resource_name)
+            for entry in answer.config_resources
+            if not entry.resource_name.startswith("__")
+        )
+
+    yield "version 0", asked([], 0)
+    for kinds in (
+        [],
+        [TOPIC],
+        [BROKER],
+        [LOGGER],
+        [GROUP],
+        [CLIENT_METRICS],
+        [TOPIC, GROUP],
+        [UNKNOWN],
+        [99],
+        [TOPIC, 99],
+    ):
+        yield f"{kinds}", asked(kinds, 1)
+    changed(broker, GROUP, "settings-group", ("consumer.heartbeat.interval.ms", DELETE, None))
+    settled(broker, GROUP, "settings-group", "consumer.heartbeat.interval.ms", "5000")
+    yield "once all is deleted", asked([GROUP, CLIENT_METRICS], 1)
+    broker.ask(DeleteTopicsRequest(topic_names=["settings"], timeout_ms=10_000), 5)
+    gone(broker, "settings")
+    yield "once a topic is deleted", asked([TOPIC], 1)
+    yield (
+        "its settings are gone with it",
+        (created(broker, topic("settings")), value(broker, TOPIC, "settings", "retention.ms")),
+    )
