@@ -188,7 +188,12 @@ class MemoryDisk:
     def rename(self, old_path: str, new_path: str) -> None:
         if self.count_operation("rename", old_path):
             raise PowerCut(old_path)
-        self._sync_dir(old_path)
+        moved = [
+            (kind, changed.replace(f"{old_path}/", f"{new_path}/"), inode)
+            for kind, changed, inode in self._pending.pop(old_path, [])
+        ]
+        if moved:
+            self._pending[new_path] = moved
         _rename(self.files, self.directories, old_path, new_path)
         self._change(old_path.rpartition("/")[0], "rename", f"{old_path}>{new_path}", None)
 

@@ -199,6 +199,23 @@ def test_without_the_journal_only_the_last_segment_may_be_cut(damage: str) -> No
             assert again.open().log_end_offset == 18
 
 
+@pytest.mark.parametrize("position", range(8))
+def test_wrong_base_offset_is_no_gap_of_compaction(position: int) -> None:
+    """No checksum covers the base offset, and a compacted log may lack offsets, but it has no offset twice."""
+    logs = Logs(config=LogConfig(segment_bytes=400, cleanup_policy="compact", min_cleanable_dirty_ratio=0.0))
+    log = logs.open()
+    for number in range(20):
+        logs.append(log, batch(key=b"%d" % number))
+    logs.flush()
+    assert logs.compact() > 0
+    segment = log.segments[0]
+    *_, last = segment.spans()
+    logs = logs.killed()
+    del logs.disk.files["topic-0/segment-manifest"]
+    logs.disk.files[segment.path(".log")].data[last.position + position] ^= 0x40
+    assert segment.path(".log") in offline(logs)
+
+
 def test_snapshot_from_the_future_is_dropped() -> None:
     logs = filled()
     state = encode_snapshot(logs.open().producer_state)

@@ -11,6 +11,8 @@ from broker.assembly import StartError
 from broker.system.disk import RealDisk
 from oncelog.cli import main
 from protocol.errors import ErrorCode
+from protocol.records.batch import encode_batch
+from protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk
 from tests.support.damage import (
@@ -182,6 +184,14 @@ def test_where_a_marker_may_be_lost_nothing_after_it_is_believed(filled: tuple[P
     assert list_offset(broker) == (ErrorCode.NONE, ABORTED_OFFSET)
     assert list_offset(broker, isolation_level=0) == (ErrorCode.NONE, END_OFFSET)
     assert read_committed(broker).offsets == list(range(ABORTED_OFFSET))
+    # A snapshot from before the damage would know that the transaction has ended, though not how.
+    assert produce(broker, _plain_batch())[0] is ErrorCode.NONE
+    broker = broker.killed()
+    assert list_offset(broker) == (ErrorCode.NONE, ABORTED_OFFSET)
+
+
+def _plain_batch() -> bytes:
+    return encode_batch([Record(0, 1_700_000_000_000, None, b"later")])
 
 
 def _is_marker_at(data_dir: Path, at: int) -> bool:
