@@ -372,3 +372,7 @@ class InvalidRecordsError(KafkaError):
 
 class ProtocolError(Exception):
     """Bytes that are not what they claim to be."""
+
+
+class DecompressedSizeError(ProtocolError):
+    """Compressed data that may well be good, and becomes more than whoever asked can take."""

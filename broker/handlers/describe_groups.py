@@ -43,7 +43,7 @@ def _missing(context: RequestContext, group_id: str) -> DescribedGroup:
         return DescribedGroup(group_id=group_id, group_state=dead)
     return DescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id} not found.",
+        error_message=f"Group {group_id[:300]} not found.",
         group_id=group_id,
         group_state=dead,
     )

@@ -27,6 +27,10 @@ _SHOWN_RECORDS: Final = 3
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 """More than any consumer is likely to take, and what one batch may cost the broker when it must look inside."""
 _NO_TIMESTAMP: Final = -1
+MAX_CHECKED_RECORDS: Final = 500_000
+"""A kilobyte can hold millions of records once it is decompressed: checking this many takes about a second."""
+_MAX_BLAMED_RECORDS: Final = 1_000
+_MAX_BLAME_BYTES: Final = 8 * 1024 * 1024
 # Snappy has no magic number that all clients write.
 _COMPRESSION_MAGIC: Final = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
 
@@ -107,14 +111,14 @@ def _check_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig,
 
 
 def _later_than(batch: memoryview, header: BatchHeader, latest_ms: int) -> tuple[tuple[int, str], ...]:
-    """The records that are to blame, as far as they can be read."""
+    """The first records that are to blame, as far as they can be read: naming them may not cost what refusing saves."""
     body = batch[HEADER_BYTES:]
     blamed: list[tuple[int, str]] = []
     try:
         if header.compression_type:
-            body = memoryview(decompressed(header.compression_type, body))
+            body = memoryview(decompressed(header.compression_type, body, _MAX_BLAME_BYTES))
         position = 0
-        for index in range(header.record_count):
+        for index in range(min(header.record_count, _MAX_BLAMED_RECORDS)):
             length, position = _record_length(body, position, len(body))
             timestamp = header.base_timestamp + _check_record(body, position, position + length)[0]
             if timestamp > latest_ms:
@@ -151,10 +155,10 @@ def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, no
         _walk_records(body, header.record_count)
 
 
-def decompressed(compression: int, body: memoryview) -> bytes:
+def decompressed(compression: int, body: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
     """The records' bytes; raises INVALID_RECORD for what is no such data, or too much of it."""
     try:
-        return decompress(compression, body, MAX_DECOMPRESSED_BYTES)
+        return decompress(compression, body, max_bytes)
     except ProtocolError as error:
         raise _invalid(str(error)) from error
 
@@ -174,6 +178,8 @@ def _walk_records(body: memoryview, record_count: int) -> None:
 
 def _check_all(body: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
     """Every record by itself, none of them kept."""
+    if header.record_count > MAX_CHECKED_RECORDS:
+        raise _invalid(f"{header.record_count} records in one batch, at most {MAX_CHECKED_RECORDS} are checked")
     position = 0
     end = len(body)
     without_key: list[int] = []
@@ -199,7 +205,7 @@ def _without_keys(indexes: list[int]) -> InvalidRecordsError:
     return InvalidRecordsError(
         ErrorCode.INVALID_RECORD,
         f"{text} {len(indexes)} of the batch have none, the first of them: {shown}.",
-        tuple((index, text) for index in indexes),
+        tuple((index, text) for index in indexes[:_MAX_BLAMED_RECORDS]),
     )
 
 

@@ -10,13 +10,15 @@ from broker.log.segment import Segment
 from broker.log.segments import Segments
 from broker.log.transaction_index import AbortedEntry
 from broker.log.values import AbortedTransaction
-from protocol.errors import ProtocolError
-from protocol.records.batch import BatchHeader, check_crc, iter_batches
-from protocol.records.record import Record, decode_records
+from protocol.errors import DecompressedSizeError, ProtocolError
+from protocol.records.batch import BatchHeader, check_crc, iter_batches, read_header
+from protocol.records.record import decode_records
 
 _EMPTY = memoryview(b"")
 _CHUNK_BYTES = 1024 * 1024
 PLENTY_BYTES = 2**62
+_MAX_SEARCHED_RECORDS = 50_000
+_MAX_SEARCHED_BYTES = 8 * 1024 * 1024
 
 
 def read_records(
@@ -125,17 +127,27 @@ def _find_in_segment(segment: Segment, timestamp_ms: int, start_offset: int, end
         if span.max_timestamp < timestamp_ms:
             continue
         batch = segment.file.read_view(span.position, span.position + span.size_bytes)
-        for record in _decode(segment, batch, span.base_offset):
-            if record.timestamp >= timestamp_ms and record.offset >= start_offset:
-                return (record.offset, record.timestamp) if record.offset < end_offset else None
+        for offset, timestamp in _times(segment, batch, start_offset):
+            if timestamp >= timestamp_ms and offset >= start_offset:
+                return (offset, timestamp) if offset < end_offset else None
     return None
 
 
-def _decode(segment: Segment, batch: memoryview, offset: int) -> list[Record]:
+def _times(segment: Segment, batch: memoryview, start_offset: int) -> Iterator[tuple[int, int]]:
+    """Offset and timestamp of each record. A batch that would take long to look into (a kilobyte may hold millions of
+    records) is told by where it begins: whoever reads from there gets every record that was asked for."""
+    header = read_header(batch)
+    beginning = max(header.base_offset, start_offset), header.max_timestamp
+    if header.record_count > _MAX_SEARCHED_RECORDS:
+        yield beginning
+        return
     try:
-        return decode_records(batch)
+        for record in decode_records(batch, _MAX_SEARCHED_BYTES):
+            yield record.offset, record.timestamp
+    except DecompressedSizeError:
+        yield beginning
     except ProtocolError as error:
-        raise segment.damaged(offset) from error
+        raise segment.damaged(header.base_offset) from error
 
 
 def find_max_timestamp(segments: Segments, start_offset: int, end_offset: int) -> tuple[int, int] | None:

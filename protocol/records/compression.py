@@ -7,7 +7,7 @@ imported at their first use. Invariant: decompression stops at `max_bytes`, so t
 import zlib
 from struct import Struct, error
 
-from protocol.errors import ProtocolError
+from protocol.errors import DecompressedSizeError, ProtocolError
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
@@ -20,6 +20,8 @@ _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _STEP_BYTES = 256 * 1024
 _BLOCK_LENGTH = Struct(">i")
+_SNAPPY_RATIO = 64
+"""Three bytes of snappy copy at most 64, and as much as a block announces is allocated before it is read."""
 
 
 def compress(codec: int, body: bytes, level: int | None = None) -> bytes:
@@ -66,8 +68,8 @@ def decompress(codec: int, body: bytes | memoryview, max_bytes: int | None = Non
     raise ProtocolError(f"unknown compression codec {codec}")
 
 
-def _too_large(limit: int) -> ProtocolError:
-    return ProtocolError(f"the batch decompresses to more than {limit} bytes")
+def _too_large(limit: int) -> DecompressedSizeError:
+    return DecompressedSizeError(f"the batch decompresses to more than {limit} bytes")
 
 
 def _bounded(data: bytes, limit: int) -> bytes:
@@ -101,7 +103,10 @@ def _unsnappy(body: bytes, limit: int) -> bytes:
     out, size = [], 0
     try:
         for block in blocks:
-            size += snappy.decompress_raw_len(block)
+            announced = snappy.decompress_raw_len(block)
+            if announced > _SNAPPY_RATIO * len(block):
+                raise ProtocolError(f"a snappy block of {len(block)} bytes claims to become {announced}")
+            size += announced
             if size > limit:
                 raise _too_large(limit)
             out.append(bytes(snappy.decompress_raw(block)))
@@ -114,10 +119,18 @@ def _unlz4(body: bytes | memoryview, limit: int) -> bytes:
     import lz4.frame
 
     decompressor = lz4.frame.LZ4FrameDecompressor()
-    data = _bounded(decompressor.decompress(body, limit + 1), limit)
+    parts, left = [], limit
+    # A step at a time: decompress() allocates as much as it is allowed to return.
+    part = decompressor.decompress(body, _STEP_BYTES)
+    while part:
+        parts.append(part)
+        left -= len(part)
+        if left < 0:
+            raise _too_large(limit)
+        part = b"" if decompressor.eof else decompressor.decompress(b"", _STEP_BYTES)
     if not decompressor.eof:
         raise ProtocolError("the lz4 frame ends early")
-    return bytes(data)
+    return b"".join(parts)
 
 
 def _unzstd(body: bytes | memoryview, limit: int) -> bytes:

@@ -114,7 +114,7 @@ def _small_records(codec: int, count: int, timestamp_delta: int) -> bytes:
 
 def _crowd(source: Random) -> bytes:
     """Very many records in very few bytes, perhaps each of them at fault."""
-    codec, count = source.choice((1, 3, 4)), source.choice((1_000, 20_000))
+    codec, count = source.choice((1, 3, 4)), source.choice((1_000, 20_000, 600_000))
     timestamp = source.choice((NOW_MS, NOW_MS * 4, 0))
     return assemble_batch(
         _small_records(codec, count, source.choice((0, -(1 << 50)))),

@@ -1,6 +1,8 @@
 """What broke the broker once does so no more: each test names what bytes did, each file in `found/` is played again."""
 
+import tracemalloc
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -10,6 +12,7 @@ from protocol.errors import ErrorCode, ProtocolError
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from protocol.generated.heartbeat_request import HeartbeatRequest
+from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.generated.write_txn_markers_request import (
@@ -17,7 +20,8 @@ from protocol.generated.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from protocol.records.batch import encode_batch
+from protocol.records.batch import assemble_batch, encode_batch
+from protocol.records.compression import CODECS, compress
 from protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 from tests.fuzz.broker_in_memory import play_all
@@ -76,3 +80,62 @@ def test_a_text_that_only_some_versions_could_tell_again_is_no_request() -> None
     virtual.ask(HeartbeatRequest(group_id="x" * 32_767), 4)
     with pytest.raises(ProtocolError, match="32767"):
         virtual.ask(HeartbeatRequest(group_id="x" * 32_768), 4)
+
+
+NOW_MS = 1_700_000_000_000
+CROWD = 600_000
+
+
+def crowd(timestamp_ms: int) -> bytes:
+    """Six hundred thousand records, each as short as can be, in some 500 bytes."""
+    body = compress(CODECS["zstd"], bytes((12, 0, 0, 0, 1, 1, 0)) * CROWD)
+    assert len(body) < 600
+    return assemble_batch(
+        body, attributes=4, record_count=CROWD, base_timestamp=timestamp_ms, max_timestamp=timestamp_ms
+    )
+
+
+def produced(virtual: VirtualBroker, batch: bytes) -> Any:
+    virtual.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]), 4)
+    data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=memoryview(batch))])
+    answer = virtual.ask(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=0, topic_data=[data]), 8)
+    return answer.responses[0].partition_responses[0]
+
+
+def peak_bytes(turn: Any) -> int:
+    tracemalloc.start()
+    try:
+        turn()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_crowd_of_records_out_of_time_is_refused_without_naming_each_of_them() -> None:
+    """It took the loop five seconds and the answer a hundred megabytes, in the default settings."""
+    virtual = VirtualBroker()
+    batch = crowd(NOW_MS * 4)
+    assert peak_bytes(lambda: produced(virtual, batch)) < 30 << 20
+    answer = produced(virtual, batch)
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert 0 < len(answer.record_errors) <= 1_000
+
+
+def test_where_every_record_is_checked_a_batch_may_not_hold_more_than_can_be_checked_in_a_second() -> None:
+    assert produced(VirtualBroker("oncelog.record.validation=full"), crowd(NOW_MS)).error_code == (
+        ErrorCode.INVALID_RECORD
+    )
+
+
+def test_a_search_by_time_does_not_unpack_a_crowd_but_tells_where_it_begins() -> None:
+    """It took gigabytes for one ListOffsets."""
+    virtual = VirtualBroker()
+    assert produced(virtual, encode_batch([Record(0, NOW_MS - 1, None, b"before")])).error_code == ErrorCode.NONE
+    assert produced(virtual, crowd(NOW_MS)).error_code == ErrorCode.NONE
+    asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=NOW_MS)])
+    answers = []
+    assert (
+        peak_bytes(lambda: answers.append(virtual.ask(ListOffsetsRequest(replica_id=-1, topics=[asked]), 5))) < 30 << 20
+    )
+    (found,) = answers[0].topics[0].partitions
+    assert (found.error_code, found.offset, found.timestamp) == (ErrorCode.NONE, 1, NOW_MS)

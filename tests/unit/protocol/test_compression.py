@@ -1,6 +1,7 @@
 """The codecs of record batches, and how much a hostile batch may cost."""
 
 import gzip
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -31,6 +32,24 @@ def test_a_bomb_is_refused_at_the_limit(codec: int) -> None:
     assert len(decompress(codec, bomb, 1_000_000)) == 1_000_000
     with pytest.raises(ProtocolError, match="more than 999999"):
         decompress(codec, bomb, 999_999)
+
+
+@EVERY_CODEC
+def test_a_generous_limit_allocates_nothing_by_itself(codec: int) -> None:
+    packed = compress(codec, b"x" * 1_000)
+    decompress(codec, packed)  # the library is imported
+    tracemalloc.start()
+    try:
+        decompress(codec, packed, 1 << 30)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_snappy_block_that_claims_more_than_snappy_can_is_refused_unread() -> None:
+    claim = b"\xff\xff\xff\x3f" + bytes(20)  # 128 MB out of 20 bytes
+    with pytest.raises(ProtocolError, match="claims to become 134217727"):
+        decompress(CODECS["snappy"], claim)
 
 
 @EVERY_CODEC
