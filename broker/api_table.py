@@ -23,9 +23,9 @@ class Api(NamedTuple):
 
 
 _APIS = (
-    Api(ApiKey.PRODUCE, "produce", 3, 12, advertised_minimum=0),
+    Api(ApiKey.PRODUCE, "produce", 3, 13, advertised_minimum=0),
     Api(ApiKey.FETCH, "fetch", 4, 18),
-    Api(ApiKey.LIST_OFFSETS, "list_offsets", 1, 9),
+    Api(ApiKey.LIST_OFFSETS, "list_offsets", 1, 11),
     Api(ApiKey.METADATA, "metadata", 0, 13),
     Api(ApiKey.OFFSET_COMMIT, "offset_commit", 2, 10),
     Api(ApiKey.OFFSET_FETCH, "offset_fetch", 1, 10),
@@ -41,6 +41,7 @@ _APIS = (
     Api(ApiKey.DELETE_TOPICS, "delete_topics", 1, 6),
     Api(ApiKey.DELETE_RECORDS, "delete_records", 0, 2),
     Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "offset_for_leader_epoch", 2, 4),
     Api(ApiKey.ADD_PARTITIONS_TO_TXN, "add_partitions_to_txn", 0, 5),
     Api(ApiKey.ADD_OFFSETS_TO_TXN, "add_offsets_to_txn", 0, 4),
     Api(ApiKey.END_TXN, "end_txn", 0, 5),

@@ -168,11 +168,11 @@ class FetchSession:
 
     # -- what there is to tell
 
-    def settle(self, partition: FetchedPartition, log: PartitionLog) -> None:
+    def settle(self, partition: FetchedPartition) -> None:
         """It was looked at and has nothing more to tell until its log moves."""
         del self.ready[partition]
         partition.available_bytes = 0
-        self._watch(partition, log)
+        self._watch(partition)
 
     def rotate(self, partition: FetchedPartition) -> None:
         """It gave data, and may have more: after all the others."""
@@ -196,8 +196,7 @@ class FetchSession:
     def begin_wait(self, waiter: FetchWaiter) -> None:
         self._waiter = waiter
         for partition in self.ready:
-            if partition.log is not None:
-                self._watch(partition, partition.log)
+            self._watch(partition)
 
     def end_wait(self) -> None:
         self._waiter = None
@@ -209,16 +208,17 @@ class FetchSession:
     def close(self) -> None:
         """No answer comes from this session any more."""
         for partition in self:
-            self._unwatch(partition)
+            if partition.is_watching:
+                self._unwatch(partition)
 
     def forget_log(self, partition: FetchedPartition) -> None:
         self._unwatch(partition)
         partition.log = None
 
-    def _watch(self, partition: FetchedPartition, log: PartitionLog) -> None:
-        if not partition.is_watching:
+    def _watch(self, partition: FetchedPartition) -> None:
+        if not partition.is_watching and partition.log is not None:
             partition.is_watching = True
-            self._purgatory.watch(log, partition)
+            self._purgatory.watch(partition.log, partition)
 
     def _unwatch(self, partition: FetchedPartition) -> None:
         if partition.is_watching and partition.log is not None:

@@ -1,7 +1,8 @@
 """Fetch (1), versions 4–18: read whole batches up to the bound of the reader's isolation, waiting for data if asked.
 
-- Isolation: a replica id (≥ 0, or the future-local −3) reads to the log end, read_uncommitted to the high watermark,
-  read_committed to the last stable offset with the aborted transactions of what it gets (KIP-98).
+- Isolation: read_uncommitted reads to the high watermark, read_committed to the last stable offset with the aborted
+  transactions of what it gets (KIP-98), the future-local replica −3 to the log end. A replica id of 0 or more is
+  refused as by a Kafka that has no such replica: UNKNOWN_LEADER_EPOCH, without an epoch NOT_LEADER_OR_FOLLOWER.
 - The first batch comes whole even when it is larger than every limit (KIP-74), so that a reader always advances.
 - With fewer than min_bytes the request waits up to max_wait_ms. Waiting, it counts what has come and reads nothing; the
   answer is read once. A client that disconnects waits no more.
@@ -19,7 +20,7 @@ Left out: preferred read replicas.
 from broker.completion import Completion
 from broker.dispatch import RequestContext
 from broker.fetch_session import INITIAL_EPOCH, FetchedPartition, FetchSession
-from broker.handlers.partition_fetch import diverging_epoch, find_log, read_partition, readable_bytes
+from broker.handlers.partition_fetch import diverging_epoch, find_log, read_partition, readable_bytes, refuse_follower
 from broker.log.partition_log import FetchIsolation, PartitionLog
 from broker.ports import Timer
 from protocol.errors import ErrorCode, KafkaError
@@ -36,6 +37,7 @@ _FUTURE_LOCAL_REPLICA_ID = -3
 _TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 16
 _STORAGE_ERROR_SINCE = 6
+_LEADER_IN_DOUBT = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
@@ -66,11 +68,13 @@ class _Fetch:
         "_available_bytes",
         "_context",
         "_endpoints",
+        "_is_follower",
         "_isolation",
         "_max_bytes",
         "_min_bytes",
         "_request",
         "_session",
+        "_settled",
         "_timer",
     )
 
@@ -79,7 +83,8 @@ class _Fetch:
         self._request = request
         self._session = session
         replica_id = request.replica_state.replica_id if context.api_version >= 15 else request.replica_id
-        if replica_id >= 0 or replica_id == _FUTURE_LOCAL_REPLICA_ID:
+        self._is_follower = replica_id >= 0
+        if replica_id == _FUTURE_LOCAL_REPLICA_ID:
             self._isolation = FetchIsolation.LOG_END
         elif request.isolation_level:
             self._isolation = FetchIsolation.TXN_COMMITTED
@@ -89,6 +94,7 @@ class _Fetch:
         self._max_bytes = min(request.max_bytes, context.broker.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._available_bytes = 0
+        self._settled: list[FetchedPartition] = []
         self._endpoints: list[NodeEndpoint] = []
         self._answer: Completion[FetchResponse] | None = None
         self._timer: Timer | None = None
@@ -117,7 +123,7 @@ class _Fetch:
         return found >= self._min_bytes or not readable_count
 
     def _count(self, partition: FetchedPartition, log: PartitionLog) -> int:
-        if diverging_epoch(partition, log) is not None:
+        if self._is_follower or diverging_epoch(partition, log) is not None:
             return self._min_bytes
         partition.available_bytes = readable_bytes(partition, log, self._isolation)
         return partition.available_bytes
@@ -174,9 +180,12 @@ class _Fetch:
         session = self._session
         sessions = self._context.broker.fetch_sessions
         topics = self._read_all(only_news=session.session_id != 0)
-        if self._request.session_epoch == INITIAL_EPOCH and session.session_id == 0 and len(session):
+        if self._request.session_epoch == INITIAL_EPOCH and session.session_id == 0:
             sessions.offer(session)
-        if not sessions.holds(session):
+        if sessions.holds(session):
+            for partition in self._settled:
+                session.settle(partition)
+        else:
             session.close()
         return FetchResponse(session_id=session.session_id, responses=topics, node_endpoints=self._endpoints)
 
@@ -210,13 +219,15 @@ class _Fetch:
         try:
             if log is None:
                 log = partition.log = find_log(self._context.broker.topics, partition)
+            if self._is_follower:
+                refuse_follower(partition, log)
             data = read_partition(partition, log, self._isolation, bytes_left, at_least_one=at_least_one)
         except KafkaError as error:
             return self._refused(partition, error.code, log)
         if data.records:
             session.rotate(partition)
         elif partition.fetch_offset >= log.upper_bound(self._isolation) and data.diverging_epoch.epoch < 0:
-            session.settle(partition, log)
+            self._settled.append(partition)
         return data
 
     def _refused(self, partition: FetchedPartition, code: ErrorCode, log: PartitionLog | None) -> PartitionData:
@@ -224,10 +235,12 @@ class _Fetch:
         context = self._context
         version = context.api_version
         leader = LeaderIdAndEpoch()
-        if code is ErrorCode.FENCED_LEADER_EPOCH and log is not None and version >= _CURRENT_LEADER_SINCE:
-            leader = LeaderIdAndEpoch(leader_id=context.broker.node_id, leader_epoch=log.leader_epoch)
-            host, port = context.advertised
-            self._endpoints = [NodeEndpoint(node_id=context.broker.node_id, host=host, port=port)]
+        if code in _LEADER_IN_DOUBT and log is not None and version >= _CURRENT_LEADER_SINCE:
+            node_id = context.broker.node_id
+            leader = LeaderIdAndEpoch(leader_id=node_id, leader_epoch=log.leader_epoch)
+            if not self._is_follower:
+                host, port = context.advertised
+                self._endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port)]
         if code is ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_SINCE:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return PartitionData(
@@ -236,7 +249,7 @@ class _Fetch:
             high_watermark=-1,
             log_start_offset=-1,
             current_leader=leader,
-            aborted_transactions=None,
+            aborted_transactions=() if code in _UNKNOWN else None,
             records=b"",
         )
 

@@ -24,4 +24,4 @@ def end_offset_for_epoch(log: PartitionLog, epoch: int) -> tuple[int, int]:
         return epoch, log.log_end_offset
     if epoch == UNDEFINED_EPOCH or epoch > log.leader_epoch:
         return UNDEFINED_EPOCH, UNDEFINED_END_OFFSET
-    return epoch, 0
+    return epoch, log.log_start_offset

@@ -1,10 +1,15 @@
-"""ListOffsets (2), versions 1–9: the offsets that bound a partition, or the first at or after a timestamp.
+"""ListOffsets (2), versions 1–11: the offsets that bound a partition, or the first at or after a timestamp.
 
 - −1 latest: the high watermark, or the last stable offset for read_committed (v2+, KIP-98). −2 earliest.
-- −3 the record with the largest timestamp (v7+, KIP-734), −4 earliest local = earliest (v8+), −5 latest tiered: none
-  here, so −1 (v9+). A sentinel below its version is refused with UNSUPPORTED_VERSION.
+- −3 the record with the largest timestamp (v7+, KIP-734), −4 earliest local = earliest (v8+, KIP-405); −5 latest
+  tiered (v9+, KIP-1005) and −6 earliest still to be tiered (v11+, KIP-1023): there are no tiers here, so −1. A sentinel
+  below its version, or another negative timestamp, is refused with UNSUPPORTED_VERSION.
 - v4+ carries leader epochs: older FENCED_LEADER_EPOCH, newer UNKNOWN_LEADER_EPOCH.
-- A timestamp beyond the last record answers offset −1, timestamp −1.
+- A timestamp beyond the last record that the reader may see answers offset −1, timestamp −1. Who is no consumer (a
+  replica id of 0 or more, −2 for tools) sees up to the log end.
+- A partition that comes twice in one request is answered once, INVALID_REQUEST.
+
+v10's timeout_ms bounds lookups in remote storage; all lookups here are local and answered at once.
 """
 
 from broker.dispatch import RequestContext
@@ -23,24 +28,39 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
-_SENTINEL_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+EARLIEST_PENDING_UPLOAD = -6
+_SENTINEL_SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_CONSUMER = -1
+_NEVER = 32_767
 
 
 def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    if request.replica_id >= 0:
+    if request.replica_id != _CONSUMER:
         isolation = FetchIsolation.LOG_END
     elif request.isolation_level:
         isolation = FetchIsolation.TXN_COMMITTED
     else:
         isolation = FetchIsolation.HIGH_WATERMARK
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[_lookup(context, topic.name, partition, isolation) for partition in topic.partitions],
+    topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+    for topic in request.topics:
+        found = topics.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            index = partition.partition_index
+            is_repeated = index in found
+            found[index] = (
+                _refused(index, ErrorCode.INVALID_REQUEST)
+                if is_repeated
+                else _lookup(context, topic.name, partition, isolation)
             )
-            for topic in request.topics
-        ]
+    return ListOffsetsResponse(
+        topics=[ListOffsetsTopicResponse(name=name, partitions=list(found.values())) for name, found in topics.items()]
     )
 
 
@@ -48,13 +68,13 @@ def _lookup(
     context: RequestContext, topic: str, wanted: ListOffsetsPartition, isolation: FetchIsolation
 ) -> ListOffsetsPartitionResponse:
     try:
+        if wanted.timestamp < 0 and context.api_version < _SENTINEL_SINCE.get(wanted.timestamp, _NEVER):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         log = context.broker.topics.partition(topic, wanted.partition_index)
         check_leader_epoch(log, wanted.current_leader_epoch)
-        if wanted.timestamp < 0 and context.api_version < _SENTINEL_SINCE.get(wanted.timestamp, 32_767):
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         offset, timestamp = _find(log, wanted.timestamp, isolation)
     except KafkaError as error:
-        return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=error.code)
+        return _refused(wanted.partition_index, error.code)
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
         offset=offset,
@@ -63,16 +83,20 @@ def _lookup(
     )
 
 
+def _refused(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
+
+
 def _find(log: PartitionLog, timestamp: int, isolation: FetchIsolation) -> tuple[int, int]:
-    match timestamp:
-        case -1:
-            return log.upper_bound(isolation), -1
-        case -2 | -4:
-            return log.log_start_offset, -1
-        case -5:
-            return -1, -1
-        case -3:
-            found = log.offset_of_max_timestamp()
-        case _:
-            found = log.offset_for_timestamp(timestamp, isolation)
-    return found if found is not None else (-1, -1)
+    nowhere = (-1, -1)
+    if timestamp == LATEST:
+        return log.upper_bound(isolation), -1
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return log.log_start_offset, -1
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return nowhere
+    if timestamp == MAX_TIMESTAMP:
+        found = log.offset_of_max_timestamp()
+        # As in Kafka: while that record is still out of sight, no other one stands in for it.
+        return nowhere if found is None or found[0] >= log.upper_bound(isolation) else found
+    return log.offset_for_timestamp(timestamp, isolation) or nowhere

@@ -34,10 +34,19 @@ def find_log(topics: Topics, wanted: FetchedPartition) -> PartitionLog:
     return log
 
 
+def refuse_follower(wanted: FetchedPartition, log: PartitionLog) -> None:
+    """No other node has a replica; raises KafkaError."""
+    if wanted.current_leader_epoch < 0:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    check_leader_epoch(log, wanted.current_leader_epoch)
+    raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
 def diverging_epoch(wanted: FetchedPartition, log: PartitionLog) -> EpochEndOffset | None:
     """Where the log and what the reader has read last part, if they do; raises KafkaError when nobody may read there.
     Asked before every reading and counting."""
-    if wanted.current_leader_epoch != log.leader_epoch:
+    # Any negative epoch is none, which is so for Fetch alone.
+    if wanted.current_leader_epoch >= 0:
         check_leader_epoch(log, wanted.current_leader_epoch)
     if wanted.last_fetched_epoch >= 0:
         epoch, end_offset = end_offset_for_epoch(log, wanted.last_fetched_epoch)
@@ -69,6 +78,15 @@ def read_partition(
             log_start_offset=log.log_start_offset,
             diverging_epoch=diverging,
             aborted_transactions=None,
+            records=b"",
+        )
+    if wanted.fetch_offset >= log.upper_bound(isolation):
+        return PartitionData(
+            partition_index=wanted.index,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=() if isolation is FetchIsolation.TXN_COMMITTED else None,
             records=b"",
         )
     result = log.read(wanted.fetch_offset, min(wanted.max_bytes, bytes_left), isolation, at_least_one=at_least_one)

@@ -1,4 +1,4 @@
-"""Produce (0), versions 3–12 (advertised from 0, KAFKA-18659): append one record batch for each partition named.
+"""Produce (0), versions 3–13 (advertised from 0, KAFKA-18659): append one record batch for each partition named.
 
 - Records stay opaque: the partition checks the batch header, the CRC and the producer's sequence, and writes.
 - acks=all answers once the high watermark, which here is the flushed offset, has passed the batch; a duplicate waits
@@ -10,9 +10,7 @@
 
 Version notes: v7 zstd (76 before), v8 error messages, v9 flexible, v10 current leader (KIP-951; one node never moves
 a leader), v11 TRANSACTION_ABORTABLE, v12 adds the partitions to the transaction by itself (KIP-890 part 2): that is
-durable first, then everything is asked again in the turn of the append.
-
-Left out: v13 (topic ids).
+durable first, then everything is asked again in the turn of the append. v13 topic ids (KIP-516): UNKNOWN_TOPIC_ID.
 """
 
 from collections.abc import Sequence
@@ -23,7 +21,7 @@ from broker.dispatch import CloseConnection, Pipelined, RequestContext
 from broker.log.partition_log import AppendResult, PartitionLog
 from broker.metadata_log import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, InvalidRecordsError, KafkaError
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest
+from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.generated.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -38,6 +36,7 @@ _PRODUCER_ID_AT = 43
 _BASE_SEQUENCE_AT = 53
 
 _IMPLICIT_ADD_SINCE = 12
+_TOPIC_IDS_SINCE = 13
 _TRANSACTION_V2 = 2
 
 Answer = ProduceResponse | Pipelined | None
@@ -62,10 +61,18 @@ def _append_all(context: RequestContext, request: ProduceRequest, refusal: Error
     responses: list[TopicProduceResponse] = []
     waits: list[Completion[None]] = []
     for topic in request.topic_data:
-        name = topic.name
+        name = _name_of(context, topic)
         partitions = [_append(context, request, name, data, waits, refusal) for data in topic.partition_data]
-        responses.append(TopicProduceResponse(name=name, partition_responses=partitions))
+        responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     return _answer(request, responses, waits)
+
+
+def _name_of(context: RequestContext, asked: TopicProduceData) -> str | None:
+    """None for an id that no topic has."""
+    if context.api_version < _TOPIC_IDS_SINCE:
+        return asked.name
+    topic = context.broker.topics.by_id(asked.topic_id)
+    return None if topic is None else topic.name
 
 
 def _answer(
@@ -76,7 +83,8 @@ def _answer(
             for partition in topic.partition_responses:
                 if partition.error_code:
                     code = ErrorCode(partition.error_code).name
-                    raise CloseConnection(f"Produce with acks=0 to {topic.name}-{partition.index} failed with {code}")
+                    name = topic.name or topic.topic_id
+                    raise CloseConnection(f"Produce with acks=0 to {name}-{partition.index} failed with {code}")
         return None
     response = ProduceResponse(responses=responses)
     if not waits:
@@ -89,7 +97,7 @@ def _answer(
 def _append(
     context: RequestContext,
     request: ProduceRequest,
-    name: str,
+    name: str | None,
     data: PartitionProduceData,
     waits: list[Completion[None]],
     refusal: ErrorCode | None,
@@ -97,6 +105,8 @@ def _append(
     broker = context.broker
     batch = data.records
     try:
+        if name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         log = broker.topics.partition(name, data.index)
         if name in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients may not write to {name}")
@@ -158,8 +168,9 @@ def _add_partitions(
     missing: list[tuple[str, int]] = []
     producer_id = producer_epoch = -1
     for topic in request.topic_data:
+        name = _name_of(context, topic)
         for data in topic.partition_data:
-            log = None if topic.name in INTERNAL_TOPICS else broker.topics.find_partition(topic.name, data.index)
+            log = None if name is None or name in INTERNAL_TOPICS else broker.topics.find_partition(name, data.index)
             batch = data.records
             if log is None or batch is None or len(batch) < 61 or not batch[22] & _TRANSACTIONAL_BIT:
                 continue
@@ -243,6 +254,7 @@ def _refuse_all(request: ProduceRequest, error: ErrorCode) -> list[TopicProduceR
     return [
         TopicProduceResponse(
             name=topic.name,
+            topic_id=topic.topic_id,
             partition_responses=[
                 PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
                 for data in topic.partition_data

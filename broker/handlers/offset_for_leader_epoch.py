@@ -1,0 +1,38 @@
+"""OffsetForLeaderEpoch (23), versions 2–4: where a leader epoch ended, so that a reader sees whether its log is ours.
+
+- librdkafka speaks v2 to validate positions, Java v3 and v4 (KIP-320); v3 adds the replica id, v4 is flexible.
+- The epoch of the log ends at its log end offset; a newer one is not known: epoch and offset −1 (KIP-101).
+- Errors by partition: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH for the client's own, UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from broker.dispatch import RequestContext
+from broker.handlers.leader_epoch import check_leader_epoch, end_offset_for_epoch
+from protocol.errors import KafkaError
+from protocol.generated.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
+from protocol.generated.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_end_of_epoch(context, topic.topic, partition) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end_of_epoch(context: RequestContext, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        log = context.broker.topics.partition(topic, wanted.partition)
+        check_leader_epoch(log, wanted.current_leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(partition=wanted.partition, error_code=error.code)
+    leader_epoch, end_offset = end_offset_for_epoch(log, wanted.leader_epoch)
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=leader_epoch, end_offset=end_offset)
