@@ -31,7 +31,9 @@ def repair_partition(disk: Disk, survey: Survey) -> list[str]:
     kept: list[str] = []
     # Nothing may vouch for what is about to change; the next recovery reads every batch and writes these files anew.
     _delete_derived(disk, survey)
-    for file in survey.files:
+    # The last file first: while the first damage is there, a survey after a crash believes what follows it no more
+    # than this one does.
+    for file in reversed(survey.files):
         if not file.is_whole:
             kept += _rewrite(disk, directory, file)
     disk.sync_dir(directory)

@@ -135,6 +135,14 @@ class MemoryDisk:
         disk._durable_directories = set(directories)
         return disk
 
+    def make_durable(self) -> None:
+        """What is there now, tests' own changes included, stays whatever happens."""
+        self._pending.clear()
+        self._durable_files = dict(self.files)
+        self._durable_directories = set(self.directories)
+        for inode in self.files.values():
+            inode.synced = bytes(inode.data)
+
     # -- the Disk port
 
     def open(self, path: str) -> MemoryFile:

@@ -139,6 +139,23 @@ def test_os_policy_syncs_completed_segments_behind() -> None:
         assert (inode.synced == bytes(inode.data)) is not is_active
 
 
+@pytest.mark.parametrize("partition_count", [1, 10, 50])
+def test_round_syncs_each_dirty_file_once_however_many_appends_it_took(partition_count: int) -> None:
+    logs = Logs()
+    partitions = [logs.open(index) for index in range(partition_count)]
+    for log in partitions:
+        logs.append(log, batch())
+    logs.flush()
+    before, rounds = len(logs.disk.operations), logs.flusher.round_count
+    for _ in range(3):
+        for log in partitions:
+            logs.append(log, batch())
+    logs.flush()
+    synced = [path for kind, path in logs.disk.operations[before:] if kind.startswith("sync")]
+    assert logs.flusher.round_count == rounds + 1
+    assert sorted(synced) == sorted(log.segments[-1].path(".log") for log in partitions)
+
+
 def test_unknown_policy_is_refused() -> None:
     with pytest.raises(ValueError, match="fsync, os, memory"):
         Flusher(ManualScheduler(), "always", print)
