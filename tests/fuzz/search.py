@@ -26,6 +26,7 @@ class Found:
     """What broke, and the fewest actions that we know to break it."""
 
     seed: int
+    signature: str
     what: str
     settings: list[str]
     actions: list[Action]
@@ -72,7 +73,7 @@ def run(seed: int, tally: Tally, action_count: int = ACTIONS_OF_A_RUN) -> Found 
 def _found(seed: int, error: Exception, settings: list[str], played: list[Action], measures_memory: bool) -> Found:
     signature = _signature(error)
     shortest = shorten(played, lambda actions: _breaks(settings, actions, measures_memory) == signature)
-    return Found(seed, "".join(traceback.format_exception(error)[-6:]), settings, shortest)
+    return Found(seed, signature, "".join(traceback.format_exception(error)[-6:]), settings, shortest)
 
 
 def _all_actions(requests: Requests, source: Random, tally: Tally, action_count: int) -> Iterator[Action]:

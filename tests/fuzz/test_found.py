@@ -11,7 +11,9 @@ from broker.metadata_log import METADATA_TOPIC
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from protocol.generated.heartbeat_request import HeartbeatRequest
+from protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -80,6 +82,22 @@ def test_a_text_that_only_some_versions_could_tell_again_is_no_request() -> None
     virtual.ask(HeartbeatRequest(group_id="x" * 32_767), 4)
     with pytest.raises(ProtocolError, match="32767"):
         virtual.ask(HeartbeatRequest(group_id="x" * 32_768), 4)
+
+
+@pytest.mark.parametrize("instance_id", [None, "x" * 32_767])
+def test_a_member_whose_names_fill_a_string_to_the_brim_gets_an_id_that_fits_into_one(instance_id: str | None) -> None:
+    virtual = VirtualBroker()
+    virtual.ask(FindCoordinatorRequest(key="group"), 0)
+    join = JoinGroupRequest(
+        group_id="group",
+        session_timeout_ms=10_000,
+        group_instance_id=instance_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range")],
+    )
+    reply = virtual.send(join, 5 if instance_id else 4, client_id="x" * 32_767)
+    virtual.let_pass(10_000)
+    assert 0 < len(reply.message.member_id) < 2_000
 
 
 NOW_MS = 1_700_000_000_000

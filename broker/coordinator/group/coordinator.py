@@ -23,6 +23,8 @@ from broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from broker.ports import Clock, Entropy, Scheduler
 from protocol.errors import ErrorCode
 
+_MEMBER_NAME_CHARACTERS = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
@@ -96,7 +98,9 @@ class GroupCoordinator:
         return self._join_known(group, request) if member_id else self._join_new(group, request)
 
     def _join_new(self, group: Group, request: JoinRequest) -> Completion[JoinResult]:
-        member_id = f"{request.group_instance_id or request.client_id}-{self._entropy.uuid()}"
+        # Cut, since both may fill a string to the brim, and the id must fit into one as well.
+        name = (request.group_instance_id or request.client_id)[:_MEMBER_NAME_CHARACTERS]
+        member_id = f"{name}-{self._entropy.uuid()}"
         if request.group_instance_id is not None:
             previous_id = group.static_members.get(request.group_instance_id)
             if previous_id is not None:
