@@ -60,9 +60,20 @@ generate: $(VENV)/.test ## Write the protocol codecs from their construct declar
 compose-test: ## Build the images and run tests/integration inside the compose network (podman or docker)
 	@./.ci/compose-test
 
+.PHONY: interop
+interop: $(VENV)/.test ## Real clients: kcat, Apache Kafka's Java tools and Streams, franz-go, KafkaJS, Python's (fetched into .interop)
+	@echo 'Fetching and building the clients of other languages'
+	@$(BIN)/python tools/interop.py prepare
+	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
+	  $(BIN)/python -m pytest -rs -m 'not spark and not compose' --junitxml=.interop/results.xml tests/interop $(ARGS)
+
+.PHONY: works-with
+works-with: interop ## Write docs/works-with.md from a run of `make interop`
+	@$(BIN)/python tools/interop.py table .interop/results.xml docs/works-with.md
+
 .PHONY: clean
 clean: ## Remove the virtual environment and everything made
-	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .demo .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "oncelog needs Python 3.11 or newer, and $(PYTHON) was not found. Install it, or name it: make PYTHON=/path/to/python3 ..." >&2; exit 1; }

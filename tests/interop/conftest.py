@@ -1,0 +1,64 @@
+"""Each result carries the version of its client, for the page docs/works-with.md."""
+
+import fnmatch
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from tests.support.interop import NODE_PACKAGES, ROOT
+
+
+def _kafka() -> str:
+    jars = sorted(Path(os.environ["ONCELOG_KAFKA_LIBS"]).glob("kafka-clients-*.jar"))
+    return jars[0].stem.removeprefix("kafka-clients-")
+
+
+def _kcat() -> str:
+    said = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
+    return said.split("Version ")[1].split()[0] + ", librdkafka " + said.split("librdkafka ")[1].split()[0]
+
+
+def _franz_go() -> str:
+    lines = (ROOT / "tests/interop/go/go.mod").read_text().splitlines()
+    return ", ".join(line.strip().rpartition("/")[2] for line in lines if "franz-go" in line and "indirect" not in line)
+
+
+def _kafkajs() -> str:
+    return str(json.loads((NODE_PACKAGES / "kafkajs/package.json").read_text())["version"])
+
+
+def _confluent_kafka() -> str:
+    return f"{version('confluent-kafka')}, librdkafka {confluent_kafka.libversion()[0]}"
+
+
+VERSIONS: tuple[tuple[str, Callable[[], str]], ...] = (
+    ("test_confluent_kafka*", _confluent_kafka),
+    ("test_aiokafka*", lambda: version("aiokafka")),
+    ("test_kafka_python*", lambda: version("kafka-python")),
+    ("test_kcat*", _kcat),
+    ("test_franz_go*", _franz_go),
+    ("test_kafkajs*", _kafkajs),
+    ("test_client_against_kafka*", lambda: version("oncelog")),
+    ("*", _kafka),
+)
+
+
+@cache
+def _version_of(module: str) -> str:
+    return next(of for pattern, of in VERSIONS if fnmatch.fnmatchcase(module, pattern))()
+
+
+@pytest.fixture(autouse=True)
+def client_version(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> None:
+    module = request.module.__name__.rpartition(".")[2]
+    try:
+        record_property("client_version", _version_of(module))
+    except (OSError, LookupError):
+        return  # the client is not here, and its tests skip themselves

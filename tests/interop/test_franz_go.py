@@ -1,0 +1,93 @@
+"""franz-go (kgo, kadm), unmodified, against the daemon: the scenes of tests/interop/go, which check every answer."""
+
+import subprocess
+import threading
+
+import pytest
+
+from tests.conftest import Start
+from tests.support.daemon import Daemon
+from tests.support.interop import GO_PROGRAM, await_line, needs, run, unique
+
+pytestmark = pytest.mark.interop
+
+
+def play(scene: str, daemon: Daemon) -> list[str]:
+    needs(GO_PROGRAM)
+    return run([str(GO_PROGRAM), scene, daemon.bootstrap, unique(scene)]).splitlines()
+
+
+def test_every_codec_is_read_back_in_order_with_keys_headers_and_null_values(daemon: Daemon) -> None:
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    assert play("records", daemon) == [f"{codec}: 2001 in order" for codec in codecs]
+
+
+def test_only_committed_transactions_reach_read_committed(daemon: Daemon) -> None:
+    committed = [f"{number}-{partition}" for number in (0, 2, 4) for partition in range(3)]
+    everything = [f"{number}-{partition}" for number in range(6) for partition in range(3)]
+    assert play("transactions", daemon) == [
+        "read_committed " + " ".join(committed),
+        "read_uncommitted " + " ".join(everything),
+    ]
+
+
+def test_a_fenced_producer_cannot_commit(daemon: Daemon) -> None:
+    assert play("fencing", daemon) == ["fenced true", "read_committed successor"]
+
+
+def test_members_share_by_every_balancer_and_one_takes_over(daemon: Daemon) -> None:
+    assert play("group", daemon) == [
+        "range: shared, taken over",
+        "roundrobin: shared, taken over",
+        "sticky: shared, taken over",
+        "cooperative-sticky: nothing lost while taking over true",
+        "cooperative-sticky: shared, taken over",
+    ]
+
+
+def test_a_group_goes_on_where_it_committed_and_a_static_member_stays(daemon: Daemon) -> None:
+    assert play("resume", daemon) == ["from 0 to 3", "from 4 to 7", "static member stays: static"]
+
+
+def test_sessions_transform_exactly_once_while_members_come_and_go(daemon: Daemon) -> None:
+    assert play("transform", daemon) == ["loaded", "3000 records, each once; some transactions aborted: true"]
+
+
+def test_sessions_transform_exactly_once_while_the_broker_is_killed(start_daemon: Start) -> None:
+    needs(GO_PROGRAM)
+    daemon = start_daemon("group.initial.rebalance.delay.ms=0")
+    command = [str(GO_PROGRAM), "transform", daemon.bootstrap, unique("killed")]
+    pause = threading.Event()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        await_line(process, "loaded")
+        for _ in range(3):
+            pause.wait(1)  # some transactions are done, others open
+            daemon.kill()
+            daemon.start()
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert out.splitlines() == ["3000 records, each once; some transactions aborted: true"]
+
+
+def test_admin_makes_changes_describes_and_deletes(daemon: Daemon) -> None:
+    assert play("admin", daemon) == [
+        "brokers: 1",
+        "partitions: 3 topic id: true",
+        "cleanup.policy=delete,compact from DYNAMIC_TOPIC_CONFIG",
+        "max.message.bytes=65536 from DYNAMIC_TOPIC_CONFIG",
+        "retention.ms=604800000 from DEFAULT_CONFIG",
+        "offsets: 4 to 10",
+        "committed: 7 lag: 3",
+        "group: Empty",
+        "log directory knows its size: true",
+        "after deletion: true",
+    ]
+
+
+def test_an_open_transaction_is_found_and_described(daemon: Daemon) -> None:
+    assert play("hanging", daemon) == [
+        "listed: Ongoing described: Ongoing",
+        "holds: true",
+        "producer known: true open since: 0",
+        "ended: true",
+    ]

@@ -1,0 +1,72 @@
+"""The clients that `make interop` fetches: where they are, what they print; a test skips where one is not there."""
+
+import os
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PLACE = ROOT / ".interop"
+"""Where tools/interop.py puts what it fetches and builds."""
+GO_PROGRAM = PLACE / "go" / "interop"
+NODE_PACKAGES = PLACE / "node" / "node_modules"
+JAVA_CLASSES = PLACE / "java"
+_TIMEOUT_S = 150
+
+
+def unique(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
+
+
+def needs(*paths: Path) -> None:
+    for path in paths:
+        if not path.exists():
+            pytest.skip(f"needs {path.name}, which `make interop` makes")
+
+
+def class_path() -> str:
+    """Kafka's jars, and our programs that are compiled against them."""
+    libraries = os.environ.get("ONCELOG_KAFKA_LIBS")
+    if libraries is None or shutil.which("java") is None:
+        pytest.skip("needs java, and ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")
+    return f"{JAVA_CLASSES}:{libraries}/*"
+
+
+def java_command(main_class: str, *arguments: str) -> list[str]:
+    # The quick compiler alone: tools live for a second or two.
+    return [
+        "java",
+        "-Xmx256m",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-cp",
+        class_path(),
+        main_class,
+        *arguments,
+    ]
+
+
+def run(command: list[str], feed: str = "", code: int = 0) -> str:
+    """What a program prints; it must end with that exit code, in time."""
+    ended = subprocess.run(command, input=feed, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    assert ended.returncode == code, (
+        f"{command} ended with {ended.returncode}\n{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}"
+    )
+    return ended.stdout
+
+
+def run_java(main_class: str, *arguments: str, feed: str = "", code: int = 0) -> str:
+    return run(java_command(main_class, *arguments), feed, code)
+
+
+def await_line(process: "subprocess.Popen[str]", text: str) -> str:
+    """Reads what a program prints until a line has this text."""
+    if process.stdout is None:
+        raise ValueError("the program's output is not read")
+    for line in process.stdout:
+        if text in line:
+            return line
+    raise AssertionError(f"the program ended without saying {text!r}")

@@ -1,0 +1,260 @@
+"""Fetches and builds the clients of other languages for tests/interop, and says what it has to leave out, and why.
+
+    python tools/interop.py prepare          into .interop, each with its ordinary package manager
+    python tools/interop.py table FILE       "works with" from the JUnit results of a run, on standard output
+    python tools/interop.py table FILE PAGE  the same, written to a page
+
+Versions are pinned in the package managers' own files beside the tests: tests/interop/java/pom.xml,
+tests/interop/go/go.mod, tests/interop/node/package.json.
+"""
+
+import fnmatch
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PLACE = ROOT / ".interop"
+SOURCES = ROOT / "tests" / "interop"
+
+
+class Client(NamedTuple):
+    name: str
+    modules: tuple[str, ...]
+    """Patterns of the test modules' names."""
+    limits: str = ""
+    """What the client itself does not do."""
+
+
+CLIENTS = (
+    Client("confluent-kafka (Python, librdkafka)", ("test_confluent_kafka*",)),
+    Client("aiokafka (Python)", ("test_aiokafka*",)),
+    Client("kafka-python", ("test_kafka_python*",)),
+    Client(
+        "kcat (librdkafka)",
+        ("test_kcat*",),
+        "One transaction from start to end of input; no abort by command, so an abort is a producer that is killed.",
+    ),
+    Client("Apache Kafka's Java clients and console tools", ("test_java_*", "test_kafka_console_tools*")),
+    Client("Kafka Streams", ("test_kafka_streams*",)),
+    Client("franz-go (Go: kgo, kadm)", ("test_franz_go*",)),
+    Client(
+        "KafkaJS (Node)",
+        ("test_kafkajs*",),
+        "Compresses with gzip alone unless a codec is plugged in (here: snappy); idempotence is experimental.",
+    ),
+    Client("oncelog's own client", ("test_client_against_kafka*",), "The same tests also run against Apache Kafka."),
+    Client(
+        "Apache Kafka's tools over our files",
+        ("test_kafka_decoders*", "test_kafka_log_tools*", "test_demo_isolation_against_kafka*"),
+        "No client: Kafka's classes read what this broker writes, and Kafka's broker is compared with.",
+    ),
+)
+
+
+class Unavailable(Exception):
+    """Why a client cannot be had here."""
+
+
+def main(arguments: list[str]) -> int:
+    match arguments:
+        case ["prepare"]:
+            return prepare()
+        case ["table", results]:
+            print(table(Path(results)))
+            return 0
+        case ["table", results, page]:
+            Path(page).write_text(table(Path(results)) + "\n", encoding="utf-8")
+            return 0
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+def prepare() -> int:
+    PLACE.mkdir(exist_ok=True)
+    steps: tuple[tuple[str, Callable[[], str]], ...] = (
+        ("Apache Kafka (Java)", prepare_java),
+        ("franz-go (Go)", prepare_go),
+        ("KafkaJS (Node)", prepare_node),
+        ("kcat", prepare_kcat),
+    )
+    failed = False
+    for name, step in steps:
+        started = time.monotonic()
+        try:
+            what = step()
+        except Unavailable as why:
+            print(f"  SKIPPED  {name}: {why}", flush=True)
+        except subprocess.CalledProcessError as error:
+            failed = True
+            print(f"  FAILED   {name}: {' '.join(map(str, error.cmd))}\n{error.stdout}", flush=True)
+        else:
+            print(f"  ready    {name}: {what} ({time.monotonic() - started:.0f} s)", flush=True)
+    return int(failed)
+
+
+def prepare_java() -> str:
+    """Kafka's jars by Maven, and our programs compiled against them."""
+    need("java", "javac", "mvn")
+    project = SOURCES / "java" / "pom.xml"
+    stamp = PLACE / "kafka" / ".pom.xml"
+    if not is_same(project, stamp):
+        shutil.rmtree(PLACE / "kafka", ignore_errors=True)
+        call("mvn", "-q", "-B", "-f", project, "dependency:copy-dependencies")
+        shutil.copy(project, stamp)
+    classes = PLACE / "java"
+    sources = sorted((SOURCES / "java").glob("*.java"))
+    if sources:
+        call("javac", "-Xlint:all,-processing,-classfile", "-cp", f"{PLACE}/kafka/*", "-d", classes, *sources)
+    return jar_version("kafka-clients")
+
+
+def prepare_go() -> str:
+    need("go")
+    call("go", "build", "-trimpath", "-o", PLACE / "go" / "interop", ".", cwd=SOURCES / "go")
+    return next(
+        line.split()[1] for line in (SOURCES / "go" / "go.mod").read_text().splitlines() if "franz-go v" in line
+    )
+
+
+def prepare_node() -> str:
+    need("node", "npm")
+    packages = PLACE / "node"
+    packages.mkdir(exist_ok=True)
+    lock, stamp = SOURCES / "node" / "package-lock.json", packages / "node_modules" / ".lock.json"
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(SOURCES / "node" / name, packages / name)
+    if not is_same(lock, stamp):
+        call("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=packages)
+        shutil.copy(lock, stamp)
+    return f"kafkajs, node {answer('node', '--version')}"
+
+
+def prepare_kcat() -> str:
+    if shutil.which("kcat") is None:
+        if shutil.which("apt-get") is None or os.geteuid() != 0:
+            raise Unavailable("there is no kcat, and it can be installed by root on Debian alone (apt install kcat)")
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        call("apt-get", "update", "-qq", environment=environment)
+        call("apt-get", "install", "-y", "-qq", "--no-install-recommends", "kcat", environment=environment)
+    return answer("kcat", "-V").split("Version ")[1].split()[0]
+
+
+def need(*programs: str) -> None:
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        raise Unavailable(f"there is no {' and no '.join(missing)} here")
+
+
+def is_same(source: Path, stamp: Path) -> bool:
+    return stamp.exists() and stamp.read_bytes() == source.read_bytes()
+
+
+def call(*command: object, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> None:
+    subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environment,
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def answer(*command: str) -> str:
+    return subprocess.run(command, check=True, text=True, capture_output=True).stdout.strip()
+
+
+def jar_version(name: str) -> str:
+    jars = sorted((PLACE / "kafka").glob(f"{name}-[0-9]*.jar"))
+    if not jars:
+        raise Unavailable(f"Maven brought no {name}")
+    return jars[0].stem.removeprefix(f"{name}-")
+
+
+class Case(NamedTuple):
+    module: str
+    sentence: str
+    parameters: str
+    outcome: str
+    version: str
+
+
+def cases_of(results: Path) -> list[Case]:
+    found = []
+    for element in ElementTree.parse(results).iter("testcase"):
+        module = element.get("classname", "").split(".")[-1]
+        name, _, parameters = element.get("name", "").partition("[")
+        outcome = "passed"
+        for tag, word in (("skipped", "not run"), ("failure", "failed"), ("error", "failed")):
+            if element.find(tag) is not None:
+                outcome = word
+        properties = {each.get("name"): each.get("value", "") for each in element.iter("property")}
+        sentence = name.removeprefix("test_").replace("_", " ")
+        version = properties.get("client_version", "")
+        found.append(Case(module, sentence, parameters.removesuffix("]"), outcome, version))
+    return found
+
+
+def client_of(module: str) -> Client | None:
+    for client in CLIENTS:
+        if any(fnmatch.fnmatchcase(module, pattern) for pattern in client.modules):
+            return client
+    return None
+
+
+def table(results: Path) -> str:
+    """The page: a row for each client, then what was run with it, sentence by sentence."""
+    cases = cases_of(results)
+    lines = [
+        "# Works with",
+        "",
+        "Unmodified clients, run against this broker by `make interop`. `make works-with` writes this page from the",
+        "results of a run: a scene is listed here because it was run.",
+        "",
+        "| client | version | scenes | result |",
+        "|---|---|---|---|",
+    ]
+    for client in CLIENTS:
+        own = [case for case in cases if client_of(case.module) == client]
+        versions = sorted({case.version for case in own if case.version})
+        lines.append(f"| {client.name} | {', '.join(versions) or '–'} | {len(scenes(own))} | {result(own)} |")
+    for client in CLIENTS:
+        own = [case for case in cases if client_of(case.module) == client]
+        lines += ["", f"## {client.name}", ""]
+        lines += [client.limits, ""] if client.limits else []
+        for module in sorted({case.module for case in own}):
+            lines += [f"`tests/interop/{module}.py`", ""]
+            for sentence, group in scenes([case for case in own if case.module == module]).items():
+                outcome = result(group)
+                lines.append(f"- {sentence}" + ("" if outcome == "passed" else f" — **{outcome}**"))
+            lines.append("")
+        lines.pop()
+    return "\n".join(lines)
+
+
+def scenes(cases: list[Case]) -> dict[str, list[Case]]:
+    """Cases by what they show: those of one test with other parameters are one scene."""
+    grouped: dict[str, list[Case]] = {}
+    for case in cases:
+        grouped.setdefault(case.sentence, []).append(case)
+    return grouped
+
+
+def result(cases: list[Case]) -> str:
+    for outcome in ("failed", "not run"):
+        count = sum(case.outcome == outcome for case in cases)
+        if count:
+            return outcome if count == len(cases) else f"{count} of {len(cases)} {outcome}"
+    return "passed" if cases else "not run"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
