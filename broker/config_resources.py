@@ -21,6 +21,9 @@ from broker.topic_keys import TOPIC_CONFIGS
 from broker.topic_rules import check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 
+_MAX_LIST_BYTES = 32_767
+"""What appending may come to: all that a string of the older versions of DescribeConfigs holds."""
+
 
 class Operation(IntEnum):
     """Kafka's AlterConfigOp.OpType."""
@@ -117,7 +120,11 @@ def _changed_list(before: str, change: ConfigChange) -> str:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Configuration '{change.name}' values must not be empty.")
         elif item not in items:
             items.append(item)
-    return ",".join(items)
+    after = ",".join(items)
+    if len(after.encode()) > _MAX_LIST_BYTES:
+        message = f"Configuration '{change.name}' would be longer than {_MAX_LIST_BYTES} bytes."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    return after
 
 
 class _TopicConfig:
