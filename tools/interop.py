@@ -117,7 +117,7 @@ def prepare_java() -> str:
 
 def prepare_go() -> str:
     need("go")
-    call("go", "build", "-trimpath", "-o", PLACE / "go" / "interop", ".", cwd=SOURCES / "go")
+    call("go", "build", "-o", PLACE / "go" / "interop", ".", cwd=SOURCES / "go")
     return next(
         line.split()[1] for line in (SOURCES / "go" / "go.mod").read_text().splitlines() if "franz-go v" in line
     )
