@@ -115,7 +115,9 @@ class _Surveyor:
                 self._on_missing(expected, base_offset)
             expected = self._read_file(base_offset, next_base)
         if expected < self._synced_offset:
-            if self._file.size_bytes is None or self._file.parts[-1:] == [Keep(0, self._file.size_bytes)]:
+            last = self._file.parts[-1] if self._file.parts else None
+            is_good_to_its_end = isinstance(last, Keep) and last.end == self._file.size_bytes
+            if self._file.size_bytes is None or is_good_to_its_end:
                 self._on_missing(expected, self._synced_offset)
             else:
                 self._lose(expected, self._synced_offset, self._path, self._file.size_bytes, "the file is too short")
