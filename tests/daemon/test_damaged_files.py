@@ -7,13 +7,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
 
+from oncelog.cli import main
 from protocol.errors import ErrorCode
+from tests.support.confluent import read_all
 from tests.support.daemon import Daemon
 from tests.support.damage import (
+    ACKNOWLEDGED,
     DESTRUCTIVE,
     END_OFFSET,
     HARMLESS,
+    TOPIC,
     Filled,
     RealFiles,
     fill,
@@ -83,3 +89,19 @@ def test_what_destroys_records_takes_the_partition_offline_and_is_told(
         log = daemon.stderr_path.read_text()
         assert file in log
         assert "oncelog log verify" in log
+
+
+def test_clients_read_past_what_a_repair_has_left_empty(stopped: tuple[Path, Filled], tmp_path: Path) -> None:
+    """In the middle of a log and at its end: librdkafka gets every other record, and writes after them."""
+    original, _ = stopped
+    data_dir = Path(shutil.copytree(original, tmp_path / "data"))
+    for damage in ("byte flipped in the oldest segment", "active .log deleted"):
+        DESTRUCTIVE[damage][0](RealFiles(data_dir))
+    repaired = CliRunner().invoke(main, ["log", "repair", str(data_dir), "--yes"])
+    assert repaired.exit_code == 0, repaired.output
+    with started(data_dir) as (_, daemon):
+        producer = Producer({"bootstrap.servers": daemon.bootstrap})
+        producer.produce(TOPIC, b"later")
+        assert producer.flush(10) == 0
+        whole = [b"%d" % offset for offset in ACKNOWLEDGED if offset < 17 and offset != 6]
+        assert read_all(daemon, TOPIC) == [*whole, b"later"]
