@@ -102,8 +102,8 @@ def step_config(broker: VirtualBroker, model: Model, kind: str, name: str, value
     return allowed == (code is ErrorCode.NONE)
 
 
-@settings(max_examples=60)
-@given(st.lists(STEPS, max_size=25))
+@settings(max_examples=100)
+@given(st.lists(STEPS, min_size=15, max_size=40))
 def test_a_life_of_administration_ends_as_its_model(steps: list[tuple[str, str, int | str | None]]) -> None:
     broker, model = VirtualBroker(), Model()
     for kind, name, value in [*steps, ("kill", "", None)]:
