@@ -31,12 +31,25 @@ def _describe_partition(context: RequestContext, topic: str, index: int) -> Comp
     try:
         log = context.broker.topics.partition(topic, index)
     except KafkaError as error:
-        return Completion.of(
-            PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message or None)
-        )
+        return Completion.of(_refused(index, error))
     producers = [_describe_producer(state) for state in log.producer_state.producers()]
     response = PartitionResponse(partition_index=index, active_producers=producers)
-    return log.when_durable(log.log_end_offset).map(lambda _: response)
+    answer: Completion[PartitionResponse] = Completion()
+
+    def on_durable(durable: Completion[None]) -> None:
+        if isinstance(durable.error, KafkaError):  # its topic was deleted on the way
+            answer.complete(_refused(index, durable.error))
+        elif durable.error is not None:
+            answer.fail(durable.error)
+        else:
+            answer.complete(response)
+
+    log.when_durable(log.log_end_offset).then(on_durable)
+    return answer
+
+
+def _refused(index: int, error: KafkaError) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message or None)
 
 
 def _describe_producer(state: LogProducerState) -> ProducerState:

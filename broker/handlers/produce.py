@@ -14,6 +14,7 @@ durable first, then everything is asked again in the turn of the append. v13 top
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from broker.completion import Completion, all_of
 from broker.coordinator.transaction.metadata import ProducerIdAndEpoch
@@ -59,10 +60,15 @@ def handle(context: RequestContext, request: ProduceRequest) -> Answer | Complet
 def _append_all(context: RequestContext, request: ProduceRequest, refusal: ErrorCode | None) -> Answer:
     """`refusal` is why partitions could not be added to the transaction, for those that are not in it."""
     responses: list[TopicProduceResponse] = []
-    waits: list[Completion[None]] = []
+    waits: list[_Wait] = []
     for topic in request.topic_data:
         name = _name_of(context, topic)
-        partitions = [_append(context, request, name, data, waits, refusal) for data in topic.partition_data]
+        partitions: list[PartitionProduceResponse] = []
+        for data in topic.partition_data:
+            answer, durable = _append(context, request, name, data, refusal)
+            if durable is not None:
+                waits.append(_Wait(durable, partitions, len(partitions)))
+            partitions.append(answer)
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     return _answer(request, responses, waits)
 
@@ -75,9 +81,7 @@ def _name_of(context: RequestContext, asked: TopicProduceData) -> str | None:
     return None if topic is None else topic.name
 
 
-def _answer(
-    request: ProduceRequest, responses: list[TopicProduceResponse], waits: "list[Completion[None]] | tuple[()]"
-) -> Answer:
+def _answer(request: ProduceRequest, responses: list[TopicProduceResponse], waits: "list[_Wait] | tuple[()]") -> Answer:
     if request.acks == 0:
         for topic in responses:
             for partition in topic.partition_responses:
@@ -89,9 +93,34 @@ def _answer(
     response = ProduceResponse(responses=responses)
     if not waits:
         return response
+    return Pipelined(_once_durable(response, waits))
+
+
+class _Wait(NamedTuple):
+    """One partition's answer that may not leave yet, and where it stands."""
+
+    durable: Completion[None]
+    answers: list[PartitionProduceResponse]
+    slot: int
+
+
+def _once_durable(response: ProduceResponse, waits: Sequence[_Wait]) -> Completion[ProduceResponse]:
+    answer: Completion[ProduceResponse] = Completion()
+
+    def on_durable(_: Completion[Any]) -> None:
+        for durable, answers, slot in waits:
+            if isinstance(durable.error, KafkaError):  # its topic was deleted on the way
+                answers[slot] = _error(answers[slot].index, durable.error)
+            elif durable.error is not None:
+                answer.fail(durable.error)
+                return
+        answer.complete(response)
+
     if len(waits) == 1:
-        return Pipelined(waits[0].map(lambda _: response))
-    return Pipelined(all_of(list(waits)).map(lambda _: response))
+        waits[0].durable.then(on_durable)
+    else:
+        all_of([wait.durable for wait in waits]).then(on_durable)
+    return answer
 
 
 def _append(
@@ -99,9 +128,9 @@ def _append(
     request: ProduceRequest,
     name: str | None,
     data: PartitionProduceData,
-    waits: list[Completion[None]],
     refusal: ErrorCode | None,
-) -> PartitionProduceResponse:
+) -> tuple[PartitionProduceResponse, Completion[None] | None]:
+    """The answer, and what it has to wait for."""
     broker = context.broker
     batch = data.records
     try:
@@ -122,14 +151,14 @@ def _append(
             transaction_version=_TRANSACTION_V2 if context.api_version >= _IMPLICIT_ADD_SINCE else 0,
         )
     except KafkaError as error:
-        return _refused(context, data.index, error)
+        return _refused(context, data.index, error), None
     broker.metrics.appends += 1
     broker.metrics.append_bytes += len(batch)
     if request.acks == -1:
         durable = log.when_durable(appended.last_offset + 1)
         if not durable.done:
-            waits.append(durable)
-    return _appended(data.index, appended)
+            return _appended(data.index, appended), durable
+    return _appended(data.index, appended), None
 
 
 def _appended(index: int, appended: AppendResult) -> PartitionProduceResponse:
@@ -151,9 +180,15 @@ def _refused(context: RequestContext, index: int, error: KafkaError) -> Partitio
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
             for at, text in error.record_errors
         ]
+    return _error(index, error, bad_records)
+
+
+def _error(
+    index: int, error: KafkaError, bad_records: Sequence[BatchIndexAndErrorMessage] = ()
+) -> PartitionProduceResponse:
     return PartitionProduceResponse(
         index=index,
-        error_code=code,
+        error_code=error.code,
         base_offset=-1,
         record_errors=bad_records,
         error_message=error.message or None,

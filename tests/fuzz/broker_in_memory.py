@@ -11,34 +11,23 @@ Owns: what must hold whatever bytes come (`Wrong` says what did not). Does not o
 
 import time
 import tracemalloc
-from collections import deque
-from contextlib import suppress
-from importlib import import_module
 from random import Random
 from typing import Any
 
-from broker.api_table import API_TABLE
 from broker.dispatch import Dispatcher
 from broker.net.connection import Connection
-from protocol.api_keys import ApiKey
-from protocol.errors import ProtocolError
-from protocol.frames import FrameReader
-from protocol.headers import decode_request_header, decode_response_header
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.fuzz.canary import Canary
+from tests.fuzz.conversation import Conversation, Wrong
 
 Action = list[Any]
-"""["open", name], ["bytes", name, hex], ["pause" | "resume" | "close", name], ["pass", ms], ["canary"], ["stop", seed]
-(0: kill -9; otherwise the power goes)."""
+"""["open", name], ["bytes", name, hex] (with a fourth "at once" the broker gets no turn before the next action),
+["pause" | "resume" | "close", name], ["pass", ms], ["canary"], ["stop", seed] (0: kill -9; else the power goes)."""
 
 _SECONDS_A_TURN = 0.4
 _SECONDS_A_BYTE = 20e-6
 _BYTES_A_TURN = 48 << 20
 _BYTES_A_BYTE = 400
-
-
-class Wrong(Exception):
-    """Something that must hold did not."""
 
 
 class _Log:
@@ -83,69 +72,25 @@ class FakeTransport:
 
 
 class Client:
-    """One connection: what was sent and is to be answered, and what came."""
+    """One connection to a broker in memory."""
 
     def __init__(self, virtual: VirtualBroker, dispatcher: Dispatcher, opened: set[Connection]) -> None:
         self.connection = Connection(virtual.broker, dispatcher, "PLAINTEXT", (HOST, PORT), opened)
         self.transport = FakeTransport(self.connection)
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
-        self._sent = FrameReader(virtual.broker.config.get_int("socket.request.max.bytes"))
-        self._received = FrameReader(1 << 31)
-        self._asked: deque[tuple[int, int, int]] = deque()
-        self._spoilt = False
+        self._conversation = Conversation(virtual.broker.config.get_int("socket.request.max.bytes"))
 
     def send(self, data: bytes) -> None:
-        try:
-            for frame in self._sent.feed(data):
-                self._expect(frame)
-        except ProtocolError:
-            self._spoilt = True
+        self._conversation.sent(data)
         self.connection.data_received(data)
 
-    def _expect(self, frame: memoryview) -> None:
-        """Whoever sends this is answered next, unless the connection is closed; with acks=0 there is no answer."""
-        api = API_TABLE.get(int.from_bytes(frame[:2], "big", signed=True))
-        if api is None or len(frame) < 8:
-            return
-        request = import_module(f"protocol.generated.{api.name}_request")
-        with suppress(ProtocolError):
-            header, position = decode_request_header(frame, request.FLEXIBLE_FROM or 32_767)
-            if api.key == ApiKey.PRODUCE and request.decode(frame, header.api_version, position)[0].acks == 0:
-                return
-            self._asked.append((api.key, header.api_version, header.correlation_id))
-
     def answers(self) -> list[Any]:
-        """What has come since, decoded; raises Wrong if it is not an answer to what was asked."""
+        """What has come since; raises Wrong if it is not the answer to what was asked."""
         written, self.transport.written = self.transport.written, []
-        decoded = []
-        for data in written:
-            for frame in self._received.feed(data):
-                decoded.append(self._answer(frame))
-        if self.transport.is_closed and self._received.buffered_bytes:
+        answers = [answer for data in written for answer in self._conversation.received(data)]
+        if self.transport.is_closed and self._conversation.has_half_an_answer:
             raise Wrong("half an answer was written")
-        return decoded
-
-    def _answer(self, frame: memoryview) -> Any:
-        correlation_id, _ = decode_response_header(frame, False)
-        if not self._asked:
-            raise Wrong(f"nobody asked {correlation_id}: {frame.hex()[:200]}")
-        key, version, asked = self._asked.popleft()
-        if asked != correlation_id:
-            raise Wrong(f"{asked} was asked, the answer is to {correlation_id}")
-        return decode_answer(frame, key, version)
-
-
-def decode_answer(frame: memoryview, key: int, version: int) -> Any:
-    api = API_TABLE[key]
-    response = import_module(f"protocol.generated.{api.name}_response")
-    if not api.minimum <= version <= api.maximum:
-        version = 0  # only ApiVersions answers then
-    flexible = response.FLEXIBLE_FROM is not None and version >= response.FLEXIBLE_FROM and key != 18
-    _, position = decode_response_header(frame, flexible)
-    message, end = response.decode(frame, version, position)
-    if end != len(frame):
-        raise Wrong(f"{len(frame) - end} bytes follow the answer to {api.name} {version}")
-    return message
+        return answers
 
 
 class Stage:
@@ -170,8 +115,8 @@ class Stage:
     def play(self, action: Action) -> list[Any]:
         """The answers that came."""
         match action:
-            case ["bytes", name, data]:
-                return self._bytes(str(name), bytes.fromhex(data))
+            case ["bytes", name, data, *at_once]:
+                return self._bytes(str(name), bytes.fromhex(data), bool(at_once))
             case ["open", name]:
                 self._hang_up(str(name))
                 self.clients[str(name)] = Client(self.virtual, self._dispatcher, self._opened)
@@ -189,14 +134,15 @@ class Stage:
                 self._stop(seed)
         return self._look()
 
-    def _bytes(self, name: str, data: bytes) -> list[Any]:
+    def _bytes(self, name: str, data: bytes, at_once: bool) -> list[Any]:
         client = self.clients.get(name)
         if client is None or client.transport.is_closed:
             client = self.clients[name] = Client(self.virtual, self._dispatcher, self._opened)
 
         def feed() -> None:
             client.send(data)
-            self.virtual.time.settle()
+            if not at_once:
+                self.virtual.time.settle()
 
         self._measured(feed, len(data), data[:400].hex())
         return self._look()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol
 
+from protocol.errors import ErrorCode
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
@@ -25,6 +26,7 @@ from protocol.records.batch import encode_batch
 from protocol.records.record import Record
 
 TOPIC, GROUP = "canary", "canary-group"
+_LOOK_AGAIN = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 _PRODUCE, _FETCH, _COMMIT, _FETCH_OFFSETS = 8, 11, 7, 7
 
 
@@ -114,6 +116,9 @@ class Canary:
         kept = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
         commit = OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[kept])])
         answer = self._one(client, settle, commit, _COMMIT)
+        if answer.topics[0].partitions[0].error_code in _LOOK_AGAIN:  # somebody has deleted __consumer_offsets
+            self._one(client, settle, FindCoordinatorRequest(key=GROUP, key_type=0), 3)
+            answer = self._one(client, settle, commit, _COMMIT)
         assert answer.topics[0].partitions[0].error_code == 0, answer
         fetch = OffsetFetchRequest(group_id=GROUP, topics=[OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])])
         answer = self._one(client, settle, fetch, _FETCH_OFFSETS)

@@ -16,14 +16,14 @@ _BAD_UTF8 = (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf5", b"\x80")
 _CLIENT_IDS = ("fuzz", "fuzz", "fuzz", None, "", "ü" * 100, "x" * 30_000, "\x00\n\x1b[31m", '{"a":1}')
 
 
-def request_frame(api: Api, version: int, message: Any, correlation_id: int, source: Random) -> bytes:
-    """A frame without its length: good, or spoilt in one of many ways."""
+def request_frame(api: Api, version: int, message: Any, correlation_id: int, source: Random, spoilt: float) -> bytes:
+    """A frame without its length: good, or (with the probability `spoilt`) spoilt in one of many ways."""
     schema = request_schema(api)
     pieces = segments(schema, version, message)
     flexible = schema.is_flexible(version)
     client_id = source.choice(_CLIENT_IDS) if source.random() < 0.1 else "fuzz"
     header = encode_request_header(api.key, version, correlation_id, client_id, flexible)
-    if source.random() < 0.5:
+    if source.random() >= spoilt:
         return header + _join(pieces)
     if flexible and source.random() < 0.1:
         header = header[:-1] + _tags(source)
@@ -113,12 +113,12 @@ def _spoil_bytes(frame: bytes, source: Random) -> bytes:
     return bytes(data)
 
 
-def stream(frames: list[bytes], source: Random) -> list[bytes]:
+def stream(frames: list[bytes], source: Random, spoilt: float) -> list[bytes]:
     """Frames as chunks off a socket: whole, glued, cut anywhere; and at times a length that lies."""
     data = b""
     for frame in frames:
         length = len(frame)
-        if source.random() < 0.02:
+        if source.random() < spoilt / 20:
             length = source.choice((0, -1, -(1 << 31), (1 << 31) - 1, 104_857_600, length + 5, max(1, length - 5)))
         data += length.to_bytes(4, "big", signed=True) + frame
     how = source.random()

@@ -247,8 +247,7 @@ class _Maker:
             return source.choice(("transaction.version", "group.version", "metadata.version", "kraft.version"))
         if name.startswith("client_software"):
             return "fuzz"
-        if source.random() < 0.03 and "DeleteTopics" not in owner and "DeleteTopicState" not in owner:
-            # Deleting these is allowed, and deletes what the good client beside us has committed.
+        if source.random() < 0.03:
             return source.choice(("__consumer_offsets", "__transaction_state", "__cluster_metadata"))
         return world.name("topic") if source.random() < 0.97 else source.choice(("1", "Stable", ".*", "[", "consumer"))
 

@@ -94,13 +94,15 @@ def _actions(requests: Requests, number: int, source: Random, tally: Tally) -> l
         return [[source.choice(("open", "close", "pause", "resume", "resume")), name]]
     if kind < 0.065:
         return [["stop", crash_seed(source)]]
+    spoilt = source.choice((0.05, 0.05, 0.5))
     frames = []
     for _ in range(source.choice((1, 1, 1, 2, 5))):
         api, version, message = requests.next()
         correlation_id = source.choice((number, number, number, 0, -1))
-        frames.append(request_frame(api, version, message, correlation_id, source))
+        frames.append(request_frame(api, version, message, correlation_id, source, spoilt))
     tally.frames += len(frames)
-    return [["bytes", name, chunk.hex()] for chunk in stream(frames, source)]
+    at_once = source.choice(([], [], ["at once"]))
+    return [["bytes", name, chunk.hex(), *at_once] for chunk in stream(frames, source, spoilt)]
 
 
 def _breaks(settings: list[str], actions: list[Action], measures_memory: bool) -> str | None:
