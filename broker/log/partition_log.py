@@ -379,12 +379,15 @@ class PartitionLog:
         next_offset = synced_offset = self.log_end_offset
         files: list[File] = []
         directories: list[str] = []
+        active = self._segments.active
+        if active is not None:
+            # The high watermark to be: readers will ask where it lies, when the log has already grown on.
+            active.note_position(next_offset, active.size_bytes)
         if policy == "memory":
             synced_offset = 0
         else:
             with_active = everything or policy == "fsync"
             files, directories = self._segments.take_dirty(with_active=with_active)
-            active = self._segments.active
             if not with_active and active is not None:
                 synced_offset = active.base_offset
         target = FlushTarget(self, self._segments.disk, files, directories, next_offset, synced_offset)

@@ -1,0 +1,155 @@
+"""A Fetch that waits: what it costs, what ends its wait, and that records leave as the file gave them."""
+
+from random import Random
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.log.reader import PLENTY_BYTES
+from broker.log.values import FetchIsolation
+from protocol.errors import ErrorCode
+from protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from tests.fakes.broker import Reply, VirtualBroker
+from tests.fakes.disk import MemoryFile
+from tests.fakes.logs import Logs, batch
+from tests.support.fetching import BY_ID, SessionReader, append, create, fetch_request, told
+
+TOPIC = "topic"
+
+
+def started(*overrides: str) -> tuple[VirtualBroker, UUID]:
+    broker = VirtualBroker(*overrides)
+    return broker, create(broker, TOPIC, 3)
+
+
+def waiting(broker: VirtualBroker, topic_id: UUID, *offsets: int, min_bytes: int = 1, isolation: int = 0) -> Reply:
+    request = fetch_request(
+        {(topic_id, index): offset for index, offset in enumerate(offsets)},
+        max_wait_ms=500,
+        min_bytes=min_bytes,
+        isolation_level=isolation,
+        session_epoch=-1,
+    )
+    reply = broker.send(request, BY_ID)
+    assert not reply.is_there
+    return reply
+
+
+class Reads:
+    """Counts the reads of log files."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.views: list[memoryview] = []
+        read_view = MemoryFile.read_view
+
+        def counted(file: MemoryFile, start: int, end: int) -> memoryview:
+            view = read_view(file, start, end)
+            self.views.append(view)
+            return view
+
+        monkeypatch.setattr(MemoryFile, "read_view", counted)
+
+
+def test_records_are_read_once_however_often_a_fetch_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, topic_id = started()
+    size = len(batch(1))
+    reply = waiting(broker, topic_id, 0, 0, 0, min_bytes=90 * size)
+    reads = Reads(monkeypatch)
+    for number in range(90):
+        assert not reply.is_there and not reads.views
+        append(broker, TOPIC, number % 3)
+    assert [len(data.records) for data in told(reply.message).values()] == [30 * size] * 3
+    assert len(reads.views) == 3
+
+
+def test_records_leave_as_the_file_gave_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, topic_id = started()
+    append(broker, TOPIC, 0, 100)
+    reads = Reads(monkeypatch)
+    reply = broker.start(fetch_request({(topic_id, 0): 0}, session_epoch=-1), BY_ID)
+    (view,) = reads.views
+    assert any(part is view for part in reply._exchange.parts or ())
+
+
+def test_a_reader_of_committed_records_is_woken_when_the_transaction_ends() -> None:
+    broker, topic_id = started()
+    reply = waiting(broker, topic_id, 0, isolation=1)
+    append(broker, TOPIC, producer_id=7, base_sequence=0, transactional=True)
+    append(broker, TOPIC)
+    assert not reply.is_there
+    log = broker.broker.topics.partition(TOPIC, 0)
+    log.append_end_txn_marker(producer_id=7, producer_epoch=0, committed=True, coordinator_epoch=0, now_ms=0)
+    broker.time.settle()
+    assert len(told(reply.message)[topic_id, 0].records) == log.size_bytes
+
+
+def test_records_in_the_next_segment_end_the_wait() -> None:
+    # A reader gets records of one segment at a time: waiting would bring it no more.
+    broker, topic_id = started("log.segment.bytes=1048576")
+    reply = waiting(broker, topic_id, 0, min_bytes=50_000_000)
+    for _ in range(2):
+        assert not reply.is_there
+        append(broker, TOPIC, 0, 4, value=b"x" * 100_000)
+    append(broker, TOPIC, 0, 4, value=b"x" * 100_000)
+    first, _ = broker.broker.topics.partition(TOPIC, 0).segments
+    assert len(told(reply.message)[topic_id, 0].records) == first.size_bytes
+
+
+def test_deletion_ends_the_wait_with_an_error() -> None:
+    broker, topic_id = started()
+    create(broker, "other")
+    reply = waiting(broker, topic_id, 0)
+    broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="other")]), 6)
+    assert not reply.is_there
+    broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=TOPIC)]), 6)
+    assert told(reply.message)[topic_id, 0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [(5, ErrorCode.NOT_LEADER_OR_FOLLOWER), (6, ErrorCode.KAFKA_STORAGE_ERROR)]
+)
+def test_damage_ends_the_wait_in_words_that_the_version_knows(version: int, expected: ErrorCode) -> None:
+    broker, _ = started()
+    reply = broker.send(fetch_request({(TOPIC, 0): 0}, max_wait_ms=500), version)
+    broker.broker.topics.partition(TOPIC, 0).take_offline("a bit has flipped")
+    broker.time.settle()
+    assert told(reply.message)[TOPIC, 0].error_code == expected
+
+
+def test_a_client_that_goes_away_waits_no_more_and_its_session_stays() -> None:
+    broker, topic_id = started()
+    reader = SessionReader(broker, BY_ID)
+    reader.want((topic_id, 0))
+    reader.fetch()
+    reply = reader.send(max_wait_ms=500)
+    assert broker.broker.purgatory.waiting_count == 1
+    reply._exchange._context.peer.go()
+    assert broker.broker.purgatory.waiting_count == 0
+    append(broker, TOPIC)
+    assert not reply.is_there
+    reader.epoch += 1
+    assert told(reader.fetch()).keys() == {(topic_id, 0)}
+
+
+@given(seed=st.integers(0, 2**32), offset=st.integers(0, 60))
+def test_what_is_counted_is_what_a_reading_gives(seed: int, offset: int) -> None:
+    random = Random(seed)
+    logs = Logs()
+    log = logs.open(segment_bytes=random.choice((800, 2_000, 100_000)))
+    for number in range(random.randint(0, 20)):
+        producer: dict[str, int | bool] = {}
+        if random.random() < 0.1:
+            producer = {"producer_id": number, "base_sequence": 0, "transactional": True}
+        logs.append(log, batch(random.randint(1, 4), value=b"x" * random.randint(0, 100), **producer))
+        if random.random() < 0.7:
+            logs.flush()
+    offset = min(offset, log.log_end_offset)
+    for isolation in FetchIsolation:
+        counted = log.readable_bytes(offset, isolation)
+        read = len(log.read(offset, 2**31 - 1, isolation).records)
+        segments = log.segments
+        bound = log.upper_bound(isolation)
+        same_segment = not read or segments.slot_of(offset) == segments.slot_of(bound - 1)
+        assert counted == read if same_segment else counted == PLENTY_BYTES
