@@ -36,16 +36,20 @@ async function topicOf(suffix, numPartitions) {
   return topic
 }
 
-// The values of a topic, all of them, until `count` are there or nothing more comes.
+// The values of a topic, all of them, until `count` are there or nothing more comes. A reader that loses its broker
+// may be handed a record again: an offset counts once.
 async function read(topic, { count, readUncommitted = false, onMessage = () => {} }) {
   const consumer = kafka.consumer({ groupId: `${topic}-${readUncommitted}-reader`, readUncommitted, maxWaitTimeInMs: 100 })
   const values = []
+  const offsets = new Set()
   await consumer.connect()
   await consumer.subscribe({ topics: [topic], fromBeginning: true })
   await new Promise((resolve, reject) => {
     let quiet = setTimeout(resolve, 5000)
     consumer.run({
       eachMessage: async ({ partition, message }) => {
+        if (offsets.has(`${partition}-${message.offset}`)) return
+        offsets.add(`${partition}-${message.offset}`)
         try {
           onMessage(message, values.length)
         } catch (error) {
@@ -146,7 +150,8 @@ const scenes = {
     console.log((await read(topic, { count: 1 })).map(({ value }) => value).join(' '))
   },
 
-  // Read, write and commit offsets with the transaction; each third transaction is aborted and done again.
+  // Read, write and commit offsets with the transaction; each third transaction is aborted and done again. After an
+  // error a new producer and a new consumer with the same ids go on from what the group has committed.
   async transform() {
     const count = 600
     const source = await topicOf('source', 4)
@@ -160,47 +165,59 @@ const scenes = {
     await loader.disconnect()
     console.log('loaded')
     let transactions = 0
-    let done = 0
-    // After an error of the broker's it starts anew with the same ids, as a service would.
-    while (done < count) {
+
+    async function transformBatch(producer, batch, hasFailed) {
+      for (let start = 0; start < batch.messages.length && !hasFailed(); start += 20) {
+        const messages = batch.messages.slice(start, start + 20)
+        const offset = (BigInt(messages[messages.length - 1].offset) + 1n).toString()
+        for (let isDone = false; !isDone;) {
+          const transaction = await producer.transaction()
+          await transaction.send({ topic: sink, messages: messages.map(({ value }) => ({ value })) })
+          const topics = [{ topic: source, partitions: [{ partition: batch.partition, offset }] }]
+          await transaction.sendOffsets({ consumerGroupId: name, topics })
+          isDone = ++transactions % 3 !== 0
+          await (isDone ? transaction.commit() : transaction.abort())
+          await new Promise(resolve => setTimeout(resolve, 20))
+        }
+      }
+      const [{ partitions }] = await withAdmin(admin => admin.fetchOffsets({ groupId: name, topics: [source] }))
+      return partitions.reduce((sum, { offset }) => sum + Math.max(0, Number(offset)), 0)
+    }
+
+    for (let done = 0; done < count;) {
       const producer = kafka.producer({
         transactionalId: name, idempotent: true, maxInFlightRequests: 1, transactionTimeout: 10000,
       })
-      const consumer = kafka.consumer({ groupId: name, sessionTimeout: 6000, heartbeatInterval: 200, maxWaitTimeInMs: 100 })
+      const consumer = kafka.consumer({
+        groupId: name, sessionTimeout: 6000, heartbeatInterval: 200, maxWaitTimeInMs: 100,
+        retry: { restartOnFailure: async () => false },
+      })
       await producer.connect()
+      // KafkaJS reads committed offsets without waiting for open transactions (no KIP-447): end the last one first.
+      await (await producer.transaction()).abort()
       await consumer.connect()
       await consumer.subscribe({ topics: [source], fromBeginning: true })
-      await new Promise((resolve, reject) => {
-        consumer.on(consumer.events.CRASH, ({ payload }) => resolve(payload.error))
+      // KafkaJS would go on by itself from positions in its memory, which say nothing about transactions: never again.
+      let failed = null
+      await new Promise(resolve => {
+        const fail = error => {
+          failed = failed || error
+          resolve()
+        }
+        consumer.on(consumer.events.CRASH, ({ payload }) => fail(payload.error))
         consumer.run({
           autoCommit: false,
-          eachBatch: async ({ batch, heartbeat }) => {
-            for (let start = 0; start < batch.messages.length; start += 20) {
-              const messages = batch.messages.slice(start, start + 20)
-              const next = (BigInt(messages[messages.length - 1].offset) + 1n).toString()
-              for (let isDone = false; !isDone;) {
-                const transaction = await producer.transaction()
-                try {
-                  await transaction.send({ topic: sink, messages: messages.map(({ value }) => ({ value })) })
-                  await transaction.sendOffsets({
-                    consumerGroupId: name,
-                    topics: [{ topic: source, partitions: [{ partition: batch.partition, offset: next }] }],
-                  })
-                } catch (error) {
-                  await transaction.abort()
-                  throw error
-                }
-                isDone = ++transactions % 3 !== 0
-                await (isDone ? transaction.commit() : transaction.abort())
-                await new Promise(resolve => setTimeout(resolve, 20))
-              }
-              await heartbeat()
+          eachBatch: async ({ batch }) => {
+            if (failed) throw failed
+            try {
+              done = await transformBatch(producer, batch, () => failed)
+              if (done >= count) resolve()
+            } catch (error) {
+              fail(error)
+              throw error
             }
-            const offsets = await withAdmin(admin => admin.fetchOffsets({ groupId: name, topics: [source] }))
-            done = offsets[0].partitions.reduce((sum, { offset }) => sum + Math.max(0, Number(offset)), 0)
-            if (done >= count) resolve()
           },
-        }).catch(reject)
+        }).catch(fail)
       })
       await consumer.disconnect().catch(() => {})
       await producer.disconnect().catch(() => {})
