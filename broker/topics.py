@@ -134,6 +134,9 @@ class Topics:
     def check_name(self, name: str) -> None:
         """Raises KafkaError when no topic of this name may be made."""
         check_topic_name(name)
+        if name == METADATA_TOPIC:
+            # Deleting such a topic would take the metadata log with it.
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         if name in self._metadata.state.topics or name in self._deleting:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         check_collision(name, self._metadata.state.topics)

@@ -8,11 +8,15 @@ from uuid import UUID
 import pytest
 
 from broker.metadata_log import METADATA_TOPIC
+from broker.topic_config import TRANSACTION_STATE
 from protocol.errors import ErrorCode, ProtocolError
+from protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from protocol.generated.delete_topics_request import DeleteTopicsRequest
 from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from protocol.generated.heartbeat_request import HeartbeatRequest
+from protocol.generated.init_producer_id_request import InitProducerIdRequest
 from protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -55,6 +59,33 @@ def test_nobody_writes_to_the_metadata_log_or_reads_it_as_a_topic() -> None:
     fetched = virtual.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[wanted]), 11)
     assert fetched.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert virtual.killed().broker.metadata.state.cluster_id == log.state.cluster_id
+
+
+def test_nobody_makes_a_topic_of_the_metadata_logs_name_on_the_way_and_deletes_the_log_with_it() -> None:
+    virtual = VirtualBroker("auto.create.topics.enable=true")
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=METADATA_TOPIC)])
+    assert virtual.ask(asked, 4).topics[0].error_code == ErrorCode.INVALID_REQUEST
+    deleted = virtual.ask(DeleteTopicsRequest(topic_names=[METADATA_TOPIC]), 4)
+    assert deleted.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert virtual.killed().broker.cluster_id == virtual.broker.cluster_id
+
+
+def test_a_transaction_that_times_out_after_its_log_was_deleted_is_given_up() -> None:
+    virtual = VirtualBroker()
+    virtual.ask(FindCoordinatorRequest(key="t", key_type=1), 1)
+    virtual.ask(CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=1, replication_factor=1)]), 4)
+    identity = virtual.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1_000), 1)
+    added = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="t",
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="a", partitions=[0])],
+    )
+    answer = virtual.ask(added, 3)
+    assert answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == ErrorCode.NONE
+    virtual.ask(DeleteTopicsRequest(topic_names=[TRANSACTION_STATE]), 4)
+    virtual.let_pass(120_000)  # nothing is raised
+    assert virtual.broker.topics.get(TRANSACTION_STATE) is None
 
 
 @pytest.mark.parametrize("topic", [MetadataRequestTopic(UUID(int=1), "topic"), MetadataRequestTopic(name=None)])

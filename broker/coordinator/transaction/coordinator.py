@@ -338,9 +338,13 @@ class TransactionCoordinator:
 
         def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
             # By the time that a refusal is durable its transaction may have ended, and the next one have begun.
-            if done.error is not None and _is_still_open(
-                opened, self._runtime.shard(transactional_id).get(transactional_id)
-            ):
+            if done.error is None:
+                return
+            try:
+                current = self._runtime.shard(transactional_id).get(transactional_id)
+            except KafkaError:  # __transaction_state itself was deleted: there is nothing left to abort
+                return
+            if _is_still_open(opened, current):
                 self._timeouts.retry(opened)
 
         self._transition(transactional_id, decide).then(on_done)
