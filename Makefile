@@ -39,6 +39,10 @@ demo: $(VENV)/.demo ## The main job: purchases loaded under trouble, totalled by
 test: $(VENV)/.test ## The fast tests (ARGS= goes to pytest)
 	@$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: fuzz
+fuzz: $(VENV)/.test ## Look for bytes that break the broker (SEED=, SECONDS= or MINUTES=); what breaks it goes to .fuzz/
+	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),$(if $(MINUTES),$$(($(MINUTES) * 60)),300)) $(if $(SEED),--seed $(SEED))
+
 .PHONY: check
 check: $(VENV)/.dev ## Lint, format, types, import contracts, house rules
 	$(BIN)/ruff check $(PACKAGES) tests
@@ -73,7 +77,7 @@ works-with: interop ## Write docs/works-with.md from a run of `make interop`
 
 .PHONY: clean
 clean: ## Remove the virtual environment and everything made
-	rm -rf $(VENV) .demo .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .demo .fuzz .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "oncelog needs Python 3.11 or newer, and $(PYTHON) was not found. Install it, or name it: make PYTHON=/path/to/python3 ..." >&2; exit 1; }

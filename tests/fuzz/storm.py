@@ -37,7 +37,7 @@ class _BrokenClient:
     def __init__(self, address: tuple[str, int], source: Random, first_correlation_id: int, reads: bool) -> None:
         self._address = address
         self._source = source
-        self._requests = Requests(World(source))
+        self._requests = Requests(World(source, spares_internal_topics=True))
         self._correlation_id = first_correlation_id
         self._reads = reads
         self._spoilt = source.choice((0.0, 0.02, 0.2))

@@ -1,0 +1,59 @@
+"""Seeds that are always played, quickly; with `-m fuzz` new bytes for a while, and a storm on the real daemon.
+
+`make fuzz` searches longer, from a seed of its choice or yours.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.search import Found, Tally, run, shorten
+from tests.fuzz.storm import storm
+
+_SECONDS_IN_MEMORY = 25
+_SECONDS_ON_SOCKETS = 12
+
+
+def told(found: Found) -> str:
+    return f"seed {found.seed}: {found.what}\n{found.as_json()[:20_000]}"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_bytes_of_a_known_seed_break_the_broker(seed: int) -> None:
+    tally = Tally()
+    found = run(seed, tally, 120)
+    assert found is None, told(found)
+    assert tally.answers > 30  # most of what was sent could be understood
+
+
+@pytest.mark.fuzz
+def test_no_new_bytes_break_the_broker() -> None:
+    seed = int(time.time())
+    until = time.monotonic() + _SECONDS_IN_MEMORY
+    while time.monotonic() < until:
+        found = run(seed, Tally())
+        assert found is None, told(found)
+        seed += 1
+
+
+@pytest.mark.fuzz
+def test_the_daemon_weathers_a_storm_of_broken_clients(tmp_path: Path) -> None:
+    storm(tmp_path, int(time.time()), _SECONDS_ON_SOCKETS)
+
+
+def test_what_breaks_is_cut_down_to_the_actions_that_break_it() -> None:
+    actions = [["pass", number] for number in range(100)]
+
+    def breaks(fewer: list[list[object]]) -> bool:
+        return ["pass", 17] in fewer and ["pass", 80] in fewer
+
+    assert shorten(actions, breaks) == [["pass", 17], ["pass", 80]]
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_seed_gives_the_same_run_again(seed: int) -> None:
+    first, second = Tally(), Tally()
+    run(seed, first, 100)
+    run(seed, second, 100)
+    assert (first.frames, first.answers) == (second.frames, second.answers)
