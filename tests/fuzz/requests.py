@@ -212,6 +212,8 @@ class _Maker:
         return self._source.choice((-top, -2, -1, 0, 1, top - 1, top // 2, self._source.randrange(-top, top)))
 
     def _number(self, name: str, kind: str) -> int:
+        if kind not in _BITS:
+            return self._source.choice((0, 1, 9092))
         if name in _NUMBERS:
             return self._source.choice(_NUMBERS[name])
         known = self._producer()
