@@ -92,7 +92,6 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     topics = _topics(config, live_config, system, metadata, logs)
     for line in topics.load():
         log.warning("log.stray", message=line)
-    topics.watch(purgatory.on_topic_changed)
     metrics = Metrics()
     coordinators = _coordinators(config, system, topics, metadata, TransitionLog(log, metrics))
     return Broker(

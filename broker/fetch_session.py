@@ -77,10 +77,6 @@ class FetchedPartition:
     def on_moved(self) -> None:
         self.session.on_moved(self)
 
-    def on_topic_changed(self) -> None:
-        self.session.forget_log(self)
-        self.session.on_moved(self)
-
 
 class FetchWaiter(Protocol):
     """A request of the session that waits for its answer."""
@@ -212,6 +208,7 @@ class FetchSession:
                 self._unwatch(partition)
 
     def forget_log(self, partition: FetchedPartition) -> None:
+        """It cannot be read as it is; next time its log is looked up anew."""
         self._unwatch(partition)
         partition.log = None
 

@@ -14,10 +14,7 @@ from broker.ports import Scheduler, Timer
 
 class Watcher(Protocol):
     def on_moved(self) -> None:
-        """An offset of the log moved, or the log went offline."""
-
-    def on_topic_changed(self) -> None:
-        """The topic of the log was deleted or got more partitions."""
+        """An offset of the log moved, or the log went offline or was deleted."""
 
 
 class FetchPurgatory:
@@ -73,10 +70,3 @@ class FetchPurgatory:
             for watcher in tuple(watchers):
                 if watcher in watchers:
                     watcher.on_moved()
-
-    def on_topic_changed(self, name: str) -> None:
-        for log, watchers in tuple(self._watchers.items()):
-            if log.topic == name:
-                for watcher in tuple(watchers):
-                    if watcher in watchers:
-                        watcher.on_topic_changed()

@@ -138,13 +138,13 @@ class _Fetch:
 
     def on_moved(self, partition: FetchedPartition) -> None:
         before = partition.available_bytes
-        log = partition.log
         try:
-            if log is not None:
-                self._available_bytes += self._count(partition, log) - before
+            if partition.log is not None:
+                self._available_bytes += self._count(partition, partition.log) - before
+            is_due = self._available_bytes >= self._min_bytes
         except KafkaError:
-            log = None
-        if log is None or self._available_bytes >= self._min_bytes:
+            is_due = True
+        if is_due:
             self._complete()
 
     def on_replaced(self) -> None:
@@ -223,6 +223,7 @@ class _Fetch:
                 refuse_follower(partition, log)
             data = read_partition(partition, log, self._isolation, bytes_left, at_least_one=at_least_one)
         except KafkaError as error:
+            session.forget_log(partition)
             return self._refused(partition, error.code, log)
         if data.records:
             session.rotate(partition)

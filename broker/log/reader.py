@@ -48,14 +48,10 @@ def read_records(
 
 def readable_bytes(segments: Segments, fetch_offset: int, upper_bound: int) -> int:
     """The bytes between two offsets, the lower one first; `PLENTY_BYTES` if they lie in different segments."""
-    segment = segments[segments.slot_of(upper_bound)]
+    # Not of the bound itself: a roll may have left that at the very beginning of the next segment.
+    segment = segments[segments.slot_of(upper_bound - 1)]
     if fetch_offset < segment.base_offset:
-        # A roll leaves the bound at the very beginning of the next segment: then the reader is in the one before it.
-        if upper_bound > segment.base_offset:
-            return PLENTY_BYTES
-        segment = segments[segments.slot_of(upper_bound - 1)]
-        if fetch_offset < segment.base_offset:
-            return PLENTY_BYTES
+        return PLENTY_BYTES
     end = segment.size_bytes if upper_bound >= segment.next_offset else segment.position_of(upper_bound)
     return end - segment.position_of(fetch_offset)
 

@@ -125,11 +125,24 @@ class FetchSessions(RuleBasedStateMachine):
             reader.fetch()
         assert _known(reader.views) == _known(reader.whole())
 
-    @rule(at=st.integers(0, 3), name=names, index=st.integers(0, PARTITIONS - 1))
-    def fetch_while_something_comes(self, at: int, name: str, index: int) -> None:
+    @rule(
+        at=st.integers(0, 3),
+        name=names,
+        index=st.integers(0, PARTITIONS - 1),
+        what=st.sampled_from(("append", "append", "delete", "make anew", "cut")),
+        min_bytes=st.sampled_from((1, 200)),
+    )
+    def fetch_while_something_happens(self, at: int, name: str, index: int, what: str, min_bytes: int) -> None:
         reader = self.readers[at]
-        reply = reader.send(max_wait_ms=500, min_bytes=1)
-        self.append(name, index, 1)
+        reply = reader.send(max_wait_ms=500, min_bytes=min_bytes)
+        if what == "append":
+            self.append(name, index, 1)
+        elif what == "cut":
+            self.cut_off_the_start(name, index, 0)
+        else:
+            self.delete(name)
+            if what == "make anew":
+                self.make(name)
         if not reply.is_there:
             self.broker.time.advance(500)
         if reader.take(reply.message) is ErrorCode.NONE and reader.session_id:

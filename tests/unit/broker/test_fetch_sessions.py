@@ -160,7 +160,7 @@ def test_without_slots_there_are_no_sessions() -> None:
 
 def test_a_full_cache_refuses_until_a_session_was_unused_for_two_minutes() -> None:
     broker, topic_id = started("max.incremental.fetch.session.cache.slots=2")
-    old, used = opened(broker, (topic_id, 0)), opened(broker, (topic_id, 0))
+    used, old = opened(broker, (topic_id, 0)), opened(broker, (topic_id, 0))
     broker.time.advance(60_000)
     used.fetch()
     assert opened(broker, (topic_id, 0), (topic_id, 1)).session_id == 0

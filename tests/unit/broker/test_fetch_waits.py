@@ -14,7 +14,7 @@ from protocol.generated.delete_topics_request import DeleteTopicsRequest, Delete
 from tests.fakes.broker import Reply, VirtualBroker
 from tests.fakes.disk import MemoryFile
 from tests.fakes.logs import Logs, batch
-from tests.support.fetching import BY_ID, SessionReader, append, create, fetch_request, told
+from tests.support.fetching import BY_ID, BY_NAME, SessionReader, append, create, fetch_request, told
 
 TOPIC = "topic"
 
@@ -131,6 +131,61 @@ def test_a_client_that_goes_away_waits_no_more_and_its_session_stays() -> None:
     assert not reply.is_there
     reader.epoch += 1
     assert told(reader.fetch()).keys() == {(topic_id, 0)}
+
+
+def test_a_session_by_name_goes_on_with_a_topic_that_was_made_anew_while_it_waited() -> None:
+    broker, _ = started()
+    reader = SessionReader(broker, BY_NAME)
+    reader.want((TOPIC, 0))
+    reader.fetch()
+    reply = reader.send(max_wait_ms=500)
+    broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=TOPIC)]), 6)
+    reader.take(reply.message)
+    assert reader.views[TOPIC, 0].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    create(broker, TOPIC)
+    append(broker, TOPIC)
+    assert told(reader.fetch())[TOPIC, 0].records
+
+
+def test_what_was_counted_for_one_fetch_is_not_counted_for_another() -> None:
+    broker, topic_id = started()
+    size = len(batch(1))
+    reader = SessionReader(broker, BY_ID)
+    reader.want((topic_id, 0))
+    reader.fetch()
+    reply = reader.send(max_wait_ms=500, min_bytes=10 * size)
+    for _ in range(5):
+        append(broker, TOPIC)
+    broker.time.advance(500)
+    reader.take(reply.message)
+    reader.want((topic_id, 0), 5)
+    reader.fetch()
+    reply = reader.send(max_wait_ms=500, min_bytes=3 * size)
+    for _ in range(3):
+        assert not reply.is_there
+        append(broker, TOPIC)
+    assert len(told(reply.message)[topic_id, 0].records) == 3 * size
+
+
+def test_a_batch_above_the_limit_of_its_partition_ends_the_wait() -> None:
+    broker, topic_id = started()
+    request = fetch_request({(topic_id, 0): 0}, max_wait_ms=500, partition_max_bytes=0, session_epoch=-1)
+    reply = broker.send(request, BY_ID)
+    append(broker, TOPIC)
+    assert told(reply.message)[topic_id, 0].records
+
+
+def test_where_the_high_watermark_lies_is_known_though_the_log_has_grown_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs()
+    log = logs.open()
+    first = batch(3)
+    logs.append(log, first)
+    flushed = log.begin_flush()
+    logs.append(log, batch(2))
+    log.advance_high_watermark(flushed.next_offset)
+    reads = Reads(monkeypatch)
+    assert log.readable_bytes(0, FetchIsolation.HIGH_WATERMARK) == len(first)
+    assert not reads.views
 
 
 @given(seed=st.integers(0, 2**32), offset=st.integers(0, 60))

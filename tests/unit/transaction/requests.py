@@ -110,7 +110,9 @@ class Producer:
                 transactional_id=self.transactional_id,
                 acks=-1,
                 timeout_ms=1_000,
-                topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])],
+                topic_data=[
+                    TopicProduceData(name=TOPIC, topic_id=log_of(self.broker, 0).topic_id, partition_data=[data])
+                ],
             ),
             version,
         )

@@ -1,4 +1,4 @@
-"""Produce v12 opens transactions by itself (KIP-890 part 2)."""
+"""Produce v12 and v13 open transactions by themselves (KIP-890 part 2)."""
 
 import pytest
 
@@ -8,15 +8,16 @@ from tests.unit.transaction.requests import Producer, broker_with_topic, log_of
 E = ErrorCode
 
 
+@pytest.mark.parametrize("version", [12, 13])
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_transaction_needs_no_request_but_produce_and_its_end(commit: bool) -> None:
+def test_a_transaction_needs_no_request_but_produce_and_its_end(commit: bool, version: int) -> None:
     broker = broker_with_topic()
     producer = Producer(broker).init()
     for epoch in range(3):
         assert producer.producer_epoch == epoch
         for partition in (0, 1):
             for sequence in (0, 1):
-                assert producer.produce(partition, sequence=sequence, version=12) is E.NONE
+                assert producer.produce(partition, sequence=sequence, version=version) is E.NONE
         assert producer.end(commit, version=5) is E.NONE
         for partition in (0, 1):
             log = log_of(broker, partition)
