@@ -20,6 +20,11 @@ from protocol.generated.init_producer_id_request import InitProducerIdRequest
 from protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from protocol.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.generated.write_txn_markers_request import (
     WritableTxnMarker,
@@ -129,6 +134,15 @@ def test_a_member_whose_names_fill_a_string_to_the_brim_gets_an_id_that_fits_int
     reply = virtual.send(join, 5 if instance_id else 4, client_id="x" * 32_767)
     virtual.let_pass(10_000)
     assert 0 < len(reply.message.member_id) < 2_000
+
+
+def test_an_offset_may_be_kept_for_longer_than_time_lasts() -> None:
+    virtual = VirtualBroker()
+    virtual.ask(FindCoordinatorRequest(key="group"), 0)
+    virtual.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]), 4)
+    topic = OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition(committed_offset=7)])
+    answer = virtual.ask(OffsetCommitRequest(group_id="group", retention_time_ms=(1 << 63) - 1, topics=[topic]), 2)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
 NOW_MS = 1_700_000_000_000

@@ -61,6 +61,7 @@ class FetchedOffset(NamedTuple):
 NOTHING_FETCHED = FetchedOffset(ErrorCode.NONE, NO_COMMITTED_OFFSET)
 _UNSTABLE = FetchedOffset(ErrorCode.UNSTABLE_OFFSET_COMMIT, NO_COMMITTED_OFFSET)
 Errors = dict[TopicPartition, ErrorCode]
+_LAST_TIMESTAMP_MS = (1 << 63) - 1
 
 
 class OffsetCoordinator:
@@ -146,7 +147,8 @@ class OffsetCoordinator:
 
     def _records(self, group_id: str, offsets: Sequence[OffsetToCommit], retention_ms: int) -> WriteResult[Errors]:
         now_ms = self._clock.now_ms()
-        expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else now_ms + retention_ms
+        kept_until_ms = min(now_ms + retention_ms, _LAST_TIMESTAMP_MS)
+        expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else kept_until_ms
         errors: Errors = {}
         records = []
         for partition, offset, leader_epoch, metadata, topic_id in offsets:
