@@ -98,6 +98,9 @@ class Disk(Protocol):
 
     def sync_dir(self, path: str) -> None: ...
 
+    def volume_bytes(self) -> tuple[int, int]:
+        """Size of the volume, and room on it."""
+
 
 class PartitionListener(Protocol):
     """Upward news from the log, told in the turn in which it becomes true."""

@@ -5,8 +5,7 @@
 - v1+ key types (0 group, 1 transaction); v4+ several keys at once, each answered on its own (KIP-699).
 - While the internal topic cannot be made (the disk is full): COORDINATOR_NOT_AVAILABLE.
 - An unknown key type is INVALID_REQUEST. No key is refused, not even an empty one: what is asked later tells.
-
-Left out: share groups, v6's key type 2 (KIP-932): INVALID_REQUEST.
+- v6's key type 2 (share groups, KIP-932) is INVALID_REQUEST, as in Kafka where `share.version` is 0.
 """
 
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from protocol.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
+_SHARE = 2
 _TOPIC_OF = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
 
 
@@ -27,7 +27,7 @@ def handle(
     keys = request.coordinator_keys if context.api_version >= 4 else (request.key,)
     topic = _TOPIC_OF.get(request.key_type)
     if topic is None:
-        text = f"The coordinator type {request.key_type} is not known here."
+        text = "" if request.key_type == _SHARE else ErrorCode.INVALID_REQUEST.text
         return _respond(context, [_refused(key, ErrorCode.INVALID_REQUEST, text) for key in keys])
     try:
         made = context.broker.topics.ensure_internal(topic)

@@ -81,6 +81,10 @@ class LogManager:
     def logs(self) -> Iterator[PartitionLog]:
         return iter(self._logs.values())
 
+    def volume_bytes(self) -> tuple[int, int]:
+        """Size of the volume that holds the logs, and room on it."""
+        return self._disk.volume_bytes()
+
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         return self._logs.get((topic, partition))
 

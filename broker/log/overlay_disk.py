@@ -132,5 +132,8 @@ class OverlayDisk:
         self._contents[path] = None
         self._made_directories.discard(path)
 
+    def volume_bytes(self) -> tuple[int, int]:
+        return self._below.volume_bytes()
+
     def sync_dir(self, path: str) -> None:
         return

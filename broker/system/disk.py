@@ -240,5 +240,9 @@ class RealDisk:
         finally:
             os.close(descriptor)
 
+    def volume_bytes(self) -> tuple[int, int]:
+        status = os.statvfs(self._root)
+        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}" if path else self._root

@@ -222,6 +222,10 @@ class MemoryDisk:
             raise self.sync_error
         self._sync_dir(path)
 
+    def volume_bytes(self) -> tuple[int, int]:
+        capacity = self.capacity_bytes if self.capacity_bytes is not None else 2**30
+        return capacity, capacity - self.used_bytes
+
     def _sync_dir(self, path: str) -> None:
         for kind, changed, inode in self._pending.pop(path, []):
             _apply(self._durable_files, self._durable_directories, kind, changed, inode)

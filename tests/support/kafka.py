@@ -6,6 +6,7 @@ import socket
 import subprocess
 import threading
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,7 +36,8 @@ _ATTEMPTS = 250
 class Kafka:
     """Started in the constructor; `stop` ends it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, features: Sequence[str] = ()) -> None:
+        """`features` are levels to begin with, such as "share.version=0"."""
         libraries = os.environ.get("ONCELOG_KAFKA_LIBS")
         java = shutil.which("java")
         if libraries is None or java is None:
@@ -56,6 +58,8 @@ class Kafka:
             "-c",
             str(settings),
         ]
+        for feature in features:
+            format_storage += ["--feature", feature]
         subprocess.run(format_storage, check=True, capture_output=True, cwd=directory, timeout=60)
         with (directory / "kafka.out").open("w") as out:
             self._process = subprocess.Popen(

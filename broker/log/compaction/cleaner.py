@@ -69,8 +69,8 @@ class LogCleaner:
         disk: Disk,
         settings: CompactionSettings,
     ) -> None:
-        """`logs` are those that are open now; `cleanable_end` tells how far one is stable and synced, `secure` makes that
-        durable knowledge."""
+        """`logs` are those that are open now; `cleanable_end` tells how far one is stable and synced, `secure` makes
+        that durable knowledge."""
         self._logs = logs
         self._checkpoint = checkpoint
         self._cleanable_end = cleanable_end

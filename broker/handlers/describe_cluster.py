@@ -1,0 +1,32 @@
+"""DescribeCluster (60), versions 0–2: the one broker, under the address of the client's listener (KIP-700).
+
+- v1+ endpoint types (KIP-919): this is an endpoint of brokers; controllers are MISMATCHED_ENDPOINT_TYPE, as Kafka's
+  broker says it, anything else UNSUPPORTED_ENDPOINT_TYPE. v2+ may ask for fenced brokers (KIP-1073): there are none.
+"""
+
+from broker.dispatch import RequestContext
+from broker.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from protocol.errors import ErrorCode
+from protocol.generated.describe_cluster_request import DescribeClusterRequest
+from protocol.generated.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    if request.endpoint_type == _CONTROLLERS:
+        text = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        return DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message=text)
+    if request.endpoint_type != _BROKERS:
+        text = f"Unsupported endpoint type {request.endpoint_type}"
+        return DescribeClusterResponse(error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=text)
+    broker = context.broker
+    host, port = context.advertised
+    operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+    return DescribeClusterResponse(
+        error_message=None,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port, rack=None)],
+        cluster_authorized_operations=operations,
+    )

@@ -1,0 +1,64 @@
+"""DescribeQuorum (55), versions 0–2: the metadata log and its one voter, this node (KIP-595, KIP-853).
+
+Only `__cluster_metadata-0` has a quorum; any other partition is UNKNOWN_TOPIC_OR_PARTITION. v1+ times, v2+ directory
+ids, words for errors, and the addresses of the voters.
+"""
+
+from broker.dispatch import RequestContext
+from broker.log.partition_log import PartitionLog
+from broker.metadata_log import METADATA_TOPIC
+from protocol.errors import ErrorCode
+from protocol.generated.describe_quorum_request import DescribeQuorumRequest
+from protocol.generated.describe_quorum_response import (
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
+
+
+def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    log = context.broker.logs.get(METADATA_TOPIC, 0)
+    is_asked = False
+    topics = []
+    for wanted in request.topics:
+        partitions = []
+        for partition in wanted.partitions:
+            if log is not None and wanted.topic_name == METADATA_TOPIC and partition.partition_index == 0:
+                is_asked = True
+                partitions.append(_described(context, log))
+            else:
+                partitions.append(_unknown(partition.partition_index))
+        topics.append(TopicData(topic_name=wanted.topic_name, partitions=partitions))
+    return DescribeQuorumResponse(topics=topics, nodes=[_voter(context)] if is_asked else ())
+
+
+def _described(context: RequestContext, log: PartitionLog) -> PartitionData:
+    broker = context.broker
+    now_ms = broker.clock.now_ms()
+    voter = ReplicaState(
+        replica_id=broker.node_id,
+        log_end_offset=log.log_end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    return PartitionData(
+        leader_id=broker.node_id,
+        leader_epoch=log.leader_epoch,
+        high_watermark=log.high_watermark,
+        current_voters=[voter],
+    )
+
+
+def _unknown(index: int) -> PartitionData:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return PartitionData(partition_index=index, error_code=error, error_message=error.text)
+
+
+def _voter(context: RequestContext) -> Node:
+    host, port = context.advertised
+    return Node(
+        node_id=context.broker.node_id, listeners=[Listener(name=context.peer.listener_name, host=host, port=port)]
+    )

@@ -1,0 +1,13 @@
+"""ExpireDelegationToken (40), versions 1–2: not allowed, Kafka's answer on a listener without authentication."""
+
+from broker.dispatch import RequestContext
+from protocol.errors import ErrorCode
+from protocol.generated.expire_delegation_token_request import ExpireDelegationTokenRequest
+from protocol.generated.expire_delegation_token_response import ExpireDelegationTokenResponse
+
+
+def handle(_: RequestContext, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
+    del request
+    return ExpireDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=-1
+    )

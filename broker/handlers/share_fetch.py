@@ -1,0 +1,11 @@
+"""ShareFetch (78), versions 1–2: UNSUPPORTED_VERSION, Kafka's answer where `share.version` is 0 (KIP-932)."""
+
+from broker.dispatch import RequestContext
+from protocol.errors import ErrorCode
+from protocol.generated.share_fetch_request import ShareFetchRequest
+from protocol.generated.share_fetch_response import ShareFetchResponse
+
+
+def handle(_: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
+    del request
+    return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

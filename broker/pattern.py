@@ -1,0 +1,34 @@
+"""Patterns that clients send, matched by RE2: in time linear in the text, whatever the pattern (KIP-848, KIP-1152).
+
+Never Python's `re`, which a pattern of a few bytes can keep busy for ever.
+"""
+
+from collections.abc import Callable
+
+from protocol.errors import ErrorCode, KafkaError
+
+LONGEST_PATTERN = 10_000
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Tells whether the whole of a text matches; an empty pattern matches everything.
+
+    Raises INVALID_REGULAR_EXPRESSION.
+    """
+    if not pattern:
+        return lambda _: True
+    import re2  # loaded with the first pattern: a broker that is never sent one starts without it
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        if len(pattern) > LONGEST_PATTERN:
+            raise re2.error(f"it has more than {LONGEST_PATTERN} characters")
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern[:300]!r} is no regular expression of RE2: {reason[:300]}"
+        ) from error
+    return lambda text: compiled.fullmatch(text) is not None
