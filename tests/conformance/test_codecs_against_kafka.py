@@ -3,7 +3,6 @@
 Needs Java and Kafka's jars: ONCELOG_KAFKA_LIBS names their directory.
 """
 
-import base64
 import json
 import random
 from collections.abc import Iterator
@@ -12,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from protocol.codec_parts import attribute
 from protocol.errors import ProtocolError
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Primitive, Variable
+from protocol.schema import Schema
 from tests.support.java import ask_kafka
+from tests.support.kafka_json import as_json, renamed
 from tests.support.messages import every_version, generated, message_from
 
 pytestmark = pytest.mark.kafka
@@ -32,54 +30,6 @@ def cases() -> Iterator[Case]:
         for _ in range(MESSAGES_OF_EACH_VERSION):
             message = message_from(schema, version, source)
             yield schema, version, message, b"".join(generated(schema).encode(message, version))
-
-
-def as_json(message: Any, structure: Structure, version: int) -> dict[str, Any]:
-    """The message as Kafka's JsonConverter prints it."""
-    values = {}
-    for field in structure.fields:
-        if field.in_version(version):
-            value = getattr(message, attribute(field.name))
-            if field.is_tagged(version) and _is_left_out(message, field, value):
-                continue
-            values[field.name] = _json_value(field.type, value, version)
-    return values
-
-
-def _is_left_out(message: Any, field: Field, value: Any) -> bool:
-    default = getattr(type(message)(), attribute(field.name))
-    return bool(value == default or (value == [] and default == ()))
-
-
-def _json_value(kind: Any, value: Any, version: int) -> Any:
-    match kind:
-        case _ if value is None:
-            return None
-        case Structure():
-            return as_json(value, kind, version)
-        case ArrayOf():
-            return [_json_value(kind.element, item, version) for item in value]
-        case Primitive(name="uuid"):
-            return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
-        case Variable(name="bytes"):
-            return base64.b64encode(value).decode()
-        case Variable(name="records"):
-            return ""  # not printed; the bytes are compared
-    return value
-
-
-def renamed(printed: Any, structure: Structure, version: int) -> dict[str, Any]:
-    """What Kafka printed, under our names; its names are the same in camel case."""
-    fields = {field.name.replace("_", ""): field for field in structure.fields}
-    values = {}
-    for name, value in printed.items():
-        field = fields[name.removesuffix("SizeInBytes").lower()]
-        kind = field.type.element if isinstance(field.type, ArrayOf) else field.type
-        if isinstance(kind, Structure) and value is not None:
-            many = isinstance(field.type, ArrayOf)
-            value = [renamed(item, kind, version) for item in value] if many else renamed(value, kind, version)
-        values[field.name] = value
-    return values
 
 
 def test_kafka_reads_what_we_write_and_writes_the_same_bytes() -> None:

@@ -27,3 +27,9 @@ def ask_kafka(program: Path, questions: Sequence[str]) -> list[str]:
     lines = answer.stdout.splitlines()
     assert len(lines) == len(questions), answer.stderr
     return lines
+
+
+def kafka_version() -> str:
+    """The version of the jars that `ask_kafka` uses, by the name of one of them."""
+    (jar,) = Path(os.environ["ONCELOG_KAFKA_LIBS"]).glob("kafka-clients-*.jar")
+    return jar.stem.removeprefix("kafka-clients-")

@@ -1,0 +1,56 @@
+"""Messages as the JSON that Apache Kafka's JsonConverter prints of them, to compare field by field."""
+
+import base64
+from typing import Any
+
+from protocol.codec_parts import attribute
+from protocol.schema import ArrayOf, Field, Structure
+from protocol.types import Primitive, Variable
+
+
+def as_json(message: Any, structure: Structure, version: int) -> dict[str, Any]:
+    """The message as Kafka's JsonConverter prints it."""
+    values = {}
+    for field in structure.fields:
+        if field.in_version(version):
+            value = getattr(message, attribute(field.name))
+            if field.is_tagged(version) and _is_left_out(message, field, value):
+                continue
+            values[field.name] = _json_value(field.type, value, version)
+    return values
+
+
+def _is_left_out(message: Any, field: Field, value: Any) -> bool:
+    default = getattr(type(message)(), attribute(field.name))
+    return bool(value == default or (value == [] and default == ()))
+
+
+def _json_value(kind: Any, value: Any, version: int) -> Any:
+    match kind:
+        case _ if value is None:
+            return None
+        case Structure():
+            return as_json(value, kind, version)
+        case ArrayOf():
+            return [_json_value(kind.element, item, version) for item in value]
+        case Primitive(name="uuid"):
+            return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+        case Variable(name="bytes"):
+            return base64.b64encode(value).decode()
+        case Variable(name="records"):
+            return ""  # not printed; the bytes are compared
+    return value
+
+
+def renamed(printed: Any, structure: Structure, version: int) -> dict[str, Any]:
+    """What Kafka printed, under our names; its names are the same in camel case."""
+    fields = {field.name.replace("_", ""): field for field in structure.fields}
+    values = {}
+    for name, value in printed.items():
+        field = fields[name.removesuffix("SizeInBytes").lower()]
+        kind = field.type.element if isinstance(field.type, ArrayOf) else field.type
+        if isinstance(kind, Structure) and value is not None:
+            many = isinstance(field.type, ArrayOf)
+            value = [renamed(item, kind, version) for item in value] if many else renamed(value, kind, version)
+        values[field.name] = value
+    return values
