@@ -1,4 +1,7 @@
-"""AddOffsetsToTxn (25): request and response."""
+"""AddOffsetsToTxn (25): request and response.
+
+KIPs: 98 (transactions), 890 (TRANSACTION_ABORTABLE).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int16, Int32, Int64, String

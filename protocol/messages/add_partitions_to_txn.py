@@ -1,4 +1,7 @@
-"""AddPartitionsToTxn (24): request and response."""
+"""AddPartitionsToTxn (24): request and response.
+
+KIPs: 98 (transactions), 890 (verification, batches from brokers).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int16, Int32, Int64, String

@@ -1,4 +1,7 @@
-"""AddRaftVoter (80): request and response."""
+"""AddRaftVoter (80): request and response.
+
+KIPs: 853 (dynamic quorums).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int16, Int32, String, UInt16, Uuid

@@ -1,4 +1,7 @@
-"""AlterClientQuotas (49): request and response."""
+"""AlterClientQuotas (49): request and response.
+
+KIPs: 546 (quotas by API).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Float64, Int16, Int32, String

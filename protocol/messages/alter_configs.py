@@ -1,4 +1,7 @@
-"""AlterConfigs (33): request and response."""
+"""AlterConfigs (33): request and response.
+
+KIPs: 133 (configs by API).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int8, Int16, Int32, String

@@ -1,4 +1,7 @@
-"""AlterPartitionReassignments (45): request and response."""
+"""AlterPartitionReassignments (45): request and response.
+
+KIPs: 455 (reassignment by API), 860 (allow_replication_factor_change).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int16, Int32, String

@@ -1,4 +1,7 @@
-"""AlterReplicaLogDirs (34): request and response."""
+"""AlterReplicaLogDirs (34): request and response.
+
+KIPs: 113 (several log directories).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, String

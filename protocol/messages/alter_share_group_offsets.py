@@ -1,4 +1,7 @@
-"""AlterShareGroupOffsets (91): request and response."""
+"""AlterShareGroupOffsets (91): request and response.
+
+KIPs: 932 (share groups).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, String, Uuid

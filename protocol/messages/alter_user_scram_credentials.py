@@ -1,4 +1,7 @@
-"""AlterUserScramCredentials (51): request and response."""
+"""AlterUserScramCredentials (51): request and response.
+
+KIPs: 554 (SCRAM credentials by API).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Bytes, Int8, Int16, Int32, String

@@ -1,4 +1,7 @@
-"""ApiVersions (18): request and response."""
+"""ApiVersions (18): request and response.
+
+KIPs: 35 (version negotiation), 511 (client's name and version), 584 (features).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int16, Int32, Int64, String

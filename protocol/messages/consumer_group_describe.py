@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe (69): request and response."""
+"""ConsumerGroupDescribe (69): request and response.
+
+KIPs: 848 (the consumer protocol), 1099 (member type).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int8, Int16, Int32, String, Uuid

@@ -1,4 +1,7 @@
-"""ConsumerGroupHeartbeat (68): request and response."""
+"""ConsumerGroupHeartbeat (68): request and response.
+
+KIPs: 848 (the consumer protocol), 1082 (member ids made by members).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, String, Uuid

@@ -1,4 +1,7 @@
-"""ConsumerProtocolAssignment."""
+"""ConsumerProtocolAssignment.
+
+KIPs: 429 (cooperative rebalancing).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Bytes, Int32, String

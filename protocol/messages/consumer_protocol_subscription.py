@@ -1,4 +1,7 @@
-"""ConsumerProtocolSubscription."""
+"""ConsumerProtocolSubscription.
+
+KIPs: 429 (owned partitions), 792 (generation), 881 (rack).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Bytes, Int32, String

@@ -1,4 +1,7 @@
-"""CreateAcls (30): request and response."""
+"""CreateAcls (30): request and response.
+
+KIPs: 140 (ACLs by API), 290 (prefixed patterns).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int8, Int16, Int32, String

@@ -1,4 +1,7 @@
-"""CreateDelegationToken (38): request and response."""
+"""CreateDelegationToken (38): request and response.
+
+KIPs: 48 (delegation tokens), 373 (tokens for others).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Bytes, Int16, Int32, Int64, String

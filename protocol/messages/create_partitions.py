@@ -1,4 +1,7 @@
-"""CreatePartitions (37): request and response."""
+"""CreatePartitions (37): request and response.
+
+KIPs: 195 (more partitions by API), 599 (throttling).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int16, Int32, String

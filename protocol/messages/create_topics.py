@@ -1,4 +1,7 @@
-"""CreateTopics (19): request and response."""
+"""CreateTopics (19): request and response.
+
+KIPs: 4 (topics by API), 464 (the broker's defaults), 516 (topic ids), 525 (configs in the answer), 599 (throttling).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int8, Int16, Int32, String, Uuid

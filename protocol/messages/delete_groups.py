@@ -1,4 +1,7 @@
-"""DeleteGroups (42): request and response."""
+"""DeleteGroups (42): request and response.
+
+KIPs: 229 (groups deleted by API).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, String

@@ -1,4 +1,7 @@
-"""DeleteRecords (21): request and response."""
+"""DeleteRecords (21): request and response.
+
+KIPs: 107 (records deleted by API).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, String

@@ -1,4 +1,7 @@
-"""DeleteShareGroupOffsets (92): request and response."""
+"""DeleteShareGroupOffsets (92): request and response.
+
+KIPs: 932 (share groups).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, String, Uuid

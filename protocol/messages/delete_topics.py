@@ -1,4 +1,7 @@
-"""DeleteTopics (20): request and response."""
+"""DeleteTopics (20): request and response.
+
+KIPs: 4 (topics by API), 516 (topic ids), 599 (throttling).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, String, Uuid

@@ -1,4 +1,7 @@
-"""DescribeClientQuotas (48): request and response."""
+"""DescribeClientQuotas (48): request and response.
+
+KIPs: 546 (quotas by API).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Float64, Int8, Int16, Int32, String

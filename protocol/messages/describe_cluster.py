@@ -1,4 +1,7 @@
-"""DescribeCluster (60): request and response."""
+"""DescribeCluster (60): request and response.
+
+KIPs: 700 (clusters described apart from topics), 919 (controllers asked directly), 1073 (fenced brokers).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int8, Int16, Int32, String

@@ -1,4 +1,7 @@
-"""DescribeConfigs (32): request and response."""
+"""DescribeConfigs (32): request and response.
+
+KIPs: 133 (configs by API), 226 (synonyms), 569 (documentation and types).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int8, Int16, Int32, String

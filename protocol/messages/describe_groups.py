@@ -1,4 +1,7 @@
-"""DescribeGroups (15): request and response."""
+"""DescribeGroups (15): request and response.
+
+KIPs: 345 (static members), 430 (authorized operations), 1043 (GROUP_ID_NOT_FOUND).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Bytes, Int16, Int32, String

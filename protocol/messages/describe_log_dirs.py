@@ -1,4 +1,7 @@
-"""DescribeLogDirs (35): request and response."""
+"""DescribeLogDirs (35): request and response.
+
+KIPs: 113 (several log directories), 827 (sizes of volumes).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int16, Int32, Int64, String

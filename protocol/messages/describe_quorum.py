@@ -1,4 +1,7 @@
-"""DescribeQuorum (55): request and response."""
+"""DescribeQuorum (55): request and response.
+
+KIPs: 595 (Raft), 836 (lag of voters), 853 (dynamic quorums).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, String, UInt16, Uuid

@@ -1,4 +1,7 @@
-"""DescribeShareGroupOffsets (90): request and response."""
+"""DescribeShareGroupOffsets (90): request and response.
+
+KIPs: 932 (share groups), 1226 (lag).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, String, Uuid

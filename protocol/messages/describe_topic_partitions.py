@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions (75): request and response."""
+"""DescribeTopicPartitions (75): request and response.
+
+KIPs: 966 (eligible leader replicas).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int16, Int32, String, Uuid

@@ -1,4 +1,7 @@
-"""DescribeTransactions (65): request and response."""
+"""DescribeTransactions (65): request and response.
+
+KIPs: 664 (hanging transactions).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, String

@@ -1,4 +1,7 @@
-"""DescribeUserScramCredentials (50): request and response."""
+"""DescribeUserScramCredentials (50): request and response.
+
+KIPs: 554 (SCRAM credentials by API).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int8, Int16, Int32, String

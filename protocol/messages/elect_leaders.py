@@ -1,4 +1,7 @@
-"""ElectLeaders (43): request and response."""
+"""ElectLeaders (43): request and response.
+
+KIPs: 183 (preferred leaders by API), 460 (kinds of election).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int8, Int16, Int32, String

@@ -1,4 +1,7 @@
-"""EndTxn (26): request and response."""
+"""EndTxn (26): request and response.
+
+KIPs: 98 (transactions), 890 (a new epoch with each end).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Boolean, Int16, Int32, Int64, String

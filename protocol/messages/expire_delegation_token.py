@@ -1,4 +1,7 @@
-"""ExpireDelegationToken (40): request and response."""
+"""ExpireDelegationToken (40): request and response.
+
+KIPs: 48 (delegation tokens).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Bytes, Int16, Int32, Int64

@@ -1,4 +1,9 @@
-"""Fetch (1): request and response."""
+"""Fetch (1): request and response.
+
+KIPs: 74 (max_bytes), 98 (isolation), 110 (zstd), 227 (sessions), 320 (leader epochs), 392 (racks), 405 (tiered
+storage), 516 (topic ids), 595 (diverging epochs), 853 (directories), 903 (broker epochs), 951 (leaders in the answer),
+1166 (high watermark).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int8, Int16, Int32, Int64, Records, String, Uuid

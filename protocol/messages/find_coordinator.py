@@ -1,4 +1,7 @@
-"""FindCoordinator (10): request and response."""
+"""FindCoordinator (10): request and response.
+
+KIPs: 98 (transactions), 699 (several keys), 890 (TRANSACTION_ABORTABLE), 932 (share groups).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int8, Int16, Int32, String

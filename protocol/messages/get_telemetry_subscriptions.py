@@ -1,4 +1,7 @@
-"""GetTelemetrySubscriptions (71): request and response."""
+"""GetTelemetrySubscriptions (71): request and response.
+
+KIPs: 714 (clients' metrics).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema
 from protocol.types import Boolean, Int8, Int16, Int32, String, Uuid

@@ -1,4 +1,7 @@
-"""Heartbeat (12): request and response."""
+"""Heartbeat (12): request and response.
+
+KIPs: 345 (static members).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int16, Int32, String

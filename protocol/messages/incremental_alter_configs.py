@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs (44): request and response."""
+"""IncrementalAlterConfigs (44): request and response.
+
+KIPs: 339 (configs changed one by one).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int8, Int16, Int32, String

@@ -1,4 +1,8 @@
-"""InitProducerId (22): request and response."""
+"""InitProducerId (22): request and response.
+
+KIPs: 98 (idempotence and transactions), 360 (epochs bumped by producers), 890 (TRANSACTION_ABORTABLE), 939 (two-phase
+commit).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Boolean, Int16, Int32, Int64, String

@@ -1,4 +1,7 @@
-"""InitializeShareGroupState (83): request and response."""
+"""InitializeShareGroupState (83): request and response.
+
+KIPs: 932 (share groups).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, String, Uuid

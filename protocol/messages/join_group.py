@@ -1,4 +1,8 @@
-"""JoinGroup (11): request and response."""
+"""JoinGroup (11): request and response.
+
+KIPs: 62 (rebalance timeout), 345 (static members), 394 (member ids first), 559 (protocol names), 800 (reasons), 814
+(skipped assignment).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Bytes, Int16, Int32, String

@@ -1,4 +1,7 @@
-"""LeaveGroup (13): request and response."""
+"""LeaveGroup (13): request and response.
+
+KIPs: 345 (several members), 800 (reasons).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, String

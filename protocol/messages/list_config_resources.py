@@ -1,4 +1,7 @@
-"""ListConfigResources (74): request and response."""
+"""ListConfigResources (74): request and response.
+
+KIPs: 714 (clients' metrics), 1142 (every kind of resource).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int8, Int16, Int32, String

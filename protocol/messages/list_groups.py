@@ -1,4 +1,7 @@
-"""ListGroups (16): request and response."""
+"""ListGroups (16): request and response.
+
+KIPs: 518 (by state), 848 (by type).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, String

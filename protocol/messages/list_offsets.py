@@ -1,4 +1,8 @@
-"""ListOffsets (2): request and response."""
+"""ListOffsets (2): request and response.
+
+KIPs: 79 (search by time), 98 (isolation), 320 (leader epochs), 405 (tiered storage), 734 (largest timestamp), 1005
+(last tiered offset), 1023 (first offset to tier), 1075 (timeout).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int8, Int16, Int32, Int64, String

@@ -1,4 +1,7 @@
-"""ListPartitionReassignments (46): request and response."""
+"""ListPartitionReassignments (46): request and response.
+
+KIPs: 455 (reassignment by API).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, String

@@ -1,4 +1,7 @@
-"""ListTransactions (66): request and response."""
+"""ListTransactions (66): request and response.
+
+KIPs: 664 (hanging transactions), 994 (by duration), 1152 (by pattern).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, String

@@ -1,4 +1,8 @@
-"""Metadata (3): request and response."""
+"""Metadata (3): request and response.
+
+KIPs: 4 (no topics, all topics), 78 (cluster id), 112 (offline replicas), 320 (leader epochs), 430 (authorized
+operations), 516 (topic ids), 700 (cluster operations moved), 1102 (rebootstrap).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int16, Int32, String, Uuid

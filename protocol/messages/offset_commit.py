@@ -1,4 +1,7 @@
-"""OffsetCommit (8): request and response."""
+"""OffsetCommit (8): request and response.
+
+KIPs: 211 (retention), 320 (leader epochs), 345 (static members), 516 (topic ids), 848 (member epochs).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, String, Uuid

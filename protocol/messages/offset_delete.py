@@ -1,4 +1,7 @@
-"""OffsetDelete (47): request and response."""
+"""OffsetDelete (47): request and response.
+
+KIPs: 496 (offsets deleted by API).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, String

@@ -1,4 +1,7 @@
-"""OffsetFetch (9): request and response."""
+"""OffsetFetch (9): request and response.
+
+KIPs: 320 (leader epochs), 447 (stable offsets), 516 (topic ids), 709 (several groups), 848 (member epochs).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int16, Int32, Int64, String, Uuid

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch (23): request and response."""
+"""OffsetForLeaderEpoch (23): request and response.
+
+KIPs: 101 (leader epochs), 279 (epochs in the answer), 320 (fencing, clients).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, String

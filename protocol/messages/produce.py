@@ -1,4 +1,8 @@
-"""Produce (0): request and response."""
+"""Produce (0): request and response.
+
+KIPs: 98 (transactions), 110 (zstd), 467 (record errors), 516 (topic ids), 890 (partitions added implicitly), 951
+(leaders in the answer).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, Records, String, Uuid
@@ -28,7 +32,7 @@ from protocol.types import Int16, Int32, Int64, Records, String, Uuid
 # Version 11 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
 #
 # Version 12 is the same as version 11 (KIP-890). Note when produce requests are used in transaction, if
-# transaction V2 (KIP_890 part 2) is enabled, the produce request will also include the function for a
+# transaction V2 (KIP-890 part 2) is enabled, the produce request will also include the function for a
 # AddPartitionsToTxn call. If V2 is disabled, the client can't use produce request version higher than 11 within
 # a transaction.
 # Version 13 replaces topic names with topic IDs (KIP-516). May return UNKNOWN_TOPIC_ID error code.

@@ -1,4 +1,7 @@
-"""PushTelemetry (72): request and response."""
+"""PushTelemetry (72): request and response.
+
+KIPs: 714 (clients' metrics).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Boolean, Bytes, Int8, Int16, Int32, Uuid

@@ -1,4 +1,7 @@
-"""ReadShareGroupState (84): request and response."""
+"""ReadShareGroupState (84): request and response.
+
+KIPs: 932 (share groups).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int8, Int16, Int32, Int64, String, Uuid

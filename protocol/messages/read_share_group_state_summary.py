@@ -1,4 +1,7 @@
-"""ReadShareGroupStateSummary (87): request and response."""
+"""ReadShareGroupStateSummary (87): request and response.
+
+KIPs: 932 (share groups), 1226 (lag).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, String, Uuid

@@ -1,4 +1,7 @@
-"""RemoveRaftVoter (81): request and response."""
+"""RemoveRaftVoter (81): request and response.
+
+KIPs: 853 (dynamic quorums).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int16, Int32, String, Uuid

@@ -1,4 +1,7 @@
-"""RequestHeader."""
+"""RequestHeader.
+
+KIPs: 482 (flexible versions).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int16, Int32, String

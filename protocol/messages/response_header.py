@@ -1,4 +1,7 @@
-"""ResponseHeader."""
+"""ResponseHeader.
+
+KIPs: 482 (flexible versions), 511 (never flexible for ApiVersions).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int32

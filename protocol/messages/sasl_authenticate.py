@@ -1,4 +1,7 @@
-"""SaslAuthenticate (36): request and response."""
+"""SaslAuthenticate (36): request and response.
+
+KIPs: 152 (SASL inside Kafka's protocol), 368 (sessions that end).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Bytes, Int16, Int64, String

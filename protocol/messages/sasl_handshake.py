@@ -1,4 +1,7 @@
-"""SaslHandshake (17): request and response."""
+"""SaslHandshake (17): request and response.
+
+KIPs: 43 (SASL mechanisms), 152 (SASL inside Kafka's protocol).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema
 from protocol.types import Int16, String

@@ -1,4 +1,7 @@
-"""ShareAcknowledge (79): request and response."""
+"""ShareAcknowledge (79): request and response.
+
+KIPs: 932 (share groups), 1222 (renewed locks).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int8, Int16, Int32, Int64, String, Uuid

@@ -1,4 +1,7 @@
-"""ShareFetch (78): request and response."""
+"""ShareFetch (78): request and response.
+
+KIPs: 932 (share groups), 1206 (strict limits), 1222 (renewed locks).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int8, Int16, Int32, Int64, Records, String, Uuid

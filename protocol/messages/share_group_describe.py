@@ -1,4 +1,7 @@
-"""ShareGroupDescribe (77): request and response."""
+"""ShareGroupDescribe (77): request and response.
+
+KIPs: 932 (share groups).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int16, Int32, String, Uuid

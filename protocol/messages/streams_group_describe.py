@@ -1,4 +1,7 @@
-"""StreamsGroupDescribe (89): request and response."""
+"""StreamsGroupDescribe (89): request and response.
+
+KIPs: 1071 (streams groups).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int16, Int32, Int64, String, UInt16

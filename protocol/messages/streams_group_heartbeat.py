@@ -1,4 +1,7 @@
-"""StreamsGroupHeartbeat (88): request and response."""
+"""StreamsGroupHeartbeat (88): request and response.
+
+KIPs: 1071 (streams groups).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int8, Int16, Int32, Int64, String, UInt16

@@ -1,4 +1,7 @@
-"""SyncGroup (14): request and response."""
+"""SyncGroup (14): request and response.
+
+KIPs: 345 (static members), 559 (protocol names).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Bytes, Int16, Int32, String

@@ -1,4 +1,7 @@
-"""TxnOffsetCommit (28): request and response."""
+"""TxnOffsetCommit (28): request and response.
+
+KIPs: 98 (transactions), 320 (leader epochs), 447 (members), 890 (TRANSACTION_ABORTABLE, implicit adds).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int16, Int32, Int64, String
@@ -12,7 +15,7 @@ from protocol.types import Int16, Int32, Int64, String
 # Version 4 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
 #
 # Version 5 is the same as version 4 (KIP-890). Note when TxnOffsetCommit requests are used in transaction, if
-# transaction V2 (KIP_890 part 2) is enabled, the TxnOffsetCommit request will also include the function for a
+# transaction V2 (KIP-890 part 2) is enabled, the TxnOffsetCommit request will also include the function for a
 # AddOffsetsToTxn call. If V2 is disabled, the client can't use TxnOffsetCommit request version higher than 4 within
 # a transaction.
 TXN_OFFSET_COMMIT_REQUEST = Schema(

@@ -1,4 +1,7 @@
-"""UnregisterBroker (64): request and response."""
+"""UnregisterBroker (64): request and response.
+
+KIPs: 631 (brokers registered with the controller).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int16, Int32, String

@@ -1,4 +1,7 @@
-"""UpdateFeatures (57): request and response."""
+"""UpdateFeatures (57): request and response.
+
+KIPs: 584 (features), 778 (kinds of upgrade), 1022 (one answer for all).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int8, Int16, Int32, String

@@ -1,4 +1,7 @@
-"""WriteShareGroupState (85): request and response."""
+"""WriteShareGroupState (85): request and response.
+
+KIPs: 932 (share groups), 1226 (lag).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int8, Int16, Int32, Int64, String, Uuid

@@ -1,4 +1,7 @@
-"""WriteTxnMarkers (27): request and response."""
+"""WriteTxnMarkers (27): request and response.
+
+KIPs: 98 (transactions), 1228 (the marker's transaction version).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Boolean, Int8, Int16, Int32, Int64, String

@@ -1,4 +1,7 @@
-"""ConfigRecord: a record of metadata."""
+"""ConfigRecord: a record of metadata.
+
+KIPs: 631 (metadata records).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int8, String

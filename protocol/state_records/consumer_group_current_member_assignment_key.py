@@ -1,4 +1,7 @@
-"""ConsumerGroupCurrentMemberAssignmentKey: a record of group-coordinator."""
+"""ConsumerGroupCurrentMemberAssignmentKey: a record of group-coordinator.
+
+KIPs: 848 (the consumer protocol).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import String

@@ -1,4 +1,7 @@
-"""ConsumerGroupCurrentMemberAssignmentValue: a record of group-coordinator."""
+"""ConsumerGroupCurrentMemberAssignmentValue: a record of group-coordinator.
+
+KIPs: 848 (the consumer protocol), 915 (tagged fields).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int8, Int32, Uuid

@@ -1,4 +1,7 @@
-"""ConsumerGroupMemberMetadataValue: a record of group-coordinator."""
+"""ConsumerGroupMemberMetadataValue: a record of group-coordinator.
+
+KIPs: 848 (the consumer protocol), 915 (tagged fields).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Bytes, Int32, String

@@ -1,4 +1,7 @@
-"""ConsumerGroupMetadataValue: a record of group-coordinator."""
+"""ConsumerGroupMetadataValue: a record of group-coordinator.
+
+KIPs: 848 (the consumer protocol), 915 (tagged fields).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int32, Int64

@@ -1,4 +1,7 @@
-"""ConsumerGroupRegularExpressionValue: a record of group-coordinator."""
+"""ConsumerGroupRegularExpressionValue: a record of group-coordinator.
+
+KIPs: 848 (the consumer protocol), 915 (tagged fields).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema
 from protocol.types import Int64, String

@@ -1,4 +1,7 @@
-"""ConsumerGroupTargetAssignmentMetadataValue: a record of group-coordinator."""
+"""ConsumerGroupTargetAssignmentMetadataValue: a record of group-coordinator.
+
+KIPs: 848 (the consumer protocol), 915 (tagged fields).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int32, Int64

@@ -1,4 +1,7 @@
-"""FeatureLevelRecord: a record of metadata."""
+"""FeatureLevelRecord: a record of metadata.
+
+KIPs: 584 (features), 631 (metadata records).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int16, String

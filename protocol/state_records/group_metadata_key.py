@@ -1,4 +1,7 @@
-"""GroupMetadataKey: a record of group-coordinator."""
+"""GroupMetadataKey: a record of group-coordinator.
+
+KIPs: none; it is older than they are.
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import String

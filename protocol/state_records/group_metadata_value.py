@@ -1,4 +1,7 @@
-"""GroupMetadataValue: a record of group-coordinator."""
+"""GroupMetadataValue: a record of group-coordinator.
+
+KIPs: 62 (rebalance timeout), 345 (static members), 915 (tagged fields).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Bytes, Int32, Int64, String

@@ -1,4 +1,7 @@
-"""LegacyOffsetCommitKey: a record of group-coordinator."""
+"""LegacyOffsetCommitKey: a record of group-coordinator.
+
+KIPs: none; it is older than they are.
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int32, String

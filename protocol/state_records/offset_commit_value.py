@@ -1,4 +1,7 @@
-"""OffsetCommitValue: a record of group-coordinator."""
+"""OffsetCommitValue: a record of group-coordinator.
+
+KIPs: 211 (retention), 320 (leader epochs), 516 (topic ids), 915 (tagged fields).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int32, Int64, String, Uuid

@@ -1,4 +1,7 @@
-"""PartitionRecord: a record of metadata."""
+"""PartitionRecord: a record of metadata.
+
+KIPs: 631 (metadata records), 858 (directories), 966 (eligible leader replicas).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema
 from protocol.types import Int8, Int32, Uuid

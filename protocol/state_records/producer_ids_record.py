@@ -1,4 +1,7 @@
-"""ProducerIdsRecord: a record of metadata."""
+"""ProducerIdsRecord: a record of metadata.
+
+KIPs: 631 (metadata records), 730 (producer ids from the controller).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Int32, Int64

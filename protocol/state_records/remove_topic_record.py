@@ -1,4 +1,7 @@
-"""RemoveTopicRecord: a record of metadata."""
+"""RemoveTopicRecord: a record of metadata.
+
+KIPs: 516 (topic ids), 631 (metadata records).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import Uuid

@@ -1,4 +1,7 @@
-"""TopicRecord: a record of metadata."""
+"""TopicRecord: a record of metadata.
+
+KIPs: 516 (topic ids), 631 (metadata records).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import String, Uuid

@@ -1,4 +1,7 @@
-"""TransactionLogKey: a record of transaction-coordinator."""
+"""TransactionLogKey: a record of transaction-coordinator.
+
+KIPs: 98 (transactions).
+"""
 
 from protocol.schema import Field, Schema
 from protocol.types import String

@@ -1,4 +1,7 @@
-"""TransactionLogValue: a record of transaction-coordinator."""
+"""TransactionLogValue: a record of transaction-coordinator.
+
+KIPs: 98 (transactions), 890 (earlier and next producer id, version), 915 (tagged fields).
+"""
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Int8, Int16, Int32, Int64, String

@@ -1,9 +1,14 @@
 """What every generated module promises, besides its format: no copies of record data, defaults, equality."""
 
+import ast
+import re
+from pathlib import Path
+from types import ModuleType
 from uuid import UUID
 
 import pytest
 
+from protocol import messages, state_records
 from protocol.generated import fetch_response, metadata_response, produce_request
 from protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from protocol.generated.metadata_response import MetadataResponse, MetadataResponseTopic
@@ -69,3 +74,11 @@ def test_defaults_are_those_of_the_schema() -> None:
 def test_messages_have_no_room_for_misspelt_fields() -> None:
     with pytest.raises(AttributeError):
         ProduceRequest().transaction_id = "id"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("package", [messages, state_records], ids=["messages", "state_records"])
+def test_each_declaration_names_its_kips(package: ModuleType) -> None:
+    for path in sorted(Path(package.__path__[0]).glob("*.py")):
+        if path.stem != "__init__":
+            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            assert re.search(r"^KIPs: (\d+ \(|none)", text, re.MULTILINE), path.name
