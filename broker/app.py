@@ -82,7 +82,14 @@ class _App:
 
     async def _listen(self, listeners: Listeners) -> None:
         for wanted in self._config.listeners:
-            endpoint = Endpoint(wanted.name, wanted.host, wanted.port, wanted.advertised_host, wanted.advertised_port)
+            endpoint = Endpoint(
+                wanted.name,
+                wanted.host,
+                wanted.port,
+                wanted.advertised_host,
+                wanted.advertised_port,
+                wanted.is_guess,
+            )
             try:
                 await listeners.open(endpoint)
             except OSError as error:

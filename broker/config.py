@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from broker.config_keys import BROKER_KEYS
+from broker.config_keys import BROKER_KEYS, ConfigKey
 from broker.config_names import REMOVED, UNNEEDED, is_known_prefix
+from broker.connection_limits import parse_connection_limits
 from broker.dynamic_keys import has_effect_while_running
 from broker.listener_config import (
     ListenerConfig,
@@ -36,6 +37,8 @@ _SCRIPT_VARIABLES = re.compile(
 )
 # What Kubernetes sets in every container when a service is called kafka.
 _SERVICE_VARIABLES = re.compile(r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP)\w*)\Z")
+# What a listener may have of its own; Kafka writes its name in lower case here.
+_OF_LISTENER = re.compile(r"listener\.name\.[a-z0-9_.-]+\.(?P<key>max\.connections|max\.connection\.creation\.rate)\Z")
 # On one node these can only be what they are, so a file that says so needs no warning.
 _HARMLESS = {
     "default.replication.factor": "1",
@@ -75,7 +78,16 @@ class _Setting:
 class BrokerConfig:
     """Checked settings. Asking for a name that the table does not have is an error of the program."""
 
-    __slots__ = ("_dynamic", "_host_name", "_settings", "_static", "data_dir", "listeners", "statsd_address")
+    __slots__ = (
+        "_dynamic",
+        "_host_name",
+        "_settings",
+        "_static",
+        "connection_limits",
+        "data_dir",
+        "listeners",
+        "statsd_address",
+    )
 
     def __init__(
         self,
@@ -94,6 +106,7 @@ class BrokerConfig:
         self.data_dir = self._data_dir()
         self.listeners = self._listeners(host_name)
         self.statsd_address = self._statsd_address()
+        self.connection_limits = parse_connection_limits(self.get_str("max.connections.per.ip.overrides"))
 
     def get(self, key: str) -> str | None:
         """The text, None when neither set nor defaulted."""
@@ -112,6 +125,11 @@ class BrokerConfig:
 
     def get_bool(self, key: str) -> bool:
         return self.get_str(key) == "true"
+
+    def get_listener_int(self, listener_name: str, key: str) -> int | None:
+        """What `listener.name.NAME.key` says for one listener."""
+        setting = self._settings.get(f"listener.name.{listener_name.lower()}.{key}")
+        return None if setting is None else int(setting.value)
 
     def get_list(self, key: str) -> list[str]:
         text = self.get_str(key)
@@ -243,7 +261,7 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
     unneeded: list[str] = []
     removed: list[str] = []
     for name, setting in given.items():
-        key = BROKER_KEYS.get(name)
+        key = _key_of(name)
         if key is not None:
             if not setting.value and key.default is None:
                 continue
@@ -264,6 +282,11 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
     if removed:
         warnings.append(f"accepted without effect, Kafka itself no longer has: {', '.join(removed)}")
     return settings, warnings
+
+
+def _key_of(name: str) -> ConfigKey | None:
+    of_listener = _OF_LISTENER.match(name)
+    return BROKER_KEYS.get(of_listener["key"] if of_listener else name)
 
 
 def _place(setting: _Setting) -> str:

@@ -7,8 +7,11 @@ that Kafka knows and one node does not need (`broker.config_names`). Invariants
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+
+from broker.connection_limits import parse_connection_limits
 
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
@@ -52,6 +55,8 @@ class ConfigKey:
     choices: tuple[str, ...] = ()
     exception: int | None = None
     """One more value that is allowed outside of the bounds."""
+    parse: Callable[[str], object] | None = None
+    """Reads a text with a syntax of its own; raises ValueError."""
 
     def check(self, text: str) -> str:
         """The text as it is kept (trimmed, booleans in lower case). Raises ValueError in Kafka's words."""
@@ -74,6 +79,8 @@ class ConfigKey:
                 self._check_choices([item.strip() for item in text.split(",")] if text else [])
             case ConfigType.STRING:
                 self._check_choices([text])
+                if self.parse is not None:
+                    self.parse(text)
         return text
 
     def _check_bounds(self, number: float) -> None:
@@ -114,8 +121,37 @@ _TABLE = (
     ConfigKey("controller.listener.names", _LIST, None, "Listeners of the controller, which are not opened here."),
     ConfigKey("log.dirs", _LIST, None, "The data directory; one here."),
     ConfigKey("log.dir", _LIST, "oncelog-data", "The data directory when log.dirs is not set; ./oncelog-data here."),
+    # Connections.
+    ConfigKey("connections.max.idle.ms", _LONG, "600000", "A connection on which nothing moves is closed; -1: never."),
+    ConfigKey("max.connections", _INT, str(INT32_MAX), "The most connections; more wait to be accepted.", 0),
+    ConfigKey("max.connections.per.ip", _INT, str(INT32_MAX), "The most from one address; more are closed.", 0),
+    ConfigKey(
+        "max.connections.per.ip.overrides",
+        _STRING,
+        "",
+        "host:count,…: addresses with a limit of their own.",
+        parse=parse_connection_limits,
+    ),
+    ConfigKey("max.connection.creation.rate", _INT, str(INT32_MAX), "The most new connections in a second.", 0),
+    ConfigKey("socket.listen.backlog.size", _INT, "1024", "Connections that wait to be accepted; 1024 here.", 1),
+    ConfigKey("socket.receive.buffer.bytes", _INT, "-1", "SO_RCVBUF; -1, the default here, leaves it to the OS.", -1),
+    ConfigKey("socket.send.buffer.bytes", _INT, "-1", "SO_SNDBUF; -1, the default here, leaves it to the OS.", -1),
     # Requests.
     ConfigKey("socket.request.max.bytes", _INT, "104857600", "The largest request that is read.", 1),
+    ConfigKey("queued.max.requests", _INT, "500", "Unanswered requests of one connection (here) before it waits.", 1),
+    ConfigKey(
+        "queued.max.request.bytes",
+        _LONG,
+        "268435456",
+        "Memory for large requests that are not yet whole; 256 MiB here, -1: no limit.",
+    ),
+    ConfigKey(
+        "oncelog.unread.answers.max.bytes",
+        _LONG,
+        "268435456",
+        "Memory for answers that clients do not read; near it, a Fetch gets less at a time.",
+        1048576,
+    ),
     ConfigKey("fetch.max.bytes", _INT, "57671680", "The most bytes in the answer to one Fetch.", 1024),
     ConfigKey(
         "max.incremental.fetch.session.cache.slots", _INT, "1000", "The most fetch sessions that are remembered.", 0

@@ -29,6 +29,8 @@ class ListenerConfig:
     port: int
     advertised_host: str
     advertised_port: int
+    is_guess: bool = False
+    """Nobody said what to advertise, and the address bound is none: it is the name of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,5 +138,6 @@ def _with_advertised(address: _Address, told: _Address | None, host_name: Callab
     if told is not None:
         return ListenerConfig(address.name, address.host, address.port, told.host, told.port)
     # Kafka asks the resolver for the canonical name, which may take seconds; a container is known by its plain one.
-    host = host_name() if address.host in _ANY_HOST else address.host
-    return ListenerConfig(address.name, address.host, address.port, host, address.port)
+    is_guess = address.host in _ANY_HOST
+    host = host_name() if is_guess else address.host
+    return ListenerConfig(address.name, address.host, address.port, host, address.port, is_guess)

@@ -2,7 +2,7 @@
 
 Owns: cutting a byte stream into frames. Invariants: a frame that lies whole in one chunk is a view of it, not a copy;
 an announced length alone allocates nothing (a frame grows with what arrives); a length that is not positive or above
-the limit raises ProtocolError, after which the stream cannot be read on.
+the limit ends the stream, but takes away no frame before it, however the stream was cut into chunks.
 """
 
 from struct import Struct
@@ -15,22 +15,32 @@ _LENGTH = Struct(">i")
 class FrameReader:
     """Feed it what the socket gives; it returns whole frames without their length."""
 
-    __slots__ = ("_max_frame_bytes", "_needed", "_partial")
+    __slots__ = ("_max_frame_bytes", "_needed", "_partial", "error")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._partial = bytearray()
         self._needed = 0
         """Bytes that `_partial` must have before it can be looked at again; 0 when it is empty."""
+        self.error: ProtocolError | None = None
+        """Why the stream cannot be read on."""
 
     @property
     def buffered_bytes(self) -> int:
         return len(self._partial)
 
     def feed(self, data: bytes) -> list[memoryview]:
+        """The frames that are whole now. Raises ProtocolError when there is none because of `error`."""
         frames: list[memoryview] = []
         view = memoryview(data)
-        self._cut(view, self._complete(view, frames) if self._needed else 0, frames)
+        try:
+            if self.error is not None:
+                raise self.error
+            self._cut(view, self._complete(view, frames) if self._needed else 0, frames)
+        except ProtocolError as error:
+            self.error = error
+            if not frames:
+                raise
         return frames
 
     def _complete(self, view: memoryview, frames: list[memoryview]) -> int:

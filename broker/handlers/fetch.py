@@ -194,7 +194,7 @@ class _Fetch:
         topics: list[FetchableTopicResponse] = []
         partitions: list[PartitionData] = []
         last_topic: object = None
-        bytes_left = self._max_bytes
+        bytes_left = min(self._max_bytes, self._context.peer.next_answer_bytes)
         is_empty = True
         for partition in tuple(session.ready):
             data = self._read(partition, bytes_left, at_least_one=is_empty)

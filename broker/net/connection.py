@@ -1,13 +1,17 @@
 """One client connection: bytes in, requests started in order, answers out in the same order.
 
 Owns: the frame reader, the queue of exchanges whose answers are still to be written, back-pressure both ways.
-Does not own: what a request means (`broker.dispatch`), who may connect (`broker.net.listener`).
+Does not own: what a request means (`broker.dispatch`), who may connect (`broker.net.quotas`), what connections share
+and when they are idle (`broker.net.open_connections`).
 
 Invariants
 - Answers leave in request order. A request starts once the one before it is answered, except after a `Pipelined`
   answer (Produce, once appended): Kafka mutes a channel in the same way, and clients lean on it for sequences.
-- Memory is bounded: a client that does not read its answers is not read from; at most `MAX_IN_FLIGHT` requests wait.
-- Bytes that are no request cost this connection and nothing else; the reason is logged once.
+- Memory is bounded: a client that does not read its answers is not read from, and none of its requests starts; at most
+  `queued.max.requests` wait; what is not whole counts against `queued.max.request.bytes`.
+- Bytes that are no request cost this connection and nothing else; the reason is logged once. What was asked before
+  them is answered first, and so it is when a client has said all it will say (a half-closed socket).
+- One connection takes the loop for no longer than `_REQUESTS_A_TURN` requests.
 """
 
 import asyncio
@@ -16,26 +20,38 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
 from broker.dispatch import CloseConnection, Dispatcher, Exchange, Parts
+from broker.net.memory import SMALL_REQUEST_BYTES, AnswerMemory
+from broker.net.open_connections import OpenConnections
 from protocol.errors import ProtocolError
 from protocol.frames import FrameReader
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-MAX_IN_FLIGHT = 1_000
 _LARGE_PART_BYTES = 16_384
+_OUTPUT_AT_ONCE_BYTES = 65_536
+_REQUESTS_A_TURN = 100
+_NO_LIMIT = 2**31 - 1
 
 
 class Peer:
     """Who is at the other end, and the address under which this listener is advertised to it."""
 
-    __slots__ = ("advertised", "host", "listener_name", "on_gone", "port")
+    __slots__ = ("_answers", "advertised", "host", "listener_name", "on_gone", "port")
 
-    def __init__(self, host: str, port: int, listener_name: str, advertised: tuple[str, int]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        listener_name: str,
+        advertised: tuple[str, int],
+        answers: AnswerMemory | None = None,
+    ) -> None:
         self.host: Final = host
         self.port: Final = port
         self.listener_name: Final = listener_name
         self.advertised: Final = advertised
+        self._answers = answers
         self.on_gone: Callable[[], None] | None = None
         """Called when the connection ends: what waits for this peer, one thing at a time, need not wait any more."""
 
@@ -43,6 +59,11 @@ class Peer:
         on_gone, self.on_gone = self.on_gone, None
         if on_gone is not None:
             on_gone()
+
+    @property
+    def next_answer_bytes(self) -> int:
+        """How many bytes of records one answer may hold now, for all that other clients leave unread."""
+        return _NO_LIMIT if self._answers is None else self._answers.next_answer_bytes
 
     @property
     def address(self) -> str:
@@ -56,23 +77,34 @@ class Connection(asyncio.Protocol):
         dispatcher: Dispatcher,
         listener_name: str,
         advertised: tuple[str, int],
-        open_connections: "set[Connection]",
+        open_connections: OpenConnections,
+        on_lost: Callable[[], None] | None = None,
     ) -> None:
         self._broker = broker
         self._dispatcher = dispatcher
         self._listener_name = listener_name
         self._advertised = advertised
         self._open_connections = open_connections
+        self._on_lost = on_lost
         self._reader = FrameReader(broker.config.get_int("socket.request.max.bytes"))
+        self._max_in_flight = broker.config.get_int("queued.max.requests")
         self._frames: deque[memoryview] = deque()
         self._exchanges: deque[Exchange] = deque()
         self._output: Parts = []
+        self._output_bytes = 0
         self._pumping = False
         self._pump_is_due = False
         self._write_paused = False
         self._read_paused = False
+        self._holds_much = False
+        self._is_ending = False
+        self._end_reason: str | None = None
+        self._unsent_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._peer = Peer("?", 0, listener_name, advertised)
+        self.is_closing = False
+        self.has_moved = True
+        self.last_moved_ms = 0
 
     # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
@@ -80,26 +112,40 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         name = transport.get_extra_info("peername")
         host, port = name[:2] if name else ("?", 0)
-        self._peer = Peer(host, port, self._listener_name, self._advertised)
+        answers = self._open_connections.answers
+        self._peer = Peer(host, port, self._listener_name, self._advertised, answers)
         self._open_connections.add(self)
         self._broker.metrics.connections += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._open_connections.discard(self)
-        self._frames.clear()
-        self._exchanges.clear()
-        self._peer.go()
+        self.is_closing = True
+        self._open_connections.remove(self)
+        self._forget()
+        on_lost, self._on_lost = self._on_lost, None
+        if on_lost is not None:
+            on_lost()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_ending:
+            return
         self._broker.metrics.request_bytes += len(data)
+        self.has_moved = True
         try:
             frames = self._reader.feed(data)
-        except ProtocolError as error:
-            self.close(str(error))
-            return
+        except ProtocolError:
+            frames = []
         self._frames.extend(frames)
+        if self._reader.error is not None:
+            self._end(str(self._reader.error))
         self._pump()
+
+    def eof_received(self) -> bool:
+        """The client has said all it will say: it gets its answers, but for one that may never come."""
+        if self._peer.on_gone is not None or not (self._frames or self._exchanges):
+            return False
+        self._end(None)
+        return True
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -107,25 +153,50 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        self.has_moved = True
+        self._open_connections.answers.note(self, 0)
         self._pump()
+
+    # --- being looked after -------------------------------------------------------------------------------------------
+
+    @property
+    def is_waiting_for_us(self) -> bool:
+        return bool(self._exchanges) and not self._write_paused
+
+    def look(self, now_ms: int) -> None:
+        unsent_bytes = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if self.has_moved or unsent_bytes != self._unsent_bytes or self.is_waiting_for_us:
+            self.last_moved_ms = now_ms
+        self.has_moved = False
+        self._unsent_bytes = unsent_bytes
+
+    def on_memory(self) -> None:
+        self._maybe_pause_reading()
 
     # --- requests and answers -----------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
         """Start what may start, write what may be written."""
-        if self._pumping or self._transport is None:
+        if self._pumping or self.is_closing:
             return
         self._pumping = True
+        started = 0
         try:
             self._write_ready()
             while self._frames and not self._write_paused and self._may_start():
+                if started == _REQUESTS_A_TURN:
+                    self._on_exchange()
+                    break
+                started += 1
                 self._start(self._frames.popleft())
-                if self._transport is None:
-                    return
                 self._write_ready()
+                if self._output_bytes >= _OUTPUT_AT_ONCE_BYTES:
+                    self._send()
         finally:
             self._pumping = False
         self._send()
+        if self._is_ending and not self._frames and not self._exchanges:
+            self.close(self._end_reason)
         self._maybe_pause_reading()
 
     def _on_exchange(self) -> None:
@@ -140,13 +211,15 @@ class Connection(asyncio.Protocol):
 
     def _may_start(self) -> bool:
         exchanges = self._exchanges
-        return not exchanges or (not exchanges[-1].holds and len(exchanges) < MAX_IN_FLIGHT)
+        return not exchanges or (not exchanges[-1].holds and len(exchanges) < self._max_in_flight)
 
     def _start(self, frame: memoryview) -> None:
         try:
             exchange = self._dispatcher.dispatch(frame, self._peer)
         except (ProtocolError, CloseConnection) as error:
-            self.close(str(error))
+            self._frames.clear()
+            self._end(None)
+            self._end_reason = str(error)
             return
         if not exchange.done:
             exchange.on_done = self._on_exchange
@@ -168,46 +241,90 @@ class Connection(asyncio.Protocol):
         for part in parts:
             size += len(part)
         self._broker.metrics.response_bytes += size + 4
+        self._output_bytes += size + 4
         self._output.append(size.to_bytes(4, "big"))
         self._output += parts
 
     def _send(self) -> None:
-        if not self._output or self._transport is None:
+        transport = self._transport
+        if not self._output or transport is None:
             return
         output, self._output = self._output, []
+        self._output_bytes = 0
         small: Parts = []
         for part in output:
             # Record data goes to the socket as it is; headers around it are joined, since each write costs more.
             if len(part) >= _LARGE_PART_BYTES:
                 if small:
-                    self._transport.write(b"".join(small))
+                    transport.write(b"".join(small))
                     small = []
-                self._transport.write(part)
+                transport.write(part)
             else:
                 small.append(part)
         if small:
-            self._transport.write(b"".join(small))
+            transport.write(b"".join(small))
+        if self._write_paused:
+            self._open_connections.answers.note(self, transport.get_write_buffer_size())
 
     def _maybe_pause_reading(self) -> None:
         transport = self._transport
-        if transport is None:
+        if transport is None or self._is_ending or self.is_closing:
             return
-        pause = self._write_paused or bool(self._frames)
+        pause = not self._may_hold() or self._write_paused or bool(self._frames)
         if pause and not self._read_paused:
             transport.pause_reading()
         elif not pause and self._read_paused:
             transport.resume_reading()
         self._read_paused = pause
 
+    def _may_hold(self) -> bool:
+        """Whether more may be read, for all that large requests hold here."""
+        # Of the frames that wait, none but the first can be large: it was there before the rest came in one piece.
+        held_bytes = self._reader.buffered_bytes + (len(self._frames[0]) if self._frames else 0)
+        if held_bytes < SMALL_REQUEST_BYTES and not self._holds_much:
+            return True
+        self._holds_much = held_bytes >= SMALL_REQUEST_BYTES
+        requests = self._open_connections.requests
+        requests.note(self, held_bytes)
+        return requests.may_read(self)
+
+    # --- ending -------------------------------------------------------------------------------------------------------
+
+    def _end(self, reason: str | None) -> None:
+        """Take nothing more; close for `reason` once what was asked is answered."""
+        if not self._is_ending:
+            self._is_ending = True
+            self._end_reason = reason
+            if self._transport is not None and not self._read_paused:
+                self._transport.pause_reading()
+
     def close(self, reason: str | None = None) -> None:
         """Close for `reason` (logged) or because the broker stops (silently); what was answered is still sent."""
-        transport, self._transport = self._transport, None
-        if transport is None:
+        if self._transport is None or self.is_closing:
             return
+        self.is_closing = True
         if reason is not None:
             self._broker.log.warning(
                 "connection.closed", peer=self._peer.address, listener=self._listener_name, reason=reason
             )
+        self._forget()
+        self._transport.close()
+
+    def close_idle(self) -> None:
+        self._broker.log.info("connection.idle", peer=self._peer.address, listener=self._listener_name)
+        if self._write_paused:
+            self.abort()
+        else:
+            self.close()
+
+    def abort(self) -> None:
+        self.is_closing = True
+        self._forget()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _forget(self) -> None:
         self._frames.clear()
         self._exchanges.clear()
-        transport.close()
+        self._output.clear()
+        self._peer.go()

@@ -1,17 +1,29 @@
-"""Listening sockets: one per configured listener, each advertised under its own address.
+"""Listening sockets: one listener per name, each advertised under its own address.
 
-Owns: the asyncio servers and the set of open connections. Invariant: after `close`, no socket of ours is open.
+Owns: the listeners, and the way of a connection from its acceptor to its own object. Invariants
+- After `close`, no socket of ours is open.
+- A connection counts against the quotas from its acceptance to its end.
 """
 
 import asyncio
+import socket
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.dispatch import Dispatcher
+from broker.net.acceptor import Acceptor
 from broker.net.connection import Connection
+from broker.net.open_connections import OpenConnections
+from broker.net.quotas import ConnectionQuotas
+from broker.net.reachability import FollowWarnings, default_gateways
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+
+_LAST_WORDS_S = 2.0
+_KEEPALIVE_IDLE_S = 120
+"""A peer whose machine is gone without a word is noticed after this and nine probes, also while it waits for us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,41 +35,123 @@ class Endpoint:
     port: int
     advertised_host: str
     advertised_port: int
+    is_guess: bool = False
+    """Nobody said what to advertise: it is the name of this machine."""
 
 
 class Listeners:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._dispatcher = Dispatcher(broker)
-        self._servers: list[asyncio.Server] = []
-        self._connections: set[Connection] = set()
+        self._acceptors: list[Acceptor] = []
+        self._open = OpenConnections(broker)
+        self._quotas = ConnectionQuotas(lambda: broker.config)
+        self._follow = FollowWarnings(broker.log, default_gateways)
+        self._joining: set[asyncio.Task[None]] = set()
+        self._is_closing = False
         self.endpoints: list[Endpoint] = []
+        broker.live_config.watch(lambda _type, _name: self._resume())
 
     async def open(self, endpoint: Endpoint) -> Endpoint:
         """Listen; returns the endpoint with the real ports (port 0 asks for a free one). Raises OSError."""
-        loop = asyncio.get_running_loop()
-        advertised = (endpoint.advertised_host, endpoint.advertised_port)
+        sockets = await self._bind(endpoint.host, endpoint.port)
+        port: int = sockets[0].getsockname()[1]
+        advertised_port = endpoint.advertised_port or port
+        bound = Endpoint(
+            endpoint.name, endpoint.host, port, endpoint.advertised_host, advertised_port, endpoint.is_guess
+        )
 
-        def connect() -> Connection:
-            return Connection(self._broker, self._dispatcher, bound.name, advertised, self._connections)
+        def on_accepted(accepted: socket.socket, host: str) -> None:
+            self._on_accepted(bound, accepted, host)
 
-        bound = endpoint
-        server = await loop.create_server(connect, endpoint.host or None, endpoint.port, backlog=1024)
-        port: int = server.sockets[0].getsockname()[1]
-        advertised = (endpoint.advertised_host, endpoint.advertised_port or port)
-        bound = Endpoint(endpoint.name, endpoint.host, port, *advertised)
-        self._servers.append(server)
+        self._acceptors.append(Acceptor(self._broker, bound.name, sockets, self._quotas, on_accepted))
         self.endpoints.append(bound)
         return bound
 
     @property
     def connection_count(self) -> int:
-        return len(self._connections)
+        return len(self._open)
 
     async def close(self) -> None:
-        for server in self._servers:
-            server.close()
-        for connection in list(self._connections):
+        """What was answered is still sent, to those who read it soon."""
+        self._is_closing = True
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._open.stop()
+        if self._joining:
+            await asyncio.wait(self._joining)
+        for connection in self._open.all():
             connection.close()
-        for server in self._servers:
-            await server.wait_closed()
+        await self._open.wait_empty(_LAST_WORDS_S)
+        for connection in self._open.all():
+            connection.abort()
+        await self._open.wait_empty(_LAST_WORDS_S)
+
+    async def _bind(self, host: str, port: int) -> list[socket.socket]:
+        config = self._broker.config
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        sockets: list[socket.socket] = []
+        try:
+            for family, _, _, _, address in dict.fromkeys(found):
+                try:
+                    each = socket.socket(family, socket.SOCK_STREAM)
+                except OSError:
+                    continue  # the system knows the family by name only
+                sockets.append(each)
+                if family == socket.AF_INET6:
+                    each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                for option, key in (
+                    (socket.SO_RCVBUF, "socket.receive.buffer.bytes"),
+                    (socket.SO_SNDBUF, "socket.send.buffer.bytes"),
+                ):
+                    if config.get_int(key) >= 0:
+                        each.setsockopt(socket.SOL_SOCKET, option, config.get_int(key))
+                # All addresses of one listener have the same port, also when the system chose it.
+                each.bind(
+                    (address[0], sockets[0].getsockname()[1] if not port and len(sockets) > 1 else port, *address[2:])
+                )
+                each.setblocking(False)
+                each.listen(config.get_int("socket.listen.backlog.size"))
+        except OSError:
+            for each in sockets:
+                each.close()
+            raise
+        if not sockets:
+            raise OSError(f"no address of {host} can be listened on")
+        return sockets
+
+    def _on_accepted(self, endpoint: Endpoint, accepted: socket.socket, host: str) -> None:
+        advertised = (endpoint.advertised_host, endpoint.advertised_port)
+        self._follow.on_connected(
+            endpoint.name, advertised, is_guess=endpoint.is_guess, peer=host, reached=accepted.getsockname()[0]
+        )
+        _keep_alive(accepted)
+        joining = asyncio.get_running_loop().create_task(self._join(endpoint.name, advertised, accepted, host))
+        self._joining.add(joining)
+        joining.add_done_callback(self._joining.discard)
+
+    async def _join(self, listener_name: str, advertised: tuple[str, int], accepted: socket.socket, host: str) -> None:
+        def on_lost() -> None:
+            self._quotas.give_back(listener_name, host)
+            self._resume()
+
+        connection = Connection(self._broker, self._dispatcher, listener_name, advertised, self._open, on_lost)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
+        except OSError:
+            accepted.close()
+            connection.connection_lost(None)
+
+    def _resume(self) -> None:
+        if not self._is_closing:
+            for acceptor in self._acceptors:
+                acceptor.resume()
+
+
+def _keep_alive(accepted: socket.socket) -> None:
+    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_S)

@@ -21,6 +21,8 @@ COUNTERS = (
     "transactions_aborted",
     "producers_fenced",
     "connections",
+    "connections_refused",
+    "connections_closed_idle",
 )
 GAUGES = ("open_transactions", "open_connections", "fetch_sessions")
 
@@ -45,6 +47,9 @@ class Metrics:
         self.producers_fenced = 0
         self.connections = 0
         """Accepted since the start."""
+        self.connections_refused = 0
+        """Accepted and closed at once: too many from one address."""
+        self.connections_closed_idle = 0
         self.open_transactions = 0
         self.open_connections = 0
         self.fetch_sessions = 0

@@ -16,6 +16,7 @@ from typing import Any
 
 from broker.dispatch import Dispatcher
 from broker.net.connection import Connection
+from broker.net.open_connections import OpenConnections
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.fuzz.canary import Canary
 from tests.fuzz.conversation import Conversation, Wrong
@@ -67,14 +68,19 @@ class FakeTransport:
     def resume_reading(self) -> None:
         self.reads = True
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def close(self) -> None:
         self.is_closed = True
+
+    abort = close
 
 
 class Client:
     """One connection to a broker in memory."""
 
-    def __init__(self, virtual: VirtualBroker, dispatcher: Dispatcher, opened: set[Connection]) -> None:
+    def __init__(self, virtual: VirtualBroker, dispatcher: Dispatcher, opened: OpenConnections) -> None:
         self.connection = Connection(virtual.broker, dispatcher, "PLAINTEXT", (HOST, PORT), opened)
         self.transport = FakeTransport(self.connection)
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
@@ -97,7 +103,8 @@ class Stage:
     """Plays actions; raises Wrong, or whatever the broker raises."""
 
     def __init__(self, settings: list[str], measures_memory: bool = False) -> None:
-        self.virtual = VirtualBroker(*settings)
+        # The good client is silent for as long as the clock is moved.
+        self.virtual = VirtualBroker("connections.max.idle.ms=-1", *settings)
         self._measures_memory = measures_memory
         self.slowest: tuple[float, int, str] = (0.0, 0, "")
         self.largest: tuple[int, int, str] = (0, 0, "")
@@ -108,7 +115,7 @@ class Stage:
         self._log = _Log()
         self.virtual.broker.log = self._log
         self._dispatcher = Dispatcher(self.virtual.broker)
-        self._opened: set[Connection] = set()
+        self._opened = OpenConnections(self.virtual.broker)
         self.clients: dict[str, Client] = {}
         self._good = Client(self.virtual, self._dispatcher, self._opened)
 

@@ -71,3 +71,19 @@ def test_an_announced_length_allocates_nothing_by_itself() -> None:
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
+
+
+@given(BODIES, st.sampled_from([0, -1, 101]), st.integers(0, 400))
+def test_a_length_that_is_not_allowed_takes_away_no_frame_before_it(bodies: list[bytes], length: int, cut: int) -> None:
+    stream = framed(*bodies) + length.to_bytes(4, "big", signed=True) + b"never read"
+    reader = FrameReader(100)
+    found = []
+    for data in (stream[:cut], stream[cut:]):
+        try:
+            found += [bytes(frame) for frame in reader.feed(data)]
+        except ProtocolError:
+            break
+    assert found == bodies
+    assert reader.error is not None
+    with pytest.raises(ProtocolError):
+        reader.feed(framed(b"more"))

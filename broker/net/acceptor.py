@@ -1,0 +1,110 @@
+"""Takes new connections from the sockets of one listener, as fast as the quotas allow.
+
+Owns: the listening sockets, and when they are left alone. Does not own: the counts (`broker.net.quotas`), what becomes
+of a connection (`on_accepted`). Invariants
+- What may not be accepted now stays in the backlog of the system: nothing of ours is spent on it.
+- Without descriptors the broker waits a second and says so once, rather than spin.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from broker.net.quotas import ConnectionQuotas
+from broker.ports import Timer
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+_AT_ONCE = 32
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_NO_DESCRIPTORS_PAUSE_MS = 1_000
+
+
+class Acceptor:
+    def __init__(
+        self,
+        broker: "Broker",
+        listener_name: str,
+        sockets: Sequence[socket.socket],
+        quotas: ConnectionQuotas,
+        on_accepted: Callable[[socket.socket, str], None],
+    ) -> None:
+        self._broker = broker
+        self._listener_name = listener_name
+        self._sockets = sockets
+        self._quotas = quotas
+        self._on_accepted = on_accepted
+        self._loop = asyncio.get_running_loop()
+        self._is_accepting = False
+        self._is_closed = False
+        self._has_told = False
+        self._timer: Timer | None = None
+        self.resume()
+
+    def resume(self) -> None:
+        """Accept again; a limit that still holds is met at the next connection."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._is_accepting and not self._is_closed:
+            self._is_accepting = True
+            for each in self._sockets:
+                self._loop.add_reader(each.fileno(), self._accept, each)
+
+    def close(self) -> None:
+        self._pause(None)
+        self._is_closed = True
+        for each in self._sockets:
+            each.close()
+
+    def _pause(self, wait_ms: float | None) -> None:
+        """Until `resume`, which comes by itself after `wait_ms`."""
+        if self._is_accepting:
+            self._is_accepting = False
+            for each in self._sockets:
+                self._loop.remove_reader(each.fileno())
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if wait_ms is None else self._broker.scheduler.call_later(wait_ms, self.resume)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            wait_ms = self._quotas.wait_ms(self._listener_name, self._broker.clock.monotonic_ms())
+            if wait_ms != 0:
+                self._pause(wait_ms)
+                return
+            try:
+                accepted, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTORS:
+                    raise
+                self._on_no_descriptors(error)
+                return
+            self._take(accepted, address[0])
+
+    def _take(self, accepted: socket.socket, host: str) -> None:
+        if not self._quotas.take(self._listener_name, host):
+            self._broker.metrics.connections_refused += 1
+            self._broker.log.info(
+                "connection.refused", peer=host, listener=self._listener_name, key="max.connections.per.ip"
+            )
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        self._on_accepted(accepted, host)
+
+    def _on_no_descriptors(self, error: OSError) -> None:
+        if not self._has_told:
+            self._has_told = True
+            self._broker.log.error(
+                "listener.no_descriptors",
+                listener=self._listener_name,
+                error=str(error),
+                message="new connections wait; allow this process more open files (ulimit -n), or set max.connections",
+            )
+        self._pause(_NO_DESCRIPTORS_PAUSE_MS)

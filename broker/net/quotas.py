@@ -1,0 +1,83 @@
+"""How many connections there may be: in all, of one listener, from one address, and how many new ones in a second.
+
+Owns: the counts and the verdict. Does not own: sockets (`broker.net.acceptor`).
+Invariants
+- As in Kafka, a full broker or listener and too high a rate make new connections wait, unaccepted; one too many from
+  one address is accepted and closed at once.
+- Limits are read from the settings as they are now (KIP-612, KIP-226): a change counts from the next connection on.
+
+Left out: the rate of one address (a quota of entity type `ip`, KIP-612).
+"""
+
+from collections.abc import Callable
+
+from broker.config import BrokerConfig
+
+
+class ConnectionQuotas:
+    def __init__(self, settings: Callable[[], BrokerConfig]) -> None:
+        self._settings = settings
+        self._of_listener: dict[str, int] = {}
+        self._of_host: dict[str, int] = {}
+        self._rates: dict[str, _Rate] = {}
+        self.count = 0
+
+    def wait_ms(self, listener_name: str, now_ms: int) -> float | None:
+        """How long `listener_name` may not accept: 0 for not at all, None for until a connection ends."""
+        settings = self._settings()
+        if self.count >= settings.get_int("max.connections"):
+            return None
+        of_listener = settings.get_listener_int(listener_name, "max.connections")
+        if of_listener is not None and self._of_listener.get(listener_name, 0) >= of_listener:
+            return None
+        wait_ms = self._rate("").wait_ms(settings.get_int("max.connection.creation.rate"), now_ms)
+        rate_of_listener = settings.get_listener_int(listener_name, "max.connection.creation.rate")
+        if rate_of_listener is not None:
+            wait_ms = max(wait_ms, self._rate(listener_name).wait_ms(rate_of_listener, now_ms))
+        return wait_ms
+
+    def take(self, listener_name: str, host: str) -> bool:
+        """Count a connection that was accepted; False when its address has too many, and it is not counted."""
+        self._rate("").taken()
+        self._rate(listener_name).taken()
+        settings = self._settings()
+        of_host = self._of_host.get(host, 0)
+        if of_host >= settings.connection_limits.get(host, settings.get_int("max.connections.per.ip")):
+            return False
+        self.count += 1
+        self._of_host[host] = of_host + 1
+        self._of_listener[listener_name] = self._of_listener.get(listener_name, 0) + 1
+        return True
+
+    def give_back(self, listener_name: str, host: str) -> None:
+        """A connection that was counted has ended."""
+        self.count -= 1
+        self._of_listener[listener_name] -= 1
+        self._of_host[host] -= 1
+        if not self._of_host[host]:
+            del self._of_host[host]
+
+    def _rate(self, name: str) -> "_Rate":
+        rate = self._rates.get(name)
+        if rate is None:
+            rate = self._rates[name] = _Rate()
+        return rate
+
+
+class _Rate:
+    """New connections of one second: once they are as many as allowed, the rest wait for the next second."""
+
+    __slots__ = ("_count", "_until_ms")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._until_ms = 0
+
+    def wait_ms(self, limit: int, now_ms: int) -> float:
+        if now_ms >= self._until_ms:
+            self._count = 0
+            self._until_ms = now_ms + 1_000
+        return 0 if self._count < limit else self._until_ms - now_ms
+
+    def taken(self) -> None:
+        self._count += 1

@@ -1,0 +1,80 @@
+"""Can a client that came by a listener follow the address that it will be told there?
+
+Owns: the verdict, and saying it once for each listener and address. Invariants
+- Nothing is looked up: only addresses that are at hand are compared, so what is doubtful is said as a doubt.
+- A client on the same machine can follow any address of it, and one that comes through the gateway of a container's
+  network most often sits on the host, whose published ports are what `localhost` stands for: neither is warned of.
+- At most `_MOST_PEERS` addresses are remembered, so that nobody fills the log or the memory.
+"""
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any
+
+_MOST_PEERS = 1_000
+_ROUTES = "/proc/net/route"
+
+
+class FollowWarnings:
+    """Warns of clients that will connect, be told an address, and never be heard of again."""
+
+    def __init__(self, log: Any, gateways: Callable[[], frozenset[str]]) -> None:
+        self._log = log
+        self._gateways = gateways
+        self._seen: set[tuple[str, str]] = set()
+
+    def on_connected(
+        self, listener_name: str, advertised: tuple[str, int], *, is_guess: bool, peer: str, reached: str
+    ) -> None:
+        """`peer` came to our address `reached`; `is_guess`: nobody said what to advertise."""
+        if (listener_name, peer) in self._seen or len(self._seen) >= _MOST_PEERS:
+            return
+        self._seen.add((listener_name, peer))
+        reason = self._doubt(advertised[0], is_guess=is_guess, peer=peer, reached=reached)
+        if reason is not None:
+            host, port = advertised
+            shown = f"[{reached}]" if ":" in reached else reached
+            self._log.warning(
+                "listener.not_reachable",
+                listener=listener_name,
+                peer=peer,
+                advertised=f"{host}:{port}",
+                message=f"{reason}: set advertised.listeners={listener_name}://HOST:{port} with a HOST that clients "
+                f"can reach (this one came to {shown}), or give those on the other side a listener of their own",
+            )
+
+    def _doubt(self, host: str, *, is_guess: bool, peer: str, reached: str) -> str | None:
+        if is_loopback(peer) or peer == reached:
+            return None
+        if is_loopback(host):
+            if peer in self._gateways():
+                return None
+            return f"this client is told to connect to {host}, which is itself"
+        if is_guess:
+            return f"this client is told to connect to {host}, the name of this machine, which it may not know"
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    if host.lower() == "localhost" or host.lower().endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def default_gateways() -> frozenset[str]:
+    """Addresses by which this machine, or container, reaches everything else. Empty where the system does not say."""
+    try:
+        with open(_ROUTES, encoding="ascii") as routes:
+            rows = [line.split() for line in routes.readlines()[1:]]
+    except OSError:
+        return frozenset()
+    return frozenset(
+        ".".join(str(byte) for byte in reversed(bytes.fromhex(row[2])))
+        for row in rows
+        if len(row) > 2 and row[1] == "00000000" and len(row[2]) == 8
+    )
