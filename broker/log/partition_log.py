@@ -498,8 +498,9 @@ class PartitionLog:
                 self._segments.delete_indexes(segment)
 
     def delete_removed(self) -> None:
-        """Delete the files of removed segments, unless a flush uses them at the moment."""
-        if self._removed and not self._in_flight:
+        """Delete the files of removed segments, unless a flush uses them or the snapshot after them is not durable."""
+        is_durable = self._flusher.policy == "memory" or not self._segments.has_dirty_files
+        if self._removed and not self._in_flight and is_durable:
             removed, self._removed = self._removed, []
             for segment in removed:
                 self._segments.delete_files(segment)

@@ -39,7 +39,7 @@ def read_records(
         end, end_offset = segment.position_of(upper_bound), upper_bound
     records = segment.read(start, end, max_bytes, whole_first=at_least_one) if start < end else _EMPTY
     if segment.expected is not None:
-        _check_batches(segment, start, records)
+        _check_batches(segment, start, records, fetch_offset)
     if start + len(records) == end:
         segment.note_position(end_offset, end)
         return records, end_offset
@@ -56,11 +56,16 @@ def readable_bytes(segments: Segments, fetch_offset: int, upper_bound: int) -> i
     return end - segment.position_of(fetch_offset)
 
 
-def _check_batches(segment: Segment, position: int, records: memoryview) -> None:
+def _check_batches(segment: Segment, position: int, records: memoryview, fetch_offset: int) -> None:
     """Nobody has read this segment since an earlier run wrote it: a flipped bit must not reach a trusting client."""
+    expected = segment.base_offset if position == 0 else None
     for header, batch in _whole_batches(records):
-        if not check_crc(batch):
-            raise segment.damaged(header.base_offset, position)
+        base_offset = header.base_offset  # below no checksum: it must follow from the batches before it
+        follows = base_offset <= fetch_offset if expected is None else base_offset == expected
+        is_in_segment = segment.base_offset <= base_offset and header.next_offset <= segment.next_offset
+        if header.magic != 2 or not check_crc(batch) or not is_in_segment or not (follows or segment.has_gaps):
+            raise segment.damaged(base_offset, position)
+        expected = header.next_offset
         position += len(batch)
 
 

@@ -23,7 +23,7 @@ from broker.log.flush_journal import LogPoints
 from broker.log.log_config import LogConfig
 from broker.log.offset_index import OffsetIndex
 from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from broker.log.producer_snapshot import load_snapshot
+from broker.log.producer_snapshot import encode_snapshot, load_snapshot
 from broker.log.producer_state import ProducerStateManager
 from broker.log.reader import iterate_batches
 from broker.log.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment, file_name
@@ -345,6 +345,34 @@ class _Recovery:
             raise DamagedLogError(error.message, max(self._state_offset, 0)) from error
         self._state_offset = offset
 
+    def _renew_snapshots(self) -> dict[int, tuple[int, int]]:
+        """Make the snapshot before each segment good and durable: once retention has removed what lies before it,
+        nothing else tells what producers did there. The sums of those that had to be written anew, by offset."""
+        live = self._state, self._state_offset
+        renewed: dict[int, tuple[int, int]] = {}
+        for segment in self._segments[1:]:
+            offset = segment.base_offset
+            path = f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+            is_good = offset in self._snapshots and self._try_snapshot(offset) is not None
+            if not is_good:
+                self._state, self._state_offset = ProducerStateManager(), -1
+                self._load_state(offset)
+                data = encode_snapshot(self._state)
+                file = self._disk.open(path)
+                file.truncate(0)
+                file.append([data])
+                file.sync()
+                file.close()
+                renewed[offset] = sum_of(data)
+                self._snapshots = sorted({*self._snapshots, offset})
+                self._snapshot_sums[offset] = renewed[offset]
+            elif offset >= self._synced_offset:
+                self._disk.open(path).sync()
+        if renewed:
+            self._disk.sync_dir(self._directory)
+        self._state, self._state_offset = live
+        return renewed
+
     def _try_snapshot(self, offset: int) -> ProducerStateManager | None:
         path = f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
         try:
@@ -385,13 +413,21 @@ class _Recovery:
             self._drop_snapshot(offset)
         self._load_state(log_end_offset)
         self._drop_old_snapshots()
+        # A stop between the move of the log start and the deletion leaves segments below it behind.
+        doomed_count = sum(segment.next_offset <= log_start_offset for segment in self._segments[:-1])
+        first_base = self._segments[doomed_count].base_offset
         entries = [self._without_lost_snapshot(entry) for entry in vouched] + self._make_durable(rebuilt)
+        renewed = self._renew_snapshots()
+        entries = [
+            replace(entry, snapshot=renewed.get(entry.next_offset, entry.snapshot))
+            for entry in entries
+            if entry.base_offset >= first_base
+        ]
         if {entry.base_offset: entry for entry in entries} != manifest:
             rewrite_manifest(self._disk, self._directory, entries)
         recovered = self._recovered
         recovered.segments = Segments(self._disk, self._directory, self._segments)
-        # A stop between the move of the log start and the deletion leaves these behind.
-        while len(self._segments) > 1 and self._segments[0].next_offset <= log_start_offset:
+        for _ in range(doomed_count):
             recovered.segments.delete_files(recovered.segments.take_first())
         recovered.producer_state = self._state
         recovered.producer_state.on_high_watermark(log_end_offset)

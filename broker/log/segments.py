@@ -131,6 +131,11 @@ class Segments:
         gone = {segment.path(suffix) for segment in old for suffix in SEGMENT_SUFFIXES}
         self._dirty_files = [file for file in self._dirty_files if file.path not in gone]
 
+    @property
+    def has_dirty_files(self) -> bool:
+        """What a roll has completed awaits its sync, the snapshot among it."""
+        return bool(self._dirty_files)
+
     def mark_dirty(self, files: list[File]) -> None:
         """To be synced with the next round."""
         self._dirty_files += files
