@@ -69,7 +69,7 @@ interop: $(VENV)/.test ## Real clients: kcat, Apache Kafka's Java tools and Stre
 	@echo 'Fetching and building the clients of other languages'
 	@$(BIN)/python tools/interop.py prepare
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
-	  $(BIN)/python -m pytest -rs -m 'not spark and not compose' --junitxml=.interop/results.xml tests/interop $(ARGS)
+	  $(BIN)/python -m pytest -rsfE -m 'not spark and not compose' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop $(ARGS)
 
 .PHONY: works-with
 works-with: interop ## Write docs/works-with.md from a run of `make interop`

@@ -109,7 +109,9 @@ func admin(s scene) {
 	dropped, err := admin.DeleteTopics(s.context, topic)
 	must(err)
 	must(dropped[topic].Err)
-	left, err := admin.ListTopics(s.context, topic)
+	fresh := s.client() // the first one remembers metadata for a while
+	defer fresh.Close()
+	left, err := kadm.NewClient(fresh).ListTopics(s.context, topic)
 	must(err)
 	fmt.Println("after deletion:", left[topic].Err == kerr.UnknownTopicOrPartition)
 }
