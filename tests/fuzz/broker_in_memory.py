@@ -26,9 +26,9 @@ Action = list[Any]
 ["pause" | "resume" | "close", name], ["pass", ms], ["canary"], ["stop", seed] (0: kill -9; else the power goes)."""
 
 _SECONDS_A_TURN = 0.4
-_SECONDS_A_BYTE = 20e-6
+_SECONDS_A_BYTE = 8e-6
 _BYTES_A_TURN = 48 << 20
-_BYTES_A_BYTE = 400
+_BYTES_A_BYTE = 300
 
 
 class _Log:
