@@ -1,19 +1,65 @@
-"""AlterClientQuotas (49), versions 0–1: refused, since nothing here would keep a client to its quota (KIP-546).
+"""AlterClientQuotas (49), versions 0–1: no quota can be set, since nothing here would keep a client to it (KIP-546).
 
-Kafka takes it. To take it and do nothing would be worse than to say so.
+Kafka takes it. To take it and do nothing would be worse than to say so: INVALID_REQUEST.
+- What is wrong with an entity is told in Kafka's words, and an entity that is named twice is refused once.
+- Removals alone succeed: as in Kafka, to remove what was never set changes nothing.
+
+Left out: whether the address of an `ip` can be resolved.
 """
+
+from collections import Counter
+from collections.abc import Mapping
 
 from broker.dispatch import RequestContext
 from protocol.errors import ErrorCode
 from protocol.generated.alter_client_quotas_request import AlterClientQuotasRequest
+from protocol.generated.alter_client_quotas_request import EntryData as Wanted
 from protocol.generated.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
 
-_TEXT = "This broker has no client quotas: no client is ever throttled."
+_IP = "ip"
+_ENTITY_TYPES = ("client-id", "user", _IP)
+"""In the order in which Kafka names them."""
+_NO_QUOTAS = "This broker has no client quotas: no client is ever throttled."
 
 
 def handle(_: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    entries = []
-    for entry in request.entries:
-        entity = [EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity]
-        entries.append(EntryData(error_code=ErrorCode.INVALID_REQUEST, error_message=_TEXT, entity=entity))
-    return AlterClientQuotasResponse(entries=entries)
+    counts = Counter(_entity(entry) for entry in request.entries)
+    answers = {_entity(entry): _answer(entry, counts[_entity(entry)] > 1) for entry in request.entries}
+    return AlterClientQuotasResponse(entries=list(answers.values()))
+
+
+def _entity(entry: Wanted) -> tuple[tuple[str, str | None], ...]:
+    """The same for the same parts in any order: what Kafka takes for one entity."""
+    parts = {part.entity_type: part.entity_name for part in entry.entity}
+    kinds = [kind for kind in _ENTITY_TYPES if kind in parts]
+    kinds += sorted(parts.keys() - set(_ENTITY_TYPES))
+    return tuple((kind, parts[kind]) for kind in kinds)
+
+
+def _answer(entry: Wanted, is_named_twice: bool) -> EntryData:
+    entity = dict(_entity(entry))
+    problem = _wrong_with(entity)
+    if is_named_twice or len({op.key for op in entry.ops}) < len(entry.ops):
+        parts = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity.items())
+        problem = f"Ignoring duplicate entity ClientQuotaEntity(entries={{{parts[:300]}}})"
+    elif problem is None and not all(op.remove for op in entry.ops):
+        problem = _NO_QUOTAS
+    return EntryData(
+        error_code=ErrorCode.NONE if problem is None else ErrorCode.INVALID_REQUEST,
+        error_message=problem,
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+    )
+
+
+def _wrong_with(entity: Mapping[str, str | None]) -> str | None:
+    if not entity:
+        return "Invalid empty client quota entity"
+    for kind, name in entity.items():
+        if kind not in _ENTITY_TYPES:
+            return f"Unhandled client quota entity type: {kind[:300]}"
+        if name == "":
+            return f"Empty {kind} not supported"
+    if _IP in entity and len(entity) > 1:
+        # Kafka's words, spelling included: tools compare them.
+        return "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+    return None

@@ -1,26 +1,61 @@
 """AlterUserScramCredentials (51), version 0: there are none to delete, and none can be made (KIP-554).
 
-Kafka keeps what it is given. Here SECURITY_DISABLED tells that nobody would ever be asked for it.
+Kafka keeps what it is given. Here SECURITY_DISABLED tells that nobody would ever be asked for it; what Kafka would
+refuse is refused as it does. One answer a user, a deletion's before a change's.
 """
+
+from collections import Counter
 
 from broker.dispatch import RequestContext
 from protocol.errors import ErrorCode
-from protocol.generated.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
+from protocol.generated.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from protocol.generated.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
 
-_NONE_TO_DELETE = "Attempt to delete a user credential that does not exist"
-_NONE_TO_MAKE = "This broker has no listener with SASL: nobody is asked for credentials."
+_MECHANISMS = (1, 2)
+"""SCRAM-SHA-256 and SCRAM-SHA-512."""
+_LEAST_ITERATIONS, _MOST_ITERATIONS = 4096, 16_384
+
+Verdict = tuple[ErrorCode, str]
 
 
 def handle(_: RequestContext, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
-    texts = {deletion.name: (ErrorCode.RESOURCE_NOT_FOUND, _NONE_TO_DELETE) for deletion in request.deletions}
-    texts |= {upsertion.name: (ErrorCode.SECURITY_DISABLED, _NONE_TO_MAKE) for upsertion in request.upsertions}
+    counts = Counter(upsertion.name for upsertion in request.upsertions)
+    verdicts: dict[str, Verdict] = {}
+    for upsertion in request.upsertions:
+        verdicts[upsertion.name] = _of_upsertion(upsertion, counts[upsertion.name])
+    for deletion in request.deletions:
+        missing = (ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+        verdicts[deletion.name] = _of_either(deletion.name, deletion.mechanism) or missing
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(user=name, error_code=error, error_message=text)
-            for name, (error, text) in texts.items()
+            for name, (error, text) in verdicts.items()
         ]
     )
+
+
+def _of_either(name: str, mechanism: int) -> Verdict | None:
+    if not name:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    if mechanism not in _MECHANISMS:
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+    return None
+
+
+def _of_upsertion(upsertion: ScramCredentialUpsertion, count: int) -> Verdict:
+    refusal = _of_either(upsertion.name, upsertion.mechanism)
+    if refusal is not None:
+        return refusal
+    if upsertion.iterations < _LEAST_ITERATIONS:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+    if upsertion.iterations > _MOST_ITERATIONS:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+    if count > 1:
+        return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+    return ErrorCode.SECURITY_DISABLED, "This broker has no listener with SASL: nobody is asked for credentials."

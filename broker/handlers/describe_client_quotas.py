@@ -1,10 +1,60 @@
-"""DescribeClientQuotas (48), versions 0–1: no client has a quota (KIP-546)."""
+"""DescribeClientQuotas (48), versions 0–1: no client has a quota (KIP-546).
+
+A filter that cannot be meant is refused as Kafka refuses it: an entity type that does not exist is
+UNSUPPORTED_VERSION, anything else INVALID_REQUEST.
+"""
+
+from collections.abc import Sequence
 
 from broker.dispatch import RequestContext
-from protocol.generated.describe_client_quotas_request import DescribeClientQuotasRequest
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from protocol.generated.describe_client_quotas_response import DescribeClientQuotasResponse
+
+_IP = "ip"
+_ENTITY_TYPES = ("user", "client-id", _IP)
+_EXACT = 0
+_WITHOUT_MATCH = {1: "MATCH_TYPE_DEFAULT", 2: "MATCH_TYPE_SPECIFIED"}
 
 
 def handle(_: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-    del request
+    try:
+        _check(request.components)
+    except KafkaError as error:
+        return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
     return DescribeClientQuotasResponse(error_message="", entries=())
+
+
+def _check(components: Sequence[ComponentData]) -> None:
+    seen: set[str] = set()
+    for component in components:
+        kind = component.entity_type
+        if kind in seen:
+            raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+        if not kind:
+            raise _invalid("Invalid empty entity type.")
+        if kind not in _ENTITY_TYPES:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind[:300]}")
+        seen.add(kind)
+        _check_match(component)
+    if _IP in seen and len(seen) > 1:
+        raise _invalid(
+            "Invalid entity filter component combination. IP filter component should not be used with user or "
+            "clientId filter component."
+        )
+
+
+def _check_match(component: ComponentData) -> None:
+    if component.match_type == _EXACT:
+        if component.match is None:
+            raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        return
+    name = _WITHOUT_MATCH.get(component.match_type)
+    if name is None:
+        raise _invalid(f"Unknown match type {component.match_type}")
+    if component.match is not None:
+        raise _invalid(f"Request specified {name}, but also specified a match string.")
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

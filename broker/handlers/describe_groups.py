@@ -2,25 +2,26 @@
 
 - Metadata is shown of a stable group alone, as in Kafka.
 - A group that is not there is `Dead` without an error; v6+ says GROUP_ID_NOT_FOUND (KIP-1043).
-
-Left out: authorized operations (v3+), until there are ACLs.
+- v3+ what the client may do, where it asks and nothing is wrong: everything (KIP-430).
 """
 
 from broker.completion import Completion, all_of
 from broker.coordinator.group.exchange import GroupDescription
 from broker.coordinator.group.states import GroupState
 from broker.dispatch import RequestContext
+from broker.handlers.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.describe_groups_request import DescribeGroupsRequest
 from protocol.generated.describe_groups_response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 
 
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> Completion[DescribeGroupsResponse]:
-    described = [_describe(context, group_id) for group_id in request.groups]
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    described = [_describe(context, group_id, operations) for group_id in request.groups]
     return all_of(described).map(lambda groups: DescribeGroupsResponse(groups=groups))
 
 
-def _describe(context: RequestContext, group_id: str) -> Completion[DescribedGroup]:
+def _describe(context: RequestContext, group_id: str, operations: int) -> Completion[DescribedGroup]:
     answer: Completion[DescribedGroup] = Completion()
 
     def on_done(done: Completion[GroupDescription | None]) -> None:
@@ -31,16 +32,16 @@ def _describe(context: RequestContext, group_id: str) -> Completion[DescribedGro
             answer.fail(error)
         else:
             group = done.result()
-            answer.complete(_missing(context, group_id) if group is None else _described(group))
+            answer.complete(_missing(context, group_id, operations) if group is None else _described(group, operations))
 
     context.broker.groups.inventory.describe(group_id).then(on_done)
     return answer
 
 
-def _missing(context: RequestContext, group_id: str) -> DescribedGroup:
+def _missing(context: RequestContext, group_id: str, operations: int) -> DescribedGroup:
     dead = GroupState.DEAD.value
     if context.api_version < 6:
-        return DescribedGroup(group_id=group_id, group_state=dead)
+        return DescribedGroup(group_id=group_id, group_state=dead, authorized_operations=operations)
     return DescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
         error_message=f"Group {group_id[:300]} not found.",
@@ -49,7 +50,7 @@ def _missing(context: RequestContext, group_id: str) -> DescribedGroup:
     )
 
 
-def _described(group: GroupDescription) -> DescribedGroup:
+def _described(group: GroupDescription, operations: int) -> DescribedGroup:
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
@@ -66,4 +67,5 @@ def _described(group: GroupDescription) -> DescribedGroup:
             )
             for member in group.members
         ],
+        authorized_operations=operations,
     )

@@ -4,10 +4,16 @@ Owns: the questions. An answer counts whole, but for times, sizes and ids, which
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
+from protocol.generated import (
+    add_raft_voter_request as add_voter,
+)
+from protocol.generated import (
+    alter_client_quotas_request as alter_quotas,
+)
 from protocol.generated import (
     alter_partition_reassignments_request as reassign,
 )
@@ -48,6 +54,9 @@ from protocol.generated import (
     describe_delegation_token_request as describe_token,
 )
 from protocol.generated import (
+    describe_groups_request as describe_groups,
+)
+from protocol.generated import (
     describe_log_dirs_request as describe_dirs,
 )
 from protocol.generated import (
@@ -82,6 +91,9 @@ from protocol.generated import (
 )
 from protocol.generated import (
     read_share_group_state_summary_request as read_share_summary,
+)
+from protocol.generated import (
+    remove_raft_voter_request as remove_voter,
 )
 from protocol.generated import (
     renew_delegation_token_request as renew_token,
@@ -134,14 +146,21 @@ def conversation(broker: Broker) -> Told:
     """Every question in every version of it, and the answer; `broker` must be fresh."""
     topic = CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)
     broker.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
-    settled(broker)
-    for part in (cluster, leaders, without_security, without_peers, without_share_groups, transactions):
-        for name, request, versions in part():
-            for version in versions:
-                yield f"{part.__name__}: {name}, version {version}", shown(broker.ask(request, version))
+    settle(broker)
+    for part in (cluster, leaders, without_security, quotas, scram, without_peers, without_share_groups, transactions):
+        yield from asked(broker, part)
+    yield from moves_within(broker)
+    make_coordinator(broker)
+    yield from asked(broker, groups)
 
 
-def settled(broker: Broker) -> None:
+def asked(broker: Broker, part: Callable[[], "Questions"]) -> Told:
+    for name, request, versions in part():
+        for version in versions:
+            yield f"{part.__name__}: {name}, version {version}", shown(broker.ask(request, version))
+
+
+def settle(broker: Broker) -> None:
     """Kafka's broker learns of a topic a moment after its controller."""
     wanted = describe_dirs.DescribableLogDirTopic(topic=TOPIC, partitions=[0, 1])
     request = describe_dirs.DescribeLogDirsRequest(topics=[wanted])
@@ -149,14 +168,32 @@ def settled(broker: Broker) -> None:
         broker.let_pass(100)
 
 
+def make_coordinator(broker: Broker) -> None:
+    broker.ask(find_coordinator.FindCoordinatorRequest(coordinator_keys=["group"]), 4)
+    while broker.ask(describe_groups.DescribeGroupsRequest(groups=["group"]), 5).groups[0].error_code:
+        broker.let_pass(100)
+
+
+def moves_within(broker: Broker) -> Told:
+    """To the directory where everything is already, under the name that the broker gives it."""
+    path = broker.ask(describe_dirs.DescribeLogDirsRequest(topics=[]), 4).results[0].log_dir
+    for name, index in ((TOPIC, 0), (TOPIC, 7), ("nowhere", 0)):
+        topic = move_dirs.AlterReplicaLogDirTopic(name=name, partitions=[index])
+        request = move_dirs.AlterReplicaLogDirsRequest(dirs=[move_dirs.AlterReplicaLogDir(path=path, topics=[topic])])
+        yield f"moves_within: {name}-{index}", shown(broker.ask(request, 2))
+
+
 _VOLATILE = re.compile(
     r"(throttle_time_ms|total_bytes|usable_bytes|partition_size|port|cluster_id|log_dir|leader_epoch|high_watermark"
     r"|log_end_offset|host|last_fetch_timestamp|last_caught_up_timestamp|replica_directory_id)=(-?\d+|'[^']*'|UUID\('[^']*'\))"
 )
 
+_OUR_CLUSTER = re.compile(r'the cluster id "[^"]*"')
+
 
 def shown(answer: Any) -> str:
-    return _VOLATILE.sub(r"\1=...", repr(answer)).replace("name='CONTROLLER'", "name='PLAINTEXT'")
+    text = _VOLATILE.sub(r"\1=...", repr(answer)).replace("name='CONTROLLER'", "name='PLAINTEXT'")
+    return _OUR_CLUSTER.sub("the cluster id ...", text)
 
 
 Questions = Iterator[tuple[str, Message, range]]
@@ -256,13 +293,84 @@ def without_security() -> Questions:
     yield "renew token", renew_token.RenewDelegationTokenRequest(hmac=b"h", renew_period_ms=1), range(1, 3)
     yield "expire token", expire_token.ExpireDelegationTokenRequest(hmac=b"h", expiry_time_period_ms=1), range(1, 3)
     yield "describe tokens", describe_token.DescribeDelegationTokenRequest(owners=None), range(1, 4)
-    yield "describe quotas", describe_quotas.DescribeClientQuotasRequest(components=[]), range(2)
-    scram = describe_scram.UserName(name="user")
-    yield "describe scram of one", describe_scram.DescribeUserScramCredentialsRequest(users=[scram]), range(1)
-    yield "describe scram of one twice", describe_scram.DescribeUserScramCredentialsRequest(users=[scram] * 2), range(1)
-    yield "describe scram of all", describe_scram.DescribeUserScramCredentialsRequest(users=None), range(1)
-    deletion = alter_scram.ScramCredentialDeletion(name="user", mechanism=1)
-    yield "delete scram", alter_scram.AlterUserScramCredentialsRequest(deletions=[deletion]), range(1)
+
+
+def quotas() -> Questions:
+    """Kafka does set a quota, so only what it refuses is asked, and what changes nothing."""
+    for components in (
+        [],
+        [("user", 0, "x")],
+        [("user", 0, None)],
+        [("user", 1, None)],
+        [("user", 1, "x")],
+        [("user", 2, None)],
+        [("user", 2, "x")],
+        [("user", 7, "x")],
+        [("user", 0, "x"), ("user", 7, None)],
+        [("user", 0, "x"), ("client-id", 2, None)],
+        [("ip", 0, "10.0.0.1"), ("user", 0, "x")],
+        [("planet", 7, None)],
+        [("", 0, "x")],
+    ):
+        parts = [
+            describe_quotas.ComponentData(entity_type=kind, match_type=how, match=x) for kind, how, x in components
+        ]
+        yield f"describe {components}", describe_quotas.DescribeClientQuotasRequest(components=parts), range(2)
+    rate, set_rate = ("producer_byte_rate", 0.0, True), ("producer_byte_rate", 5.0, False)
+    entities: Sequence[tuple[Mapping[str, str | None], Sequence[tuple[str, float, bool]]]] = (
+        ({"user": "u"}, [rate]),
+        ({"user": None}, [rate]),
+        ({"user": "u", "client-id": "c"}, [rate]),
+        ({"ip": "10.0.0.1"}, [("connection_creation_rate", 0.0, True)]),
+        ({"user": "u"}, []),
+        ({"user": "u"}, [("nonsense", 0.0, True)]),
+        ({"user": "u"}, [rate, rate]),
+        ({"user": "u"}, [rate, set_rate]),
+        ({"user": ""}, [rate]),
+        ({"client-id": ""}, [set_rate]),
+        ({"user": "u", "planet": "p"}, [set_rate]),
+        ({"user": "u", "ip": "10.0.0.1"}, [rate]),
+        ({}, [set_rate]),
+    )
+    for entity, operations in entities:
+        parts_of_entity = [alter_quotas.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()]
+        ops = [alter_quotas.OpData(key=key, value=value, remove=removes) for key, value, removes in operations]
+        entry = alter_quotas.EntryData(entity=parts_of_entity, ops=ops)
+        yield f"alter {entity} by {operations}", alter_quotas.AlterClientQuotasRequest(entries=[entry]), range(2)
+        if operations == [rate]:
+            twice = alter_quotas.AlterClientQuotasRequest(entries=[entry, entry])
+            yield f"alter {entity} twice by {operations}", twice, range(2)
+
+
+def scram() -> Questions:
+    """Kafka does keep credentials, so only what it refuses is asked."""
+    some = describe_scram.UserName(name="user")
+    yield "describe one", describe_scram.DescribeUserScramCredentialsRequest(users=[some]), range(1)
+    yield "describe one twice", describe_scram.DescribeUserScramCredentialsRequest(users=[some] * 2), range(1)
+    yield "describe all", describe_scram.DescribeUserScramCredentialsRequest(users=None), range(1)
+    for deleted, upserted in (
+        ([("user", 1)], []),
+        ([("user", 1), ("user", 2)], []),
+        ([("user", 9)], []),
+        ([("", 1)], []),
+        ([("user", 1)], [("user", 1, 8192)]),
+        ([], [("user", 1, 8192), ("user", 2, 8192)]),
+        ([], [("", 1, 8192)]),
+        ([], [("user", 0, 8192)]),
+        ([], [("user", 3, 1)]),
+        ([], [("user", 1, 4095)]),
+        ([], [("user", 2, 16385)]),
+    ):
+        request = alter_scram.AlterUserScramCredentialsRequest(
+            deletions=[alter_scram.ScramCredentialDeletion(name=name, mechanism=how) for name, how in deleted],
+            upsertions=[
+                alter_scram.ScramCredentialUpsertion(
+                    name=name, mechanism=how, iterations=count, salt=b"salt", salted_password=b"password"
+                )
+                for name, how, count in upserted
+            ],
+        )
+        yield f"delete {deleted}, change {upserted}", request, range(1)
 
 
 def without_peers() -> Questions:
@@ -282,6 +390,27 @@ def without_peers() -> Questions:
         range(1, 3),
     )
     yield "unregister another broker", unregister.UnregisterBrokerRequest(broker_id=9), range(1)
+    for cluster_id, voter_id, directory_id in (
+        (None, 9, SOME_ID),
+        ("other", 9, SOME_ID),
+        ("", 9, SOME_ID),
+        ("other", -1, SOME_ID),
+        (None, -1, SOME_ID),
+        (None, 1, UUID(int=0)),
+    ):
+        voter = f"voter {voter_id} in {directory_id} of {cluster_id}"
+        adds = add_voter.AddRaftVoterRequest(
+            cluster_id=cluster_id,
+            voter_id=voter_id,
+            voter_directory_id=directory_id,
+            timeout_ms=1_000,
+            listeners=[add_voter.Listener(name="CONTROLLER", host="controller.example", port=9093)],
+        )
+        yield f"add {voter}", adds, range(2)
+        removes = remove_voter.RemoveRaftVoterRequest(
+            cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id
+        )
+        yield f"remove {voter}", removes, range(1)
 
 
 def without_share_groups() -> Questions:
@@ -373,6 +502,15 @@ def without_share_groups() -> Questions:
         range(1),
     )
     yield "streams describe", streams_describe.StreamsGroupDescribeRequest(group_ids=["streams"]), range(1)
+
+
+def groups() -> Questions:
+    for asks in (False, True):
+        yield (
+            f"one that is not there, operations {asks}",
+            describe_groups.DescribeGroupsRequest(groups=["group"], include_authorized_operations=asks),
+            range(3, 7),
+        )
 
 
 def transactions() -> Questions:

@@ -20,7 +20,7 @@ node.id=1
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+{quorum}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs={directory}/data
 offsets.topic.replication.factor=1
@@ -36,8 +36,8 @@ _ATTEMPTS = 250
 class Kafka:
     """Started in the constructor; `stop` ends it."""
 
-    def __init__(self, directory: Path, features: Sequence[str] = ()) -> None:
-        """`features` are levels to begin with, such as "share.version=0"."""
+    def __init__(self, directory: Path, features: Sequence[str] = (), *, static_quorum: bool = False) -> None:
+        """`features` are levels to begin with, such as "share.version=0"; a static quorum is kraft.version 0."""
         libraries = os.environ.get("ONCELOG_KAFKA_LIBS")
         java = shutil.which("java")
         if libraries is None or java is None:
@@ -45,19 +45,25 @@ class Kafka:
         port, controller_port = _free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
         settings = directory / "server.properties"
-        settings.write_text(_SETTINGS.format(port=port, controller_port=controller_port, directory=directory))
+        quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
+        if static_quorum:
+            quorum = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
+        settings.write_text(
+            _SETTINGS.format(port=port, controller_port=controller_port, directory=directory, quorum=quorum)
+        )
         run = [java, "-Xmx512m", "-cp", f"{libraries}/*"]
         identity = uuid.uuid4().hex[:22]
         format_storage = [
             *run,
             "kafka.tools.StorageTool",
             "format",
-            "--standalone",
             "-t",
             identity,
             "-c",
             str(settings),
         ]
+        if not static_quorum:
+            format_storage.append("--standalone")
         for feature in features:
             format_storage += ["--feature", feature]
         subprocess.run(format_storage, check=True, capture_output=True, cwd=directory, timeout=60)
