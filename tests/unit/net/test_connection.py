@@ -1,5 +1,7 @@
 """Order, back-pressure and the end of one connection, in virtual time."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +34,7 @@ def test_what_was_asked_before_bad_bytes_is_answered_however_the_stream_was_cut(
     transport = server.connect()
     stream = produce(1, "t") + produce(2, "t") + api_versions(3) + produce(4, "t") + bad + api_versions(6)
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         if transport.is_closed or not transport.is_reading:
             server.settle()
         if not transport.is_closed and transport.is_reading:
