@@ -12,6 +12,8 @@ PACKAGES := broker client oncelog pipeline protocol
 INPUT ?=
 DATA ?=
 ARGS ?=
+SEEDS ?= 200
+FIRST ?= 0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -55,6 +57,10 @@ check: $(VENV)/.dev ## Lint, format, types, import contracts, house rules
 format: $(VENV)/.dev ## Format and fix what ruff can fix
 	$(BIN)/ruff check --fix $(PACKAGES) tests
 	$(BIN)/ruff format $(PACKAGES) tests
+
+.PHONY: sim
+sim: $(VENV)/.test ## The log in simulation, on a disk with faults (SEEDS=200 FIRST=0)
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
 .PHONY: generate
 generate: $(VENV)/.test ## Write the protocol codecs from their construct declarations

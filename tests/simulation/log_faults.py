@@ -1,0 +1,173 @@
+"""Faults to plant in the log: each breaks one promise, and the simulation must notice.
+
+Owns: the list. Each is a small change to one function of the broker, as a mistake in it would be.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from broker.completion import Completion
+from broker.log import log_manager, recovery
+from broker.log.compaction import batch_filter, transactions
+from broker.log.compaction import round as compaction_round
+from broker.log.flusher import FlushTarget
+from broker.log.log_manager import LogManager
+from broker.log.offset_index import OffsetIndex
+from broker.log.partition_log import PartitionLog
+from broker.log.producer_state import ProducerState, ProducerStateManager
+from broker.log.segments import Segments
+from broker.log.transaction_index import TransactionIndex
+from tests.fakes.disk import MemoryDisk
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def skip_the_sync_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    sync = FlushTarget.sync
+
+    def without_logs(self: FlushTarget) -> None:
+        self.files = [file for file in self.files if not file.path.endswith(".log")]
+        sync(self)
+
+    patch.setattr(FlushTarget, "sync", without_logs)
+
+
+def answer_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionLog, "when_durable", lambda self, next_offset: Completion.of(None))
+
+
+def skip_the_sync_of_the_directory(patch: pytest.MonkeyPatch) -> None:
+    take = Segments.take_dirty
+
+    def without_directories(self: Segments, *, with_active: bool) -> tuple[list[Any], list[str]]:
+        return take(self, with_active=with_active)[0], []
+
+    patch.setattr(Segments, "take_dirty", without_directories)
+
+
+def use_a_stale_index_entry(patch: pytest.MonkeyPatch) -> None:
+    lookup = OffsetIndex.lookup
+    patch.setattr(OffsetIndex, "lookup", lambda self, offset: lookup(self, offset + 3))
+
+
+def forget_the_snapshot(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recovery, "load_snapshot", lambda data, now_ms: ProducerStateManager())
+
+
+def lose_the_transaction_index(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionIndex, "from_bytes", classmethod(lambda cls, data: cls()))
+
+
+def forget_open_transactions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerStateManager, "first_unstable_offset", lambda self: None)
+
+
+def remember_one_batch(patch: pytest.MonkeyPatch) -> None:
+    find = ProducerState.find_duplicate
+
+    def last_only(self: ProducerState, *arguments: Any) -> Any:
+        found = find(self, *arguments)
+        return found if self.batches and found is self.batches[-1] else None
+
+    patch.setattr(ProducerState, "find_duplicate", last_only)
+
+
+def take_an_old_epoch(patch: pytest.MonkeyPatch) -> None:
+    prepare = ProducerStateManager.prepare_append
+
+    def lenient(self: ProducerStateManager, header: Any, *more: Any) -> Any:
+        state = self.producer(header.producer_id)
+        if state is not None and header.producer_epoch < state.producer_epoch:
+            return None
+        return prepare(self, header, *more)
+
+    patch.setattr(ProducerStateManager, "prepare_append", lenient)
+
+
+def delete_before_the_start_is_durable(patch: pytest.MonkeyPatch) -> None:
+    record = LogManager._record_starts
+
+    def too_early(self: LogManager, moved: list[PartitionLog]) -> None:
+        for log in moved:
+            log.delete_removed()
+        record(self, moved)
+
+    patch.setattr(LogManager, "_record_starts", too_early)
+
+
+def drop_the_newest_record(patch: pytest.MonkeyPatch) -> None:
+    keeps = batch_filter.BatchFilter._keeps
+    patch.setattr(
+        batch_filter.BatchFilter,
+        "_keeps",
+        lambda self, record, header: (
+            keeps(self, record, header) and self.offset_map.get(record.key or b"") != record.offset
+        ),
+    )
+
+
+def compact_past_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LogManager, "_cleanable_end", lambda self, log: log.log_end_offset)
+
+
+def keep_aborted_data(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(transactions.CleanedTransactions, "on_data", lambda self, header: False)
+
+
+def skip_the_sync_of_the_cleaned_segment(patch: pytest.MonkeyPatch) -> None:
+    clean = compaction_round.CompactionRound._clean
+
+    def unsynced(self: Any, *arguments: Any) -> Iterator[Any]:
+        working = clean(self, *arguments)
+        try:
+            while True:
+                next(working)
+                yield None
+        except StopIteration as end:
+            return end.value
+
+    patch.setattr(compaction_round.CompactionRound, "_clean", unsynced)
+
+
+def delete_behind_an_unsynced_snapshot(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Segments, "has_dirty_files", property(lambda self: False))
+    patch.setattr(recovery._Recovery, "_renew_snapshots", lambda self: {})
+
+
+def take_damage_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
+    recover = recovery.recover_log
+
+    def forgetful(disk: MemoryDisk, directory: str, config: Any, points: Any, *more: Any, **named: Any) -> Any:
+        return recover(disk, directory, config, None, *more, **named)
+
+    patch.setattr(log_manager, "recover_log", forgetful)
+
+
+PLANTS: tuple[Plant, ...] = (
+    skip_the_sync_of_the_log,
+    answer_before_it_is_durable,
+    skip_the_sync_of_the_directory,
+    use_a_stale_index_entry,
+    forget_the_snapshot,
+    lose_the_transaction_index,
+    forget_open_transactions,
+    remember_one_batch,
+    take_an_old_epoch,
+    delete_before_the_start_is_durable,
+    drop_the_newest_record,
+    compact_past_the_last_stable_offset,
+    keep_aborted_data,
+    skip_the_sync_of_the_cleaned_segment,
+    delete_behind_an_unsynced_snapshot,
+    take_damage_for_a_torn_tail,
+)
+
+
+@contextmanager
+def planted(plant: Plant) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+        yield

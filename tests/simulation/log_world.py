@@ -1,0 +1,409 @@
+"""The partition log in simulation: three partitions, producers of every kind, a faulty disk, stops of every kind.
+
+Owns: the workload of one seed. Each step does one thing that a broker does in one turn of its loop, so that a stop may
+come between any two, and within a step at any operation of the disk. The faults of the disk are those of
+`tests.fakes.disk`: unsynced writes lost, torn writes, changed bytes, failed writes and syncs, late syncs, no room.
+"""
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+from uuid import UUID
+
+from broker.log.log_config import LogConfig
+from broker.log.partition_log import FetchIsolation, PartitionLog
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.batch import encode_batch
+from protocol.records.record import Record
+from tests.fakes.disk import MemoryDisk, PowerCut
+from tests.fakes.logs import Logs
+from tests.simulation.log_auditor import LogAuditor, require
+from tests.simulation.log_model import LogModel
+
+PRODUCERS = 4
+KEYS = [b"a", b"b", b"c", b"d"]
+SMALL = LogConfig(segment_bytes=900, index_interval_bytes=150, delete_retention_ms=500, min_cleanable_dirty_ratio=0.01)
+CONFIGS = (
+    SMALL,
+    replace(SMALL, retention_bytes=2_000),
+    replace(SMALL, cleanup_policy="compact"),
+)
+_REFUSALS = frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
+
+
+@dataclass
+class Partition:
+    config: LogConfig
+    model: LogModel = field(default_factory=LogModel)
+    auditor: LogAuditor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.model.is_compacted = self.config.is_compacted
+        self.auditor = LogAuditor(self.model)
+
+
+@dataclass
+class Counts:
+    """What a seed has gone through."""
+
+    steps: int = 0
+    appends: int = 0
+    stops: int = 0
+    power_cuts: int = 0
+    rounds_of_compaction: int = 0
+    damaged: int = 0
+
+    def plus(self, other: "Counts") -> "Counts":
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+    def text(self) -> str:
+        return ", ".join(f"{getattr(self, name):,} {name.replace('_', ' ')}" for name in self.__dataclass_fields__)
+
+
+class LogWorld:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.partitions = [Partition(config) for config in CONFIGS]
+        self.counts = Counts()
+        self.logs = Logs(MemoryDisk())
+        self.open: list[PartitionLog] = []
+        self._is_over = False
+        self._was_full = False
+        self._open_all()
+        self._steps: list[tuple[int, Callable[[], None]]] = [
+            (30, self._append),
+            (8, self._end_transaction),
+            (6, self._retry),
+            (3, self._stale),
+            (30, self._turn),
+            (2, self._compact),
+            (2, self._retain),
+            (1, self._delete_records),
+            (3, self._look),
+            (1, self._no_room),
+            (1, self._fail_syncs),
+            (3, self._stop),
+        ]
+
+    def run(self, steps: int) -> Counts:
+        """Raises AuditError. Ends early once a byte on disk was changed."""
+        functions = [function for _, function in self._steps]
+        weights = [weight for weight, _ in self._steps]
+        for _ in range(steps):
+            if self._is_over:
+                break
+            self.counts.steps += 1
+            self.logs.clock.time_ms += self.random.choice([0, 1, 40])
+            (step,) = self.random.choices(functions, weights)
+            try:
+                step()
+            except PowerCut:
+                self.counts.power_cuts += 1
+                self._note_starts()
+                self._restart(self.logs.disk.crash(self.random), kept_all=False)
+            if not self._is_over:
+                self._audit()
+        if not self._is_over:
+            self._restart(self.logs.disk.kill(), kept_all=not self.logs.flusher.failed)
+            self._settle()
+        return self.counts
+
+    # --- writers ------------------------------------------------------------------------------------------------------
+
+    def _pick(self) -> tuple[Partition, PartitionLog]:
+        slot = self.random.randrange(len(self.partitions))
+        return self.partitions[slot], self.open[slot]
+
+    def _append(self) -> None:
+        partition, log = self._pick()
+        producer_id = self.random.randint(-1, PRODUCERS - 1)
+        state = log.producer_state.producer(producer_id) if producer_id >= 0 else None
+        is_open = state is not None and state.current_transaction_first_offset >= 0
+        epoch, sequence = (state.producer_epoch, state.last_sequence + 1) if state else (0, 0)
+        if state is not None and not is_open and self.random.random() < 0.1:
+            epoch, sequence = epoch + 1, 0
+        data = self._batch(
+            log.log_end_offset,
+            producer_id=producer_id,
+            producer_epoch=epoch if producer_id >= 0 else -1,
+            base_sequence=sequence if producer_id >= 0 else -1,
+            transactional=producer_id >= 0 and (is_open or self.random.random() < 0.6),
+        )
+        self._write(partition, log, data)
+
+    def _batch(self, end: int, **settings: int | bool) -> memoryview:
+        now_ms = self.logs.clock.now_ms()
+        records = [
+            Record(slot, now_ms, self.random.choice(KEYS), self.random.choice([b"%d" % (end + slot), None]))
+            for slot in range(self.random.choice([1, 1, 2, 5]))
+        ]
+        compression = self.random.choice(["none", "none", "gzip"])
+        return memoryview(encode_batch(records, compression=compression, **settings))  # type: ignore[arg-type]
+
+    def _write(self, partition: Partition, log: PartitionLog, data: memoryview) -> None:
+        base_offset = log.log_end_offset
+        try:
+            appended = self.logs.append(log, data)
+        except KafkaError as error:
+            require(error.code in _REFUSALS, "a good batch is taken", error.code.name, str(error))
+            require(log.log_end_offset == base_offset, "a refused batch changes nothing")
+            return
+        require(not appended.duplicate, "a new batch is no duplicate")
+        require(appended.base_offset == base_offset, "offsets are given in order", appended.base_offset)
+        self._note(partition, log, base_offset, appended.last_offset + 1)
+
+    def _note(self, partition: Partition, log: PartitionLog, base_offset: int, next_offset: int) -> None:
+        self.counts.appends += 1
+        model = partition.model
+        model.add(base_offset, next_offset, bytes(log.read(base_offset, 1, FetchIsolation.LOG_END).records))
+
+        def on_durable(_: object) -> None:
+            model.durable_end = max(model.durable_end, next_offset)
+
+        log.when_durable(next_offset).then(on_durable)
+
+    def _end_transaction(self) -> None:
+        partition, log = self._pick()
+        open_transactions = log.producer_state.ongoing_transactions()
+        if not open_transactions:
+            return
+        _, producer_id = self.random.choice(open_transactions)
+        state = log.producer_state.producer(producer_id)
+        epoch = state.producer_epoch if state else 0
+        base_offset = log.log_end_offset
+        try:
+            self.logs.end_transaction(
+                log, producer_id, epoch + self.random.randint(0, 1), committed=self.random.random() < 0.5
+            )
+        except KafkaError as error:
+            require(error.code in _REFUSALS, "a marker is taken", error.code.name)
+            return
+        self._note(partition, log, base_offset, base_offset + 1)
+
+    def _retry(self) -> None:
+        """The answer was lost: the batch comes again, and must be recognised."""
+        partition, log = self._pick()
+        retried = [producer for producer in partition.model.producer_state().producers() if producer.batches]
+        if partition.model.is_compacted or not retried:
+            return
+        producer = self.random.choice(retried)
+        batch = self.random.choice(producer.batches)
+        data = next(written.data for written in partition.model.batches if written.base_offset == batch.first_offset)
+        again = bytearray(data)
+        again[:8] = bytes(8)
+        base_offset = log.log_end_offset
+        try:
+            appended = self.logs.append(log, memoryview(bytes(again)))
+        except KafkaError as error:
+            require(error.code in _REFUSALS, "a retry is recognised", error.code.name)
+            return
+        require(
+            appended.duplicate and appended.base_offset == batch.first_offset and log.log_end_offset == base_offset,
+            "a retry is recognised",
+            batch.first_offset,
+            appended.base_offset,
+        )
+
+    def _stale(self) -> None:
+        """A zombie with an old epoch, or a sequence that leaves a gap: refused, and nothing changes."""
+        _, log = self._pick()
+        producers = [producer for producer in log.producer_state.producers() if producer.batches]
+        if not producers:
+            return
+        producer = self.random.choice(producers)
+        is_old = producer.producer_epoch > 0 and self.random.random() < 0.5
+        end = log.log_end_offset
+        data = self._batch(
+            end,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch - is_old,
+            base_sequence=producer.last_sequence + 3,
+        )
+        expected = ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        try:
+            self.logs.append(log, data)
+        except KafkaError as error:
+            require(error.code in {expected, *_REFUSALS}, "a zombie or a gap is refused", error.code.name)
+            require(log.log_end_offset == end, "a refused batch changes nothing")
+        else:
+            require(False, "a zombie or a gap is refused", producer.producer_id)
+
+    # --- the broker's own turns ---------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        """A few turns of the loop; syncs in the thread may be late."""
+        scheduler = self.logs.scheduler
+        for _ in range(self.random.choice([1, 2, 8])):
+            if scheduler.threads and self.random.random() < 0.5:
+                scheduler.run_thread()
+            else:
+                scheduler.run_one()
+            if self.random.random() < 0.3:
+                scheduler.run_timers()
+
+    def _compact(self) -> None:
+        cleaner = self.logs.manager.cleaner
+        if cleaner is not None:
+            before = cleaner.round_count
+            cleaner.step(self.logs.clock.now_ms())
+            for _ in range(self.random.choice([0, 5, 60])):
+                self.logs.scheduler.run_one()
+                self.logs.scheduler.run_timers()
+            self.counts.rounds_of_compaction += cleaner.round_count - before
+
+    def _retain(self) -> None:
+        self.logs.manager.apply_retention(self.logs.clock.now_ms())
+        for partition, log in zip(self.partitions, self.open, strict=True):
+            partition.model.log_start = log.log_start_offset
+            if not self.logs.flusher.failed and not log.has_removed:
+                partition.model.durable_start = log.log_start_offset
+
+    def _delete_records(self) -> None:
+        partition, log = self._pick()
+        before = self.random.randint(log.log_start_offset, log.high_watermark)
+        try:
+            self.logs.manager.delete_records(log, before)
+        except KafkaError as error:
+            require(error.code in _REFUSALS, "records may be deleted", error.code.name)
+        else:
+            partition.model.durable_start = log.log_start_offset
+        partition.model.log_start = log.log_start_offset
+
+    def _look(self) -> None:
+        for partition, log in zip(self.partitions, self.open, strict=True):
+            partition.auditor.whole_log(log)
+            partition.auditor.aborted_lists(log, self.random)
+
+    # --- trouble ------------------------------------------------------------------------------------------------------
+
+    def _no_room(self) -> None:
+        disk = self.logs.disk
+        self._was_full = True
+        disk.capacity_bytes = disk.used_bytes + self.random.choice([0, 50, 300])
+        try:
+            for _ in range(6):
+                self._append()
+                self._turn()
+                self._retain()
+        finally:
+            disk.capacity_bytes = None
+        require(not self.logs.flusher.failed, "no room is no reason to stop")
+
+    def _fail_syncs(self) -> None:
+        """After a sync that failed nothing is acknowledged any more; only a restart helps."""
+        disk = self.logs.disk
+        self._append()
+        disk.sync_error = OSError(errno.EIO, "Input/output error")
+        self.logs.scheduler.run()
+        failed = self.logs.flusher.failed
+        disk.sync_error = None
+        for _ in range(3):
+            self._append()
+            self._turn()
+        self._audit()
+        if failed:
+            require(bool(self.logs.failures), "a failed sync is told")
+            self._restart(disk.crash(self.random), kept_all=False)
+
+    def _stop(self) -> None:
+        self.counts.stops += 1
+        disk = self.logs.disk
+        kind = self.random.choice(["kill", "crash", "clean", "power cut", "twice"])
+        if kind == "power cut":
+            # In the middle of whatever comes next.
+            disk.operations_left = self.random.randint(0, 40)
+        elif kind == "clean" and not self.logs.scheduler.threads:
+            self.logs.scheduler.run()
+            problem = self.logs.manager.close()
+            require(problem is None, "a clean stop is clean", problem)
+            self._restart(disk.kill(), kept_all=True)
+        elif kind == "crash":
+            self._restart(disk.crash(self.random), kept_all=False)
+        else:
+            self._restart(disk.kill(), kept_all=True)
+            if kind == "twice" and not self._is_over:
+                self._audit()
+                self._restart(self.logs.disk.kill(), kept_all=True)
+
+    def _restart(self, disk: MemoryDisk, *, kept_all: bool) -> None:
+        damaged = self._change_a_byte(disk, kept_all) if self.random.random() < 0.08 else None
+        self._leave()
+        self.logs = Logs(disk, now_ms=self.logs.clock.time_ms)
+        self._open_all()
+        if damaged is not None and damaged.endswith(".log"):
+            # Such a log is not written to again: what it shows is all that matters.
+            self.counts.damaged += 1
+            self._is_over = True
+            for partition, log in zip(self.partitions, self.open, strict=True):
+                partition.auditor.damaged(log)
+            return
+        for partition, log in zip(self.partitions, self.open, strict=True):
+            partition.auditor.after_restart(log, kept_all=kept_all)
+            partition.auditor.whole_log(log)
+
+    def _leave(self) -> None:
+        """A round of compaction that was stopped cleans up after itself: on the disk of before, which nobody sees."""
+        self.logs.disk.operations_left = None
+        if self.logs.manager.cleaner is not None:
+            self.logs.manager.cleaner.stop()
+
+    def _change_a_byte(self, disk: MemoryDisk, with_logs: bool) -> str | None:
+        """In a file of a partition, as a bad sector does; its name.
+
+        Not in a `.log` after a power cut or a full disk: how far the log was synced may be unknown then, and damage
+        above looks like a torn write. Not in a snapshot once segments were deleted: nothing else tells what producers
+        did there.
+        """
+        with_logs = with_logs and not self._was_full
+        names = []
+        for path in sorted(disk.files):
+            directory, _, name = path.rpartition("/")
+            is_rebuilt = not path.endswith(".snapshot") or f"{0:020d}.log" in disk.list_dir(directory)
+            is_allowed = is_rebuilt and (with_logs or not name.endswith(".log"))
+            if directory.startswith("topic-") and disk.files[path].data and is_allowed:
+                names.append(path)
+        if not names:
+            return None
+        name = self.random.choice(names)
+        data = disk.files[name].data
+        data[self.random.randrange(len(data))] ^= 1 << self.random.randrange(8)
+        disk.files[name].synced = bytes(data)
+        return name
+
+    def _open_all(self) -> None:
+        self.open = [
+            self.logs.manager.open("topic", slot, _topic_id(slot), partition.config)
+            for slot, partition in enumerate(self.partitions)
+        ]
+
+    def _note_starts(self) -> None:
+        for partition, log in zip(self.partitions, self.open, strict=True):
+            partition.model.log_start = max(partition.model.log_start, log.log_start_offset)
+
+    def _audit(self) -> None:
+        self._note_starts()
+        for partition, log in zip(self.partitions, self.open, strict=True):
+            partition.auditor.after_step(log)
+
+    def _settle(self) -> None:
+        """Once the trouble is over, everything becomes durable and, with no transaction open, stable."""
+        if self._is_over:
+            return
+        self.logs.disk.operations_left = None
+        for slot, log in enumerate(self.open):
+            partition = self.partitions[slot]
+            for _, producer_id in log.producer_state.ongoing_transactions():
+                state = log.producer_state.producer(producer_id)
+                base_offset = log.log_end_offset
+                self.logs.end_transaction(log, producer_id, state.producer_epoch if state else 0, committed=False)
+                self._note(partition, log, base_offset, base_offset + 1)
+        self.logs.scheduler.run()
+        for partition, log in zip(self.partitions, self.open, strict=True):
+            require(log.last_stable_offset == log.log_end_offset, "once faults stop, all becomes stable")
+            partition.auditor.after_step(log)
+            partition.auditor.whole_log(log)
+
+
+def _topic_id(slot: int) -> UUID:
+    return UUID(int=100 + slot)

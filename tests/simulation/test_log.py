@@ -1,0 +1,23 @@
+"""The log in simulation: nothing that was promised is lost, whatever fails and whenever; and the auditor bites."""
+
+import pytest
+
+from tests.simulation.log_auditor import AuditError
+from tests.simulation.log_faults import PLANTS, Plant, planted
+from tests.simulation.log_world import LogWorld
+
+STEPS = 150
+SEEDS = 60
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, 20))
+def test_what_was_promised_holds_over_every_kind_of_stop(first: int) -> None:
+    for seed in range(first, first + 20):
+        LogWorld(seed).run(STEPS)
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
+    with planted(plant), pytest.raises(AuditError):
+        for seed in range(200):
+            LogWorld(seed).run(STEPS)
