@@ -21,7 +21,7 @@ from broker.net.reachability import FollowWarnings, default_gateways
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-_LAST_WORDS_S = 2.0
+_LAST_WORDS_S = 1.0
 _KEEPALIVE_IDLE_S = 120
 """A peer whose machine is gone without a word is noticed after this and nine probes, also while it waits for us."""
 

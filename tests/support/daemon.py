@@ -31,8 +31,9 @@ class Daemon:
         return self._process
 
     def start(self) -> None:
-        command = [sys.executable, "-P", "-m", "broker", "serve", "--listen", self._listen]
-        command += ["--data-dir", str(self.data_dir)]
+        command = [sys.executable, "-P", "-m", "broker", "serve", "--data-dir", str(self.data_dir)]
+        if not any(override.startswith("listeners=") for override in self._overrides):
+            command += ["--listen", self._listen]
         for override in self._overrides:
             command += ["--override", override]
         root = Path(__file__).parent.parent.parent
