@@ -14,7 +14,7 @@ from tests.support.kafka import Kafka
 
 pytestmark = pytest.mark.kafka
 
-PROGRAM = Path(__file__).parent / "AdminTools.java"
+PROGRAM = Path(__file__).parent.parent / "interop" / "AdminTools.java"
 TOPIC = "moved"
 TOOLS = "org.apache.kafka.tools."
 ACLS = (TOOLS + "AclCommand",)
