@@ -150,6 +150,8 @@ _APIS = (
     ),
     Api(ApiKey.DESCRIBE_TRANSACTIONS, "describe_transactions", 0, 0),
     Api(ApiKey.LIST_TRANSACTIONS, "list_transactions", 0, 2),
+    Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "consumer_group_heartbeat", 0, 1),
+    Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "consumer_group_describe", 0, 1),
     Api(ApiKey.LIST_CONFIG_RESOURCES, "list_config_resources", 0, 1),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions", 0, 0),
     Api(

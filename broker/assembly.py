@@ -21,6 +21,7 @@ from broker.coordinator.transaction.producer_ids import ProducerIdManager
 from broker.coordinator.transaction.shard import TransactionShard
 from broker.features import first_levels
 from broker.fetch_session_cache import FetchSessionCache
+from broker.group_settings import GroupSettings
 from broker.live_config import LiveConfig
 from broker.log.compaction.cleaner import CompactionSettings
 from broker.log.flusher import Flusher
@@ -93,7 +94,7 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     for line in topics.load():
         log.warning("log.stray", message=line)
     metrics = Metrics()
-    coordinators = _coordinators(config, system, topics, metadata, TransitionLog(log, metrics))
+    coordinators = _coordinators(config, system, topics, live_config, metadata, TransitionLog(log, metrics))
     return Broker(
         live_config=live_config,
         clock=system.clock,
@@ -150,7 +151,12 @@ class _Coordinators:
 
 
 def _coordinators(
-    config: BrokerConfig, system: System, topics: Topics, metadata: MetadataLog, transitions: TransitionLog
+    config: BrokerConfig,
+    system: System,
+    topics: Topics,
+    live_config: LiveConfig,
+    metadata: MetadataLog,
+    transitions: TransitionLog,
 ) -> _Coordinators:
     """Both coordinators, their internal topics replayed; markers reach offsets through the group runtime."""
     node_id = config.get_int("node.id")
@@ -172,7 +178,16 @@ def _coordinators(
         transitions,
         lambda: metadata.state.features.get("transaction.version", 0),
     )
-    groups = GroupCoordinator(group_runtime, system.clock, system.scheduler, system.entropy, _group_limits(config))
+    groups = GroupCoordinator(
+        group_runtime,
+        system.clock,
+        system.scheduler,
+        system.entropy,
+        _group_limits(config),
+        topics,
+        GroupSettings(live_config, metadata),
+    )
+    topics.watch(groups.consumers.on_topic_changed)
     _replay(group_runtime, groups.load)
     _replay(transaction_runtime, transactions.load)
     return _Coordinators(markers, transactions, groups)

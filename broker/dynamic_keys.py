@@ -27,6 +27,7 @@ _EFFECTIVE = frozenset(
         "log.index.size.max.bytes",
         "log.local.retention.bytes",
         "log.local.retention.ms",
+        "group.consumer.assignment.interval.ms",
         "log.message.timestamp.after.max.ms",
         "log.message.timestamp.before.max.ms",
         "log.message.timestamp.type",
@@ -54,7 +55,6 @@ _WITHOUT_EFFECT = frozenset(
     (
         "background.threads",
         "follower.fetch.last.tiered.offset.enable",
-        "group.consumer.assignment.interval.ms",
         "group.coordinator.cached.buffer.max.bytes",
         "group.share.assignment.interval.ms",
         "group.streams.assignment.interval.ms",

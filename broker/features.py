@@ -26,6 +26,7 @@ _TABLE = (
     # One level alone: the records and requests of Kafka 4.3 are what is written and read here.
     Feature("metadata.version", 30, 30),
     Feature("transaction.version", 0, 2, "oncelog.feature.transaction.version"),
+    Feature("group.version", 0, 1),
 )
 
 FEATURES = {feature.name: feature for feature in _TABLE}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.config import BrokerConfig
-from broker.config_keys import BROKER_KEYS, ConfigKey, ConfigType
+from broker.config_keys import ConfigKey, ConfigType
 from protocol.errors import ErrorCode, KafkaError
 
 
@@ -16,28 +16,30 @@ from protocol.errors import ErrorCode, KafkaError
 class GroupConfigKey:
     key: ConfigKey
     synonym: str
-    """The broker's setting; its bounds are the broker's settings with `.min.` and `.max.` in their names."""
-    minimum: int
-    maximum: int
-    """What bounds it where the broker has no such settings."""
-
-    def bound(self, kind: str) -> str:
-        prefix = "group.consumer."
-        return f"{prefix}{kind}.{self.synonym.removeprefix(prefix)}"
+    """The broker's setting, which holds for groups that have none of their own."""
+    lowest: str
+    highest: str
+    """The broker's settings that bound it."""
 
 
 _TABLE = (
     GroupConfigKey(
         ConfigKey("consumer.heartbeat.interval.ms", ConfigType.INT, "5000", "How often members report.", 1),
         "group.consumer.heartbeat.interval.ms",
-        5_000,
-        15_000,
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
     ),
     GroupConfigKey(
         ConfigKey("consumer.session.timeout.ms", ConfigType.INT, "45000", "When a silent member counts as gone.", 1),
         "group.consumer.session.timeout.ms",
-        45_000,
-        60_000,
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+    ),
+    GroupConfigKey(
+        ConfigKey("consumer.assignment.interval.ms", ConfigType.INT, "1000", "The time between assignments.", 0),
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
     ),
 )
 
@@ -55,11 +57,10 @@ def validate_group_config(config: Mapping[str, str], broker_config: BrokerConfig
         except ValueError as error:
             message = f"Invalid value {value} for configuration {name}: {error}"
             raise KafkaError(ErrorCode.INVALID_CONFIG, message) from None
-        lowest, highest = item.bound("min"), item.bound("max")
-        if number < _number(broker_config, lowest, item.minimum):
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be greater than or equal to {lowest}")
-        if number > _number(broker_config, highest, item.maximum):
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be less than or equal to {highest}")
+        if number < broker_config.get_int(item.lowest):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be greater than or equal to {item.lowest}")
+        if number > broker_config.get_int(item.highest):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be less than or equal to {item.highest}")
 
 
 def group_config_value(name: str, config: Mapping[str, str], broker_config: BrokerConfig) -> int:
@@ -68,8 +69,4 @@ def group_config_value(name: str, config: Mapping[str, str], broker_config: Brok
     own = config.get(name)
     if own is not None:
         return int(own)
-    return _number(broker_config, item.synonym, int(item.key.default or 0))
-
-
-def _number(broker_config: BrokerConfig, name: str, otherwise: int) -> int:
-    return broker_config.get_int(name) if name in BROKER_KEYS else otherwise
+    return broker_config.get_int(item.synonym)

@@ -1,7 +1,8 @@
 """DescribeGroups (15), versions 0–6: state, members and assignments of groups, each answered on its own.
 
 - Metadata is shown of a stable group alone, as in Kafka.
-- A group that is not there is `Dead` without an error; v6+ says GROUP_ID_NOT_FOUND (KIP-1043).
+- A group that is not there, or is a consumer group (KIP-848), is `Dead` without an error; v6+ says GROUP_ID_NOT_FOUND
+  (KIP-1043).
 - v3+ what the client may do, where it asks and nothing is wrong: everything (KIP-430).
 """
 
@@ -24,27 +25,28 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> Completio
 def _describe(context: RequestContext, group_id: str, operations: int) -> Completion[DescribedGroup]:
     answer: Completion[DescribedGroup] = Completion()
 
-    def on_done(done: Completion[GroupDescription | None]) -> None:
+    def on_done(done: Completion[GroupDescription]) -> None:
         error = done.error
-        if isinstance(error, KafkaError):
+        if isinstance(error, KafkaError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            answer.complete(_missing(context, group_id, error.message, operations))
+        elif isinstance(error, KafkaError):
             answer.complete(DescribedGroup(error_code=error.code, group_id=group_id))
         elif error is not None:
             answer.fail(error)
         else:
-            group = done.result()
-            answer.complete(_missing(context, group_id, operations) if group is None else _described(group, operations))
+            answer.complete(_described(done.result(), operations))
 
     context.broker.groups.inventory.describe(group_id).then(on_done)
     return answer
 
 
-def _missing(context: RequestContext, group_id: str, operations: int) -> DescribedGroup:
+def _missing(context: RequestContext, group_id: str, message: str, operations: int) -> DescribedGroup:
     dead = GroupState.DEAD.value
     if context.api_version < 6:
         return DescribedGroup(group_id=group_id, group_state=dead, authorized_operations=operations)
     return DescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id[:300]} not found.",
+        error_message=message,
         group_id=group_id,
         group_state=dead,
     )

@@ -3,28 +3,49 @@
 v3+ a static member may be named by its instance id alone, as tools do. The reason of v5+ (KIP-800) is for logs alone.
 """
 
+from collections.abc import Sequence
+
+from broker.completion import Completion
+from broker.coordinator.group.consumer.exchange import LeavingMember
 from broker.dispatch import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.leave_group_request import LeaveGroupRequest
 from protocol.generated.leave_group_response import LeaveGroupResponse, MemberResponse
 
 
-def handle(context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    groups, group_id = context.broker.groups, request.group_id
-    if not group_id:
+def handle(context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse | Completion[LeaveGroupResponse]:
+    if not request.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    if context.api_version < 3:
+        leaving = [LeavingMember(request.member_id, None)]
+    else:
+        leaving = [LeavingMember(member.member_id, member.group_instance_id) for member in request.members]
+    answer: Completion[LeaveGroupResponse] = Completion()
+
+    def on_done(done: Completion[list[ErrorCode]]) -> None:
+        error = done.error
+        if error is None:
+            answer.complete(_respond(context, leaving, done.result()))
+        elif isinstance(error, KafkaError):
+            answer.complete(LeaveGroupResponse(error_code=error.code))
+        else:
+            answer.fail(error)
+
     try:
-        if context.api_version < 3:
-            return LeaveGroupResponse(error_code=groups.leave(group_id, request.member_id, None))
-        return LeaveGroupResponse(
-            members=[
-                MemberResponse(
-                    member_id=member.member_id,
-                    group_instance_id=member.group_instance_id,
-                    error_code=groups.leave(group_id, member.member_id, member.group_instance_id),
-                )
-                for member in request.members
-            ]
-        )
+        context.broker.groups.leave(request.group_id, leaving).then(on_done)
     except KafkaError as refused:
         return LeaveGroupResponse(error_code=refused.code)
+    return answer
+
+
+def _respond(
+    context: RequestContext, leaving: Sequence[LeavingMember], errors: Sequence[ErrorCode]
+) -> LeaveGroupResponse:
+    if context.api_version < 3:
+        return LeaveGroupResponse(error_code=errors[0])
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(member_id=member.member_id, group_instance_id=member.instance_id, error_code=error)
+            for member, error in zip(leaving, errors, strict=True)
+        ]
+    )

@@ -1,30 +1,26 @@
 """ListGroups (16), versions 0–5: every group of this broker; v4+ filters by state (KIP-518), v5+ by type (KIP-848).
 
-Filters ignore case, as Kafka's do; every group here is of type `classic`. A group that has only offsets is listed too,
-as `Empty` and without a protocol type.
+Filters ignore case, as Kafka's do. Types are `classic` and `consumer`. A group that has only offsets is classic, is
+`Empty` and has no protocol type.
 """
 
 from broker.dispatch import RequestContext
 from protocol.generated.list_groups_request import ListGroupsRequest
 from protocol.generated.list_groups_response import ListedGroup, ListGroupsResponse
 
-_TYPE = "classic"
-
 
 def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    if types and _TYPE not in types:
-        return ListGroupsResponse()
     return ListGroupsResponse(
         groups=[
             ListedGroup(
                 group_id=group.group_id,
                 protocol_type=group.protocol_type,
                 group_state=group.state,
-                group_type=_TYPE,
+                group_type=group.group_type,
             )
             for group in context.broker.groups.inventory.all()
-            if not states or group.state.lower() in states
+            if (not states or group.state.lower() in states) and (not types or group.group_type in types)
         ]
     )

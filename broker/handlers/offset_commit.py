@@ -3,6 +3,9 @@
 - Each partition is answered on its own, once durable: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE
   (`offset.metadata.max.bytes`, in characters, as in Kafka). UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID
   and REBALANCE_IN_PROGRESS answer all of them; a group that is not there has no generation: GROUP_ID_NOT_FOUND (v9+).
+- In a consumer group (KIP-848) the generation is the member epoch: STALE_MEMBER_EPOCH (v9+, below UNSUPPORTED_VERSION),
+  for each partition that the member has not had since that epoch; ILLEGAL_GENERATION for members of the classic
+  protocol.
 - v2–4 may bring a retention of their own, which then counts instead of the broker's (KIP-211).
 - The empty group id is a group like others, for old clients that never set one.
 - A commit from a member in a running generation is a sign of life.
@@ -24,6 +27,7 @@ from protocol.generated.offset_commit_response import (
     OffsetCommitResponseTopic,
 )
 
+_MEMBER_EPOCHS_SINCE = 9
 _TOPIC_IDS_SINCE = 10
 
 
@@ -32,7 +36,11 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[
     wanted = [_named(context.broker.topics, topic) for topic in request.topics] if by_id else request.topics
     offsets, unknown = offsets_to_commit(context.broker.topics, wanted, by_id=by_id)
     committer = Committer(
-        request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.group_instance_id,
+        knows_member_epochs=context.api_version >= _MEMBER_EPOCHS_SINCE,
     )
 
     def shown(error: ErrorCode) -> ErrorCode:

@@ -5,8 +5,7 @@
 - Answered once what was read is durable.
 - An offset of a topic that has been deleted is none, also when a topic of that name has been made again.
 - v10 names topics by their ids: UNKNOWN_TOPIC_ID.
-
-Left out: v9's member id and epoch, which belong to the consumer protocol (KIP-848).
+- v9+ a member of a consumer group says its epoch (KIP-848): UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +38,9 @@ def handle(context: RequestContext, request: OffsetFetchRequest) -> Completion[O
         answers: list[Completion[OffsetFetchResponseGroup]] = []
         for group in request.groups:
             asked = _Asked(context, group.topics)
-            fetched = _fetch(context, group.group_id, asked.partitions, request.require_stable)
+            fetched = _fetch(
+                context, group.group_id, asked.partitions, request.require_stable, group.member_id, group.member_epoch
+            )
             answers.append(fetched.map(partial(_group_response, group.group_id, asked)))
         return all_of(answers).map(lambda groups: OffsetFetchResponse(groups=groups))
     partitions = None
@@ -88,7 +89,12 @@ class _Result:
 
 
 def _fetch(
-    context: RequestContext, group_id: str, partitions: Sequence[TopicPartition] | None, require_stable: bool
+    context: RequestContext,
+    group_id: str,
+    partitions: Sequence[TopicPartition] | None,
+    require_stable: bool,
+    member_id: str | None = None,
+    member_epoch: int = -1,
 ) -> Completion[_Result]:
     topics = context.broker.topics
     answer: Completion[_Result] = Completion()
@@ -105,7 +111,8 @@ def _fetch(
         else:
             answer.fail(error)
 
-    context.broker.groups.offsets.fetch(group_id, partitions, require_stable).then(on_done)
+    offsets = context.broker.groups.offsets
+    offsets.fetch(group_id, partitions, require_stable, member_id, member_epoch).then(on_done)
     return answer
 
 

@@ -1,16 +1,25 @@
-"""The coordinator of classic consumer groups: which request may do what.
+"""The coordinator of groups: which request may do what in a classic group, and which belong to consumer groups.
 
-Owns: the volatile groups, the checks of joins, syncs, heartbeats and leaves, in Kafka's order. Does not own: the course
-of a rebalance (`rebalance`), committed offsets (`offsets`), what is logged (`shard`), what tools ask (`inventory`).
-Invariant: every group that has a logged generation is here; one that has only offsets has no members and is not.
+Owns: the volatile classic groups, the checks of joins, syncs, heartbeats and leaves, in Kafka's order. Does not own:
+the course of a rebalance (`rebalance`), consumer groups (`consumer`), committed offsets (`offsets`), what is logged
+(`shard`), what tools ask (`inventory`).
+Invariant: every classic group that has a logged generation is here; one that has only offsets has no members and is
+not. No group is classic and a consumer group at once.
 
-KIPs: 345 (static members), 394 (member id required), 559 (protocol names), 800, 814 (skipped assignment).
+KIPs: 345 (static members), 394 (member id required), 559 (protocol names), 800, 814 (skipped assignment), 848.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from broker.completion import Completion
+from broker.coordinator.group.consumer.classic_members import ClassicMembers
+from broker.coordinator.group.consumer.coordinator import ConsumerGroupCoordinator
+from broker.coordinator.group.consumer.exchange import LeavingMember
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.surroundings import ConsumerGroupSettings, TopicCatalog
+from broker.coordinator.group.consumer.writer import Decision
 from broker.coordinator.group.exchange import JoinRequest, JoinResult, SyncResult
 from broker.coordinator.group.inventory import Inventory
 from broker.coordinator.group.membership import Group, Member, member_from, restored
@@ -21,7 +30,9 @@ from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.group.states import GroupState
 from broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from broker.ports import Clock, Entropy, Scheduler
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
 
 _MEMBER_NAME_CHARACTERS = 1_000
 
@@ -46,6 +57,8 @@ class GroupCoordinator:
         scheduler: Scheduler,
         entropy: Entropy,
         limits: GroupLimits,
+        topics: TopicCatalog,
+        settings: ConsumerGroupSettings,
     ) -> None:
         self._runtime = runtime
         self._clock = clock
@@ -53,6 +66,8 @@ class GroupCoordinator:
         self._limits = limits
         self._groups: dict[str, Group] = {}
         self._rebalancer = Rebalancer(clock, scheduler, limits.initial_rebalance_delay_ms, self._log_generation)
+        self.consumers = ConsumerGroupCoordinator(runtime, clock, scheduler, entropy, topics, settings, self)
+        self._classic_members = ClassicMembers(self.consumers)
         self.offsets = OffsetCoordinator(
             runtime, clock, self._groups.get, self._rebalancer.on_alive, limits.offset_metadata_max_bytes
         )
@@ -69,6 +84,10 @@ class GroupCoordinator:
                 group = self._groups[group_id] = restored(group_id, stored)
                 for member in group.members.values():
                     self._rebalancer.on_alive(group, member)
+                if len(group.members) > self._limits.max_size:
+                    # It has shrunk its limit while it was down: whoever joins again first, stays.
+                    self._rebalancer.prepare(group)
+        self.consumers.load()
 
     def step(self, now_ms: int) -> None:
         """Forget offsets and groups that nobody has used for offsets.retention.minutes."""
@@ -84,6 +103,11 @@ class GroupCoordinator:
             return _refused(ErrorCode.INVALID_GROUP_ID, member_id)
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             return _refused(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
+        consumer_group = self._consumer_group(request.group_id)
+        if consumer_group is not None:
+            if consumer_group.members:
+                return _told(self._classic_members.join(request), lambda code: JoinResult(code, member_id))
+            self._make_classic(consumer_group)
         group = self._groups.get(request.group_id)
         if group is None:
             if member_id:
@@ -188,6 +212,12 @@ class GroupCoordinator:
         assignments: Sequence[tuple[str, bytes]],
     ) -> Completion[SyncResult]:
         """SyncGroup: answered with the member's assignment once the leader's is durable."""
+        consumer_group = self._consumer_group(group_id)
+        if consumer_group is not None:
+            synced = self._classic_members.sync(
+                consumer_group, generation_id, member_id, group_instance_id, protocol_type, protocol_name
+            )
+            return _told(synced, SyncResult)
         group, error = self._find(group_id, member_id, group_instance_id, generation_id)
         if error or group is None:
             return Completion.of(SyncResult(error))
@@ -207,6 +237,9 @@ class GroupCoordinator:
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """Heartbeat: NONE, REBALANCE_IN_PROGRESS, or why this is no member."""
+        consumer_group = self._consumer_group(group_id)
+        if consumer_group is not None:
+            return self._classic_members.heartbeat(consumer_group, generation_id, member_id, group_instance_id)
         group, error = self._find(group_id, member_id, group_instance_id, generation_id)
         if error or group is None:
             return error
@@ -215,9 +248,14 @@ class GroupCoordinator:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def leave(self, group_id: str, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """One member leaves; a static member may be named by its instance id alone (by a tool, KIP-345)."""
-        self._runtime.shard(group_id)
+    def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> Completion[list[ErrorCode]]:
+        """LeaveGroup: what became of each. Raises KafkaError, or fails with it."""
+        if self._consumer_group(group_id) is not None:
+            return self._classic_members.leave(group_id, leaving)
+        return Completion.of([self._leave(group_id, member.member_id, member.instance_id) for member in leaving])
+
+    def _leave(self, group_id: str, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """A static member may be named by its instance id alone (by a tool, KIP-345)."""
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -249,6 +287,54 @@ class GroupCoordinator:
     def _log_generation(self, group: Group, assignments: Mapping[str, bytes]) -> Completion[None]:
         record = group_record(group.group_id, group.stored(assignments, self._clock.now_ms()))
         return self._runtime.write(group.group_id, lambda _: WriteResult((record,), None))
+
+    # --- classic or consumer ------------------------------------------------------------------------------------------
+
+    def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Raises KafkaError when the coordinator is not available."""
+        return self._runtime.shard(group_id).consumer_group(group_id)
+
+    def _make_classic(self, group: ConsumerGroup) -> None:
+        """A consumer group without members is one no longer. Raises KafkaError when that cannot be logged."""
+        update = self.consumers.writer.update(group)
+        update.dissolve()
+        written = self.consumers.writer.write(group.group_id, lambda _: Decision(update, None))
+        if written.error is not None:
+            raise written.error
+
+    def get(self, group_id: str) -> Group | None:
+        return self._groups.get(group_id)
+
+    def release(self, group_id: str) -> None:
+        """The group has become a consumer group: who waits here is told to join again."""
+        group = self._groups.pop(group_id, None)
+        if group is not None:
+            self._rebalancer.release(group)
+
+    def adopt(self, group: Group, *, must_rebalance: bool) -> None:
+        """The group was a consumer group until now."""
+        self._groups[group.group_id] = group
+        for member in group.members.values():
+            self._rebalancer.on_alive(group, member)
+        if must_rebalance:
+            self._rebalancer.prepare(group)
+
+
+def _told(asked: Completion[T], refusal: Callable[[ErrorCode], T]) -> Completion[T]:
+    """An error becomes an answer, as those of classic groups are."""
+    told: Completion[T] = Completion()
+
+    def on_done(done: Completion[T]) -> None:
+        error = done.error
+        if error is None:
+            told.complete(done.result())
+        elif isinstance(error, KafkaError):
+            told.complete(refusal(error.code))
+        else:
+            told.fail(error)
+
+    asked.then(on_done)
+    return told
 
 
 def _refused(error: ErrorCode, member_id: str = "") -> Completion[JoinResult]:

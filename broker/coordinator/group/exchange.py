@@ -69,6 +69,9 @@ class DescribedMember:
     assignment: bytes
 
 
+CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
+
+
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
     """A group as tools see it."""
@@ -78,3 +81,4 @@ class GroupDescription:
     protocol_type: str
     protocol_name: str = ""
     members: Sequence[DescribedMember] = ()
+    group_type: str = CLASSIC_TYPE

@@ -1,10 +1,12 @@
 """Committed offsets of groups: who may commit, and reading what is durable.
 
 Owns: the checks of OffsetCommit and TxnOffsetCommit, in Kafka's order, and what OffsetFetch may tell. Does not own: the
-offsets (`shard`), membership (`membership`), whether a producer's transaction is open (`broker.handlers`, the log).
+offsets (`shard`), membership (`membership`, `consumer`), whether a producer's transaction is open (`broker.handlers`,
+the log).
 Invariant: nothing is answered, neither a commit nor a fetch, before all that it tells of is durable.
 
-KIPs: 98, 345, 447 (transactional commits by members, require_stable).
+KIPs: 98, 345, 447 (transactional commits by members, require_stable), 848, 1251 (an older member epoch is good enough
+for a partition that the member has had since).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +15,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from broker.completion import Completion
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import ConsumerMember
 from broker.coordinator.group.membership import Group, Member
 from broker.coordinator.group.records import (
     NO_COMMITTED_OFFSET,
@@ -35,8 +39,11 @@ class Committer:
 
     group_id: str
     generation_id: int
+    """Or the member epoch, in a consumer group."""
     member_id: str
     group_instance_id: str | None
+    knows_member_epochs: bool = True
+    """OffsetCommit from version 9 on."""
 
     @property
     def is_anonymous(self) -> bool:
@@ -87,10 +94,15 @@ class OffsetCoordinator:
         """OffsetCommit: an error for each partition, once durable. Fails with KafkaError for all of them."""
 
         def operation(shard: GroupShard) -> WriteResult[Errors]:
-            error = self._check_commit(shard, committer)
-            if error:
-                raise KafkaError(error)
-            return self._records(committer.group_id, offsets, retention_ms)
+            consumer_group = shard.consumer_group(committer.group_id)
+            if consumer_group is not None:
+                stale = _check_member_epoch(consumer_group, committer, offsets)
+            else:
+                stale = {}
+                error = self._check_commit(shard, committer)
+                if error:
+                    raise KafkaError(error)
+            return self._records(committer.group_id, offsets, retention_ms, stale)
 
         return self._runtime.write(committer.group_id, operation)
 
@@ -124,10 +136,15 @@ class OffsetCoordinator:
         """TxnOffsetCommit: durable but invisible until the producer's marker. Fails with KafkaError for all."""
 
         def operation(shard: GroupShard) -> WriteResult[Errors]:
-            error = self._check_transactional(shard, committer)
-            if error:
-                raise KafkaError(error)
-            return self._records(committer.group_id, offsets, NO_TIMESTAMP)
+            consumer_group = shard.consumer_group(committer.group_id)
+            if consumer_group is not None:
+                stale = _check_transactional_epoch(consumer_group, committer, offsets)
+            else:
+                stale = {}
+                error = self._check_transactional(shard, committer)
+                if error:
+                    raise KafkaError(error)
+            return self._records(committer.group_id, offsets, NO_TIMESTAMP, stale)
 
         return self._runtime.write_transactional(
             committer.group_id, producer_id, producer_epoch, operation, transaction_version=transaction_version
@@ -145,13 +162,17 @@ class OffsetCoordinator:
             return error
         return ErrorCode.NONE if committer.generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION
 
-    def _records(self, group_id: str, offsets: Sequence[OffsetToCommit], retention_ms: int) -> WriteResult[Errors]:
+    def _records(
+        self, group_id: str, offsets: Sequence[OffsetToCommit], retention_ms: int, refused: Errors
+    ) -> WriteResult[Errors]:
         now_ms = self._clock.now_ms()
         kept_until_ms = min(now_ms + retention_ms, _LAST_TIMESTAMP_MS)
         expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else kept_until_ms
-        errors: Errors = {}
+        errors: Errors = dict(refused)
         records = []
         for partition, offset, leader_epoch, metadata, topic_id in offsets:
+            if partition in refused:
+                continue
             if len(metadata) > self._metadata_max_length:  # characters, whatever the setting is called
                 errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
@@ -163,11 +184,20 @@ class OffsetCoordinator:
     # --- fetching -----------------------------------------------------------------------------------------------------
 
     def fetch(
-        self, group_id: str, partitions: Sequence[TopicPartition] | None, require_stable: bool
+        self,
+        group_id: str,
+        partitions: Sequence[TopicPartition] | None,
+        require_stable: bool,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> Completion[Mapping[TopicPartition, FetchedOffset]]:
-        """OffsetFetch; None asks for every partition that has an offset. Answered once what was read is durable."""
+        """OffsetFetch; None asks for every partition that has an offset. Answered once what was read is durable.
+        Fails with UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION for a member that is no longer one."""
 
         def read(shard: GroupShard) -> Mapping[TopicPartition, FetchedOffset]:
+            consumer_group = shard.consumer_group(group_id)
+            if consumer_group is not None and not (member_id is None and member_epoch < 0):
+                _check_reader(consumer_group, member_id or "", member_epoch)
             pending = shard.pending_partitions(group_id) if require_stable else set()
             # Unlike Kafka's, the list of all holds what is only pending too: to leave it out would say "no offset".
             wanted = partitions if partitions is not None else sorted({*shard.offsets(group_id), *pending})
@@ -184,6 +214,52 @@ def _check_without_members(shard: GroupShard, committer: Committer) -> ErrorCode
     if committer.generation_id < 0:
         return ErrorCode.NONE
     return ErrorCode.UNKNOWN_MEMBER_ID if shard.knows(committer.group_id) else ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def _check_member_epoch(group: ConsumerGroup, committer: Committer, offsets: Sequence[OffsetToCommit]) -> Errors:
+    """What the member may not commit. Raises UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, or what a wrong epoch comes to."""
+    if committer.generation_id < 0 and not group.members:
+        return {}
+    member = _member_of(group, committer.member_id)
+    if not member.is_classic and not committer.knows_member_epochs:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    return _check_epoch(member, committer.generation_id, offsets)
+
+
+def _check_transactional_epoch(group: ConsumerGroup, committer: Committer, offsets: Sequence[OffsetToCommit]) -> Errors:
+    """Like OffsetCommit, but anybody may, and the client knows of no member epochs (KIP-447)."""
+    if committer.is_anonymous or (committer.generation_id < 0 and not group.members):
+        return {}
+    stale = _check_epoch(_member_of(group, committer.member_id), committer.generation_id, offsets)
+    return dict.fromkeys(stale, ErrorCode.ILLEGAL_GENERATION)
+
+
+def _member_of(group: ConsumerGroup, member_id: str) -> ConsumerMember:
+    member = group.members.get(member_id)
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member
+
+
+def _check_epoch(member: ConsumerMember, epoch: int, offsets: Sequence[OffsetToCommit]) -> Errors:
+    """An older epoch is good for partitions that the member has had since then or longer (KIP-1251)."""
+    stale = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
+    if epoch == member.epoch:
+        return {}
+    if epoch > member.epoch:
+        raise KafkaError(stale)
+    refused: Errors = {}
+    for offset in offsets:
+        since = member.current.assignment_epoch(offset.topic_id, offset.partition[1])
+        if since is None or epoch < since:
+            refused[offset.partition] = stale
+    return refused
+
+
+def _check_reader(group: ConsumerGroup, member_id: str, epoch: int) -> None:
+    member = _member_of(group, member_id)
+    if epoch != member.epoch:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH)
 
 
 def _fetched(committed: CommittedOffset | None) -> FetchedOffset:

@@ -93,7 +93,7 @@ class Rebalancer:
                 self._collecting[group.group_id] = True
             self._maybe_complete(group)
         else:
-            self._prepare(group)
+            self.prepare(group)
         return waiter
 
     def remove(self, group: Group, member_id: str) -> None:
@@ -104,11 +104,12 @@ class Rebalancer:
         member.answer_join(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
         member.answer_sync(SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            self._prepare(group)
+            self.prepare(group)
         else:
             self._maybe_complete(group)
 
-    def _prepare(self, group: Group, sync_error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS) -> None:
+    def prepare(self, group: Group, sync_error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS) -> None:
+        """Begin a rebalance: everybody has to join again."""
         is_first = group.state is GroupState.EMPTY
         group.move_to(GroupState.PREPARING_REBALANCE)
         for member in group.members.values():
@@ -181,7 +182,7 @@ class Rebalancer:
             if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
                 return
             if done.error is not None:
-                self._prepare(group, append_error(done.error))
+                self.prepare(group, append_error(done.error))
                 return
             group.move_to(GroupState.STABLE)
             for member in group.members.values():
@@ -201,7 +202,7 @@ class Rebalancer:
         for member_id in missing:
             group.remove(member_id)
         if missing:
-            self._prepare(group)
+            self.prepare(group)
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
@@ -215,6 +216,15 @@ class Rebalancer:
         if group.rebalance is not None:
             group.rebalance.clear()
             group.rebalance = None
+
+    def release(self, group: Group) -> None:
+        """The members live on in a consumer group: who waits here joins there."""
+        for member in group.members.values():
+            member.answer_join(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            member.answer_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+            if member.session is not None:
+                member.session.clear()
+        self.stop(group)
 
     def stop(self, group: Group) -> None:
         """The group is deleted: nothing that it waited for matters any more."""

@@ -1,7 +1,7 @@
 """The groups of one `__consumer_offsets` partition, as the log tells them.
 
-Owns: committed offsets, offsets of open transactions, the last logged generation of each group; changed by replay
-alone. What a restart must forget (sessions, waiting joins) is `membership.Group`, with the coordinator.
+Owns: committed offsets, offsets of open transactions, the last logged generation of each classic group, each consumer
+group (KIP-848); changed by replay alone. What a restart must forget (sessions, waiting joins) is with the coordinators.
 Invariants
 - A transactional offset is visible only after its producer's COMMIT marker in this partition; ABORT drops it (KIP-98).
 - Of two commits for one partition the later *record* wins, also when an older transactional one is promoted later.
@@ -10,6 +10,8 @@ Invariants
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.records import CONSUMER_GROUP_TYPES, GroupChanged, decode
 from broker.coordinator.group.records import (
     NO_TIMESTAMP,
     CommittedOffset,
@@ -21,6 +23,7 @@ from broker.coordinator.group.records import (
     decode_offset,
 )
 from broker.coordinator.runtime import CoordinatorRecord
+from protocol import state_record_codec
 
 
 class _Recorded(NamedTuple):
@@ -32,6 +35,7 @@ class GroupShard:
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self._groups: dict[str, StoredGroup] = {}
+        self._consumer_groups: dict[str, ConsumerGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, _Recorded]] = {}
         self._pending: dict[int, dict[OffsetKey, _Recorded]] = {}
 
@@ -43,13 +47,21 @@ class GroupShard:
     def groups(self) -> Mapping[str, StoredGroup]:
         return self._groups
 
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Not to be changed: a decision works on a copy."""
+        return self._consumer_groups.get(group_id)
+
+    def consumer_groups(self) -> Mapping[str, ConsumerGroup]:
+        return self._consumer_groups
+
     def group_ids(self) -> list[str]:
-        """Every group that has a generation or an offset, be it in an open transaction."""
+        """Every group that has a generation, members or an offset, be it in an open transaction."""
         pending = {key.group_id for offsets in self._pending.values() for key in offsets}
-        return sorted(self._groups.keys() | self._offsets.keys() | pending)
+        return sorted(self._groups.keys() | self._consumer_groups.keys() | self._offsets.keys() | pending)
 
     def knows(self, group_id: str) -> bool:
-        return group_id in self._groups or group_id in self._offsets or bool(self.pending_partitions(group_id))
+        is_group = group_id in self._groups or group_id in self._consumer_groups
+        return is_group or group_id in self._offsets or bool(self.pending_partitions(group_id))
 
     def offset(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
         recorded = self._offsets.get(group_id, {}).get(partition)
@@ -65,6 +77,9 @@ class GroupShard:
     # --- replay -------------------------------------------------------------------------------------------------------
 
     def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
+        if state_record_codec.prefix(record.key) in CONSUMER_GROUP_TYPES:
+            self._replay_consumer_group(record)
+            return
         key = decode_key(record)
         if isinstance(key, OffsetKey):
             self._replay_offset(key, record.value, offset, producer_id)
@@ -73,6 +88,16 @@ class GroupShard:
                 self._groups.pop(key, None)
             else:
                 self._groups[key] = decode_group(record.value)
+
+    def _replay_consumer_group(self, record: CoordinatorRecord) -> None:
+        group_id, change = decode(record)
+        group = self._consumer_groups.get(group_id)
+        if isinstance(change, GroupChanged) and change.group_epoch is None:
+            self._consumer_groups.pop(group_id, None)
+        elif record.value is not None or group is not None:  # a tombstone makes no group
+            if group is None:
+                group = self._consumer_groups[group_id] = ConsumerGroup(group_id)
+            group.apply(change)
 
     def _replay_offset(self, key: OffsetKey, value: bytes | None, offset: int, producer_id: int) -> None:
         if value is None:

@@ -1,14 +1,21 @@
-"""Which topics the members of a group read, as far as the broker may know.
+"""What members of the classic consumer protocol say and are told, as far as the broker may know it.
 
-Owns: reading `ConsumerProtocolSubscription` out of what members send when they join. To the broker that is opaque but
-for this one question; what does not parse belongs to a client with a protocol of its own.
+Owns: reading `ConsumerProtocolSubscription` out of what members send when they join, and both ways of
+`ConsumerProtocolAssignment`. To a classic group they are opaque but for the topics; a group that changes its protocol
+(KIP-848) needs all of it. What does not parse belongs to a client with a protocol of its own.
 """
 
+from collections.abc import Mapping, Sequence
 from struct import Struct
+from types import ModuleType
+from typing import Any
 
 from broker.coordinator.group.membership import Group
+from protocol import state_record_codec
 from protocol.errors import ProtocolError
-from protocol.generated import consumer_protocol_subscription
+from protocol.generated import consumer_protocol_assignment, consumer_protocol_subscription
+from protocol.generated.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 CONSUMER = "consumer"
 _VERSION = Struct(">h")
@@ -21,20 +28,37 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
     topics: set[str] = set()
     for member in group.members.values():
         for _, metadata in member.protocols:
-            read = _topics(metadata)
-            if read is None:
+            subscription = read_subscription(metadata)
+            if subscription is None:
                 return None
-            topics.update(read)
+            topics.update(subscription.topics)
     return frozenset(topics)
 
 
-def _topics(metadata: bytes) -> list[str] | None:
-    if len(metadata) < _VERSION.size:
+def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription | None:
+    read: ConsumerProtocolSubscription | None = _read(consumer_protocol_subscription, metadata)
+    return read
+
+
+def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment | None:
+    read: ConsumerProtocolAssignment | None = _read(consumer_protocol_assignment, assignment)
+    return read
+
+
+def written_assignment(partitions: Mapping[str, Sequence[int]], metadata: bytes) -> bytes:
+    """An assignment in the version in which a member has sent its subscription."""
+    version = min(_VERSION.unpack_from(metadata)[0], consumer_protocol_assignment.VERSIONS[-1])
+    topics = [TopicPartition(name, numbers) for name, numbers in partitions.items()]
+    return state_record_codec.encode_value(ConsumerProtocolAssignment(topics), version)
+
+
+def _read(module: ModuleType, data: bytes) -> Any:
+    if len(data) < _VERSION.size:
         return None
     # A later version only appends: what is known of it is read.
-    version = min(_VERSION.unpack_from(metadata)[0], consumer_protocol_subscription.VERSIONS[-1])
+    version = min(_VERSION.unpack_from(data)[0], module.VERSIONS[-1])
     try:
-        subscription, _ = consumer_protocol_subscription.decode(memoryview(metadata), version, _VERSION.size)
+        message, _ = module.decode(memoryview(data), version, _VERSION.size)
     except ProtocolError:
         return None
-    return list(subscription.topics)
+    return message

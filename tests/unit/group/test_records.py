@@ -21,11 +21,10 @@ from broker.coordinator.group.states import GroupState
 from broker.coordinator.runtime import CoordinatorRecord
 from broker.topic_config import CONSUMER_OFFSETS
 from protocol.errors import ProtocolError
-from protocol.generated.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
 from protocol.generated.offset_commit_value import OffsetCommitValue
 from protocol.records.record import decode_records
-from protocol.state_record_codec import encode_key, encode_value
+from protocol.state_record_codec import encode_value
 from tests.unit.group.members import GROUP, Member, form, started
 
 TOPIC_ID = UUID(int=7)
@@ -109,9 +108,10 @@ def test_the_older_kind_of_offset_key_is_read() -> None:
     assert decode_key(CoordinatorRecord(key, None)) == OffsetKey("g", ("t", 2))
 
 
-def test_records_of_the_consumer_protocol_are_left_alone() -> None:
+def test_records_of_share_groups_are_left_alone() -> None:
     shard = GroupShard(0)
-    shard.replay(CoordinatorRecord(encode_key(ConsumerGroupMetadataKey(group_id="g")), b"x"), offset=0, producer_id=-1)
+    share_group = b"\x00\x0b\x00\x01g"  # ShareGroupMetadataKey
+    shard.replay(CoordinatorRecord(share_group, b"x"), offset=0, producer_id=-1)
     assert shard.group_ids() == []
 
 

@@ -1,0 +1,9 @@
+"""The assignors by name, as `group.consumer.assignors` names them."""
+
+from collections.abc import Mapping
+
+from broker.coordinator.group.assignors import range as by_range
+from broker.coordinator.group.assignors import uniform
+from broker.coordinator.group.assignors.subscriber import Assignor
+
+ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform.assign, "range": by_range.assign}

@@ -1,0 +1,264 @@
+"""Members that speak the classic protocol, in a consumer group: a group between two protocols (KIP-848).
+
+Owns: what JoinGroup, SyncGroup, Heartbeat and LeaveGroup come to there. To such a member the member epoch is the
+generation, and nobody is the leader: it gets its part from the broker, in the form that a leader would have given it.
+Does not own: the steps of a change (`update`), the moment at which the group becomes a classic one (`migration`).
+Invariant: such a member rejoins once for each step of its reconciliation, and owns in between what it was told last.
+"""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from broker.completion import Completion
+from broker.coordinator.group.consumer.coordinator import (
+    ConsumerGroupCoordinator,
+    check_room,
+    check_static,
+    unknown_member,
+)
+from broker.coordinator.group.consumer.exchange import LeavingMember
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import ClassicMetadata, ConsumerMember, MemberMetadata, MemberState
+from broker.coordinator.group.consumer.migration import classic_assignment, may_downgrade
+from broker.coordinator.group.consumer.sessions import Wait
+from broker.coordinator.group.consumer.surroundings import MigrationPolicy, TopicCatalog, by_topic_id
+from broker.coordinator.group.consumer.update import GroupUpdate
+from broker.coordinator.group.consumer.writer import Decision
+from broker.coordinator.group.exchange import JoinRequest, JoinResult, SyncResult
+from broker.coordinator.group.shard import GroupShard
+from broker.coordinator.group.subscription import CONSUMER, read_subscription
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
+
+
+class ClassicMembers:
+    def __init__(self, coordinator: ConsumerGroupCoordinator) -> None:
+        self._coordinator = coordinator
+        self._writer = coordinator.writer
+        self._settings = coordinator.writer.settings
+        self._topics = coordinator.writer.topics
+        self._sessions = coordinator.writer.sessions
+
+    # --- joining ------------------------------------------------------------------------------------------------------
+
+    def join(self, request: JoinRequest) -> Completion[JoinResult]:
+        """JoinGroup: answered at once, since nobody waits for others here. Fails with KafkaError."""
+        return self._writer.write(request.group_id, lambda shard: self._decide_join(shard, request))
+
+    def _decide_join(self, shard: GroupShard, request: JoinRequest) -> Decision[JoinResult]:
+        group = shard.consumer_group(request.group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        update = self._writer.update(group)
+        member_id = request.member_id or self._coordinator.new_member_id()
+        self._check_join(group, member_id, request)
+        if not request.member_id and request.requires_known_member_id and request.group_instance_id is None:
+            return Decision(update, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        subscription = read_subscription(request.protocols[0][1])
+        if subscription is None:
+            raise _inconsistent("Malformed embedded consumer protocol in subscription deserialization.")
+        replaced = group.static_member(request.group_instance_id)
+        self._enter(update, member_id, request)
+        has_new_subscription = update.describe_member(member_id, _described(update, member_id, request, subscription))
+        if has_new_subscription or not self._writer.knows_its_topics(request.group_id):
+            update.look_at_topics(must_bump=has_new_subscription)
+        owned = _owned(self._topics, subscription)
+        if replaced is not None and self._downgrades(group, replaced):
+            return self._decide_downgrade(update, member_id, owned, has_new_subscription)
+        update.maybe_assign()
+        member = update.reconcile(member_id, owned, has_new_subscription=has_new_subscription)
+        return Decision(update, _joined(member), [lambda: self._await_sync(request, member)])
+
+    def _check_join(self, group: ConsumerGroup, member_id: str, request: JoinRequest) -> None:
+        if self._settings.migration_policy is MigrationPolicy.DISABLED:
+            raise _inconsistent(
+                f"Cannot join the consumer group {group.group_id} with the classic protocol because the group "
+                "migration is disabled."
+            )
+        check_room(group, member_id, request.group_instance_id, self._settings.max_size)
+        if not _supports(group, request):
+            raise _inconsistent(f"Member {member_id}'s protocols are not supported.")
+
+    def _enter(self, update: GroupUpdate, member_id: str, request: JoinRequest) -> None:
+        instance_id = request.group_instance_id
+        if instance_id is None:
+            return
+        existing = update.group.static_member(instance_id)
+        if request.member_id:
+            check_static(existing, member_id, instance_id)
+        elif existing is not None:
+            update.replace(existing, member_id)
+
+    def _downgrades(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+        """The last member of the consumer protocol comes back with the classic one."""
+        is_last = not replaced.is_classic
+        return is_last and may_downgrade(group, [replaced.member_id], replaced.member_id, self._settings)
+
+    def _decide_downgrade(
+        self, update: GroupUpdate, member_id: str, owned: Mapping[UUID, frozenset[int]], has_new_subscription: bool
+    ) -> Decision[JoinResult]:
+        must_rebalance = update.group.assignment_epoch < update.group.epoch
+        if not must_rebalance:
+            update.reconcile(member_id, owned, has_new_subscription=has_new_subscription)
+        member = update.group.members[member_id]
+        follow = self._coordinator.downgrade(update, (), must_rebalance=must_rebalance)
+        return Decision(update, _joined(member), [follow])
+
+    def _await_sync(self, request: JoinRequest, member: ConsumerMember) -> None:
+        self._sessions.done(request.group_id, member.member_id, Wait.JOIN)
+        self._coordinator.start_session(request.group_id, member)
+        self._sessions.expect(request.group_id, member.member_id, Wait.SYNC, request.rebalance_timeout_ms)
+
+    # --- a member's life ----------------------------------------------------------------------------------------------
+
+    def sync(
+        self,
+        group: ConsumerGroup,
+        generation_id: int,
+        member_id: str,
+        instance_id: str | None,
+        protocol_type: str | None,
+        protocol_name: str | None,
+    ) -> Completion[SyncResult]:
+        """SyncGroup: the member's part, as far as it is free. Raises KafkaError."""
+        member = self._find(group, generation_id, member_id, instance_id)
+        chosen = _protocols(member)[0][0]
+        if protocol_type not in (None, CONSUMER) or protocol_name not in (None, chosen):
+            raise _inconsistent("The protocol is not the one that the join was answered with.")
+        if group.assignment_epoch > member.epoch and member.current.state is not MemberState.UNREVOKED_PARTITIONS:
+            self._await_join(group, member)
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+        def decide(_: GroupShard) -> Decision[SyncResult]:
+            result = SyncResult(
+                protocol_type=protocol_type,
+                protocol_name=protocol_name,
+                assignment=classic_assignment(member, self._topics),
+            )
+            return Decision(self._writer.update(group), result, [lambda: self._synced(group, member)])
+
+        return self._writer.write(group.group_id, decide)
+
+    def _synced(self, group: ConsumerGroup, member: ConsumerMember) -> None:
+        self._sessions.done(group.group_id, member.member_id, Wait.SYNC)
+        self._coordinator.start_session(group.group_id, member)
+
+    def heartbeat(self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Heartbeat: REBALANCE_IN_PROGRESS asks for a join, which takes it a step further. Raises KafkaError."""
+        member = self._find(group, generation_id, member_id, instance_id)
+        self._coordinator.start_session(group.group_id, member)
+        state = member.current.state
+        is_behind = member.epoch < group.assignment_epoch or state is MemberState.UNREVOKED_PARTITIONS
+        if is_behind or (state is MemberState.UNRELEASED_PARTITIONS and not _is_waiting(group, member)):
+            self._await_join(group, member)
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def _await_join(self, group: ConsumerGroup, member: ConsumerMember) -> None:
+        timeout_ms = member.metadata.rebalance_timeout_ms
+        self._sessions.expect_once(group.group_id, member.member_id, Wait.JOIN, timeout_ms)
+
+    def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> Completion[list[ErrorCode]]:
+        """LeaveGroup, also of members of the other protocol by a tool: all of them in one step."""
+        return self._writer.write(group_id, lambda shard: self._decide_leave(shard, group_id, leaving))
+
+    def _decide_leave(
+        self, shard: GroupShard, group_id: str, leaving: Sequence[LeavingMember]
+    ) -> Decision[list[ErrorCode]]:
+        group = shard.consumer_group(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        gone: dict[str, None] = {}
+        errors = []
+        for entry in leaving:
+            try:
+                gone[_leaving_member(group, entry).member_id] = None
+                errors.append(ErrorCode.NONE)
+            except KafkaError as error:
+                errors.append(error.code)
+        update, then = self._coordinator.without(group, gone)
+        return Decision(update, errors, then)
+
+    def _find(
+        self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None
+    ) -> ConsumerMember:
+        if instance_id is None:
+            member = group.members.get(member_id)
+            if member is None:
+                raise unknown_member(member_id, group.group_id)
+        else:
+            member = check_static(group.static_member(instance_id), member_id, instance_id)
+        if not member.is_classic:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+        if generation_id != member.epoch:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        return member
+
+
+def _inconsistent(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+
+
+def _supports(group: ConsumerGroup, request: JoinRequest) -> bool:
+    """One of its protocols is known to every member that speaks the classic one."""
+    if request.protocol_type != CONSUMER:
+        return False
+    known = [{name for name, _ in _protocols(member)} for member in group.classic_members]
+    return any(all(name in names for names in known) for name, _ in request.protocols)
+
+
+def _protocols(member: ConsumerMember) -> Sequence[tuple[str, bytes]]:
+    classic = member.metadata.classic
+    return () if classic is None else classic.protocols
+
+
+def _joined(member: ConsumerMember) -> JoinResult:
+    return JoinResult(
+        member_id=member.member_id,
+        generation_id=member.epoch,
+        protocol_type=CONSUMER,
+        protocol_name=_protocols(member)[0][0],
+    )
+
+
+def _described(
+    update: GroupUpdate, member_id: str, request: JoinRequest, subscription: ConsumerProtocolSubscription
+) -> MemberMetadata:
+    member = update.group.members.get(member_id)
+    known = MemberMetadata() if member is None else member.metadata
+    return MemberMetadata(
+        instance_id=request.group_instance_id if request.group_instance_id is not None else known.instance_id,
+        rack_id=subscription.rack_id or known.rack_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        topic_names=tuple(sorted(set(subscription.topics))),
+        topic_regex="",
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        server_assignor=known.server_assignor,
+        classic=ClassicMetadata(request.session_timeout_ms, tuple(request.protocols)),
+    )
+
+
+def _owned(topics: TopicCatalog, subscription: ConsumerProtocolSubscription) -> Mapping[UUID, frozenset[int]]:
+    return by_topic_id(topics, {entry.topic: entry.partitions for entry in subscription.owned_partitions})
+
+
+def _is_waiting(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Something of its target still belongs to somebody else."""
+    return any(
+        group.is_owned(topic_id, partition)
+        for topic_id, partitions in group.target_of(member.member_id).items()
+        for partition in partitions - member.current.assigned.get(topic_id, {}).keys()
+    )
+
+
+def _leaving_member(group: ConsumerGroup, entry: LeavingMember) -> ConsumerMember:
+    if entry.instance_id is None:
+        member = group.members.get(entry.member_id)
+        if member is None:
+            raise unknown_member(entry.member_id, group.group_id)
+        return member
+    member = group.static_member(entry.instance_id)
+    if member is not None and not entry.member_id:
+        return member
+    return check_static(member, entry.member_id, entry.instance_id)

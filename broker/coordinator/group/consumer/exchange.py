@@ -1,0 +1,109 @@
+"""What members of consumer groups ask and are told: the values between handlers and coordinator.
+
+Owns: the shapes, free of wire versions, and what makes a heartbeat legal by itself, in Kafka's order and words. Does
+not own: what a group makes of it.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from broker.coordinator.group.assignors.subscriber import TopicPartitions
+from broker.coordinator.group.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from protocol.errors import ErrorCode, KafkaError
+
+NOT_SAID = -1
+_BLANK = "".join(map(chr, range(0x21)))
+"""What Java trims."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRequest:
+    """ConsumerGroupHeartbeat: None means "as before"."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    topic_names: Sequence[str] | None
+    topic_regex: str | None
+    server_assignor: str | None
+    owned: Mapping[UUID, Collection[int]] | None
+    client_id: str
+    client_host: str
+    makes_its_own_id: bool
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
+
+    @property
+    def is_joining(self) -> bool:
+        return self.member_epoch == 0
+
+    @property
+    def is_full(self) -> bool:
+        """It says all that a member can say, and so wants to hear all that there is."""
+        has_subscription = self.topic_names is not None or self.topic_regex is not None
+        return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatResult:
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: TopicPartitions | None = None
+    """None leaves the member with what it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingMember:
+    """One entry of LeaveGroup."""
+
+    member_id: str
+    instance_id: str | None
+
+
+def check_heartbeat(request: HeartbeatRequest, assignors: Sequence[str]) -> None:
+    """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
+    problem = _problem(request)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+    wanted = request.server_assignor
+    if wanted is not None and wanted not in assignors:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {wanted[:300]} is not supported. Supported assignors: {', '.join(assignors)}.",
+        )
+
+
+def _problem(request: HeartbeatRequest) -> str | None:
+    epoch = request.member_epoch
+    needs_member_id = request.makes_its_own_id or epoch > 0 or epoch == LEAVE_EPOCH
+    named = (
+        ("MemberId", request.member_id if needs_member_id else None),
+        ("GroupId", request.group_id),
+        ("InstanceId", request.instance_id),
+        ("RackId", request.rack_id),
+    )
+    for name, value in named:
+        if value is not None and not value.strip(_BLANK):
+            return f"{name} can't be empty."
+    if epoch == 0:
+        return _joining_problem(request)
+    if epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        return "InstanceId can't be null."
+    return "MemberEpoch is invalid." if epoch < STATIC_LEAVE_EPOCH else None
+
+
+def _joining_problem(request: HeartbeatRequest) -> str | None:
+    if request.rebalance_timeout_ms == NOT_SAID:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if request.owned is None or request.owned:
+        return "TopicPartitions must be empty when (re-)joining."
+    if request.topic_names is None and request.topic_regex is None:
+        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    return None

@@ -1,0 +1,125 @@
+"""One member of a consumer group, as values: what it asked for, and what it has been given.
+
+Owns: the shapes behind the records of a member. Does not own: who is in which group (`group`), how a member gets from
+one assignment to the next (`reconciliation`).
+Invariant: a value never changes; a member that has changed is another value.
+
+KIPs: 848, 1251 (each partition keeps the epoch at which it was assigned).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from uuid import UUID
+
+from broker.coordinator.group.assignors.subscriber import TopicPartitions
+
+PartitionEpochs = Mapping[UUID, Mapping[int, int]]
+"""Partitions, each with the epoch of the target assignment that gave it to the member."""
+
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+"""What a static member says, and is stored with, while it is away for a moment."""
+
+
+class MemberState(IntEnum):
+    """The number is what Kafka's record holds; one that is not known here is read as UNKNOWN."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMetadata:
+    """What a member that speaks the classic protocol said when it joined."""
+
+    session_timeout_ms: int
+    protocols: Sequence[tuple[str, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberMetadata:
+    """What a member asks for."""
+
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: Sequence[str] = ()
+    """Sorted, each once."""
+    topic_regex: str | None = ""
+    rebalance_timeout_ms: int = -1
+    server_assignor: str | None = None
+    classic: ClassicMetadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentAssignment:
+    """What a member has, and how far it has come."""
+
+    member_epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: PartitionEpochs = field(default_factory=dict)
+    pending_revocation: PartitionEpochs = field(default_factory=dict)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(partitions) for partitions in self.assigned.values())
+
+    def assignment_epoch(self, topic_id: UUID, partition: int) -> int | None:
+        """Since when the member has a partition; None if it is none of its own."""
+        epoch = self.assigned.get(topic_id, {}).get(partition)
+        return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
+
+
+NOTHING_ASSIGNED = CurrentAssignment()
+LEFT = CurrentAssignment(LEAVE_EPOCH, LEAVE_EPOCH)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    member_id: str
+    metadata: MemberMetadata = MemberMetadata()
+    current: CurrentAssignment = NOTHING_ASSIGNED
+
+    @property
+    def epoch(self) -> int:
+        return self.current.member_epoch
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.metadata.instance_id
+
+    @property
+    def is_classic(self) -> bool:
+        """It speaks JoinGroup, SyncGroup and Heartbeat."""
+        return self.metadata.classic is not None
+
+    @property
+    def is_revoking(self) -> bool:
+        """It must give up partitions within its rebalance timeout; the classic protocol has times of its own."""
+        is_here = self.epoch != STATIC_LEAVE_EPOCH and not self.is_classic
+        return is_here and self.current.state is MemberState.UNREVOKED_PARTITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRegex:
+    """The topics that a regular expression matched when it was last looked at."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+def without_epochs(partitions: PartitionEpochs) -> TopicPartitions:
+    return {topic_id: frozenset(numbers) for topic_id, numbers in partitions.items()}
+
+
+def with_epoch(partitions: TopicPartitions, epoch: int) -> PartitionEpochs:
+    return {topic_id: dict.fromkeys(sorted(numbers), epoch) for topic_id, numbers in partitions.items()}

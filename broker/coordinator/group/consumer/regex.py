@@ -1,0 +1,37 @@
+"""Regular expressions that consumers subscribe with: RE2, which takes linear time whatever the expression (KIP-848).
+
+Owns: what is a legal expression, and which names it matches as a whole. Python's own `re` never sees one: a client
+could stop the broker with it. The library is imported at the first expression.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from protocol.errors import ErrorCode, KafkaError
+
+
+def compiled(regex: str) -> Any:
+    """Raises INVALID_REGULAR_EXPRESSION."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(regex, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{regex[:300]}` is not a valid regular expression: {_reason(error)}.",
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+    return text[:300]
+
+
+def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
+    """Of these names, those that match from end to end. Raises INVALID_REGULAR_EXPRESSION."""
+    pattern = compiled(regex)
+    return frozenset(name for name in names if pattern.fullmatch(name))

@@ -1,0 +1,64 @@
+"""How long the coordinator waits for members of consumer groups: the clocks, and nothing else.
+
+Owns: for each member a session, and the times within which it must have given up partitions, joined, or asked for its
+part. Does not own: what happens to a member whose time is over (`coordinator`).
+Invariant: after `forget` no clock of a member ticks. Nothing here survives a restart: every member then has a new
+session.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+
+from broker.coordinator.group.deadline import Deadline
+from broker.ports import Clock, Scheduler
+
+
+class Wait(Enum):
+    """What a member must do in time."""
+
+    SESSION = "session"
+    REVOCATION = "revocation"
+    JOIN = "join"
+    """Of a member of the classic protocol that was told of a rebalance."""
+    SYNC = "sync"
+    """Of a member of the classic protocol that has joined."""
+
+
+class Sessions:
+    def __init__(self, clock: Clock, scheduler: Scheduler, on_expired: Callable[[str, str], None]) -> None:
+        """`on_expired(group_id, member_id)` is called when a member has not done something in time."""
+        self._clock = clock
+        self._scheduler = scheduler
+        self._on_expired = on_expired
+        self._deadlines: dict[tuple[str, str], dict[Wait, Deadline]] = {}
+
+    def expect(self, group_id: str, member_id: str, wait: Wait, timeout_ms: int) -> None:
+        """From now on the member has `timeout_ms` for this."""
+        waits = self._deadlines.setdefault((group_id, member_id), {})
+        deadline = waits.get(wait)
+        if deadline is None:
+            deadline = waits[wait] = Deadline(
+                self._clock, self._scheduler, lambda: self._on_passed(group_id, member_id, wait)
+            )
+        deadline.set(timeout_ms)
+
+    def expect_once(self, group_id: str, member_id: str, wait: Wait, timeout_ms: int) -> None:
+        """Like `expect`, but a time that runs already is not prolonged."""
+        if wait not in self._deadlines.get((group_id, member_id), ()):
+            self.expect(group_id, member_id, wait, timeout_ms)
+
+    def is_expecting(self, group_id: str, member_id: str, wait: Wait) -> bool:
+        return wait in self._deadlines.get((group_id, member_id), ())
+
+    def done(self, group_id: str, member_id: str, wait: Wait) -> None:
+        deadline = self._deadlines.get((group_id, member_id), {}).pop(wait, None)
+        if deadline is not None:
+            deadline.clear()
+
+    def forget(self, group_id: str, member_id: str) -> None:
+        for deadline in self._deadlines.pop((group_id, member_id), {}).values():
+            deadline.clear()
+
+    def _on_passed(self, group_id: str, member_id: str, wait: Wait) -> None:
+        self.done(group_id, member_id, wait)
+        self._on_expired(group_id, member_id)

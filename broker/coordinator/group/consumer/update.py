@@ -1,0 +1,204 @@
+"""One decision about a consumer group: its changes, tried out on a copy step by step, and logged as one batch.
+
+Owns: the steps that requests of both protocols share, in Kafka's order: member, subscription, group epoch, target
+assignment, reconciliation. Does not own: who may ask for what (`coordinator`, `classic_members`).
+Invariant: `group` is the group as it will be once `records` are replayed; nothing else has changed.
+
+KIPs: 345, 848, 1101 (metadata hash), 1263 (the target assignment is not computed more often than once an interval).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from uuid import UUID
+
+from broker.coordinator.group.assignors.subscriber import Subscriber
+from broker.coordinator.group.assignors.table import ASSIGNORS
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import ConsumerMember, CurrentAssignment, MemberMetadata, ResolvedRegex
+from broker.coordinator.group.consumer.reconciliation import Step, reconciled
+from broker.coordinator.group.consumer.records import (
+    Change,
+    CurrentChanged,
+    GroupChanged,
+    GroupEpoch,
+    MemberChanged,
+    RegexChanged,
+    TargetChanged,
+    TargetEpoch,
+    TargetEpochChanged,
+    encoded,
+)
+from broker.coordinator.group.consumer.regex import matching
+from broker.coordinator.group.consumer.surroundings import (
+    ConsumerGroupSettings,
+    TopicCatalog,
+    metadata_hash,
+    topic_ids,
+)
+from broker.coordinator.runtime import CoordinatorRecord
+
+_REGEX_VERSION = 0
+"""Kafka keeps the version of its metadata here; 0 makes it look again."""
+
+
+class GroupUpdate:
+    def __init__(self, base: ConsumerGroup, topics: TopicCatalog, settings: ConsumerGroupSettings, now_ms: int) -> None:
+        self.group = base
+        self.records: list[CoordinatorRecord] = []
+        self.touched: dict[str, None] = {}
+        """Members whose assignment was written, in order."""
+        self.is_checked = False
+        """Its topics were looked at."""
+        self._is_copy = False
+        self._topics = topics
+        self._settings = settings
+        self._now_ms = now_ms
+
+    def change(self, *changes: Change) -> None:
+        if not self._is_copy:
+            self.group = self.group.copy()
+            self._is_copy = True
+        for change in changes:
+            self.group.apply(change)
+            self.records.append(encoded(self.group.group_id, change))
+            if isinstance(change, CurrentChanged):
+                self.touched[change.member_id] = None
+
+    # --- members ------------------------------------------------------------------------------------------------------
+
+    def replace(self, previous: ConsumerMember, member_id: str) -> ConsumerMember:
+        """A static member is back under another id: it takes over what was meant for the old one."""
+        target = self.group.target_of(previous.member_id)
+        current = CurrentAssignment(
+            0, 0, previous.current.state, previous.current.assigned, previous.current.pending_revocation
+        )
+        self.remove(previous.member_id)
+        self.change(
+            MemberChanged(member_id, previous.metadata),
+            TargetChanged(member_id, target),
+            CurrentChanged(member_id, current),
+        )
+        return self.group.members[member_id]
+
+    def remove(self, member_id: str) -> None:
+        """In Kafka's order: what it has, what was meant for it, then itself."""
+        self.change(CurrentChanged(member_id, None), TargetChanged(member_id, None), MemberChanged(member_id, None))
+
+    def describe_member(self, member_id: str, metadata: MemberMetadata) -> bool:
+        """What the member now says of itself; True if that changes what it reads."""
+        member = self.group.members.get(member_id)
+        before = None if member is None else member.metadata
+        if metadata == before:
+            return False
+        self.change(MemberChanged(member_id, metadata))
+        before = before or MemberMetadata()
+        has_new_regex = (metadata.topic_regex or "") != (before.topic_regex or "")
+        if has_new_regex:
+            self.settle_regexes()
+        return has_new_regex or metadata.topic_names != before.topic_names
+
+    # --- what the group reads -----------------------------------------------------------------------------------------
+
+    def settle_regexes(self) -> None:
+        """Resolve what is new, drop what nobody uses. Raises INVALID_REGULAR_EXPRESSION."""
+        used = self.group.subscribed_regexes
+        for regex in [regex for regex in self.group.regexes if regex not in used]:
+            self.change(RegexChanged(regex, None))
+        for regex in used:
+            if regex not in self.group.regexes:
+                self._resolve(regex)
+
+    def _resolve(self, regex: str) -> bool:
+        """Look which topics match now; True if they are others than before."""
+        topics = matching(regex, (topic.name for topic in self._topics.all()))
+        known = self.group.regexes.get(regex)
+        if known is not None and known.topics == topics:
+            return False
+        self.change(RegexChanged(regex, ResolvedRegex(topics, _REGEX_VERSION, self._now_ms)))
+        return True
+
+    def look_at_topics(self, *, must_bump: bool = False) -> None:
+        """A new group epoch if the group reads something else now, or if its topics have changed."""
+        for regex in list(self.group.regexes):
+            if self._resolve(regex):
+                must_bump = True
+        now = metadata_hash(self._topics, self.group.topics)
+        if must_bump or now != self.group.metadata_hash:
+            self.change(GroupChanged(GroupEpoch(self.group.epoch + 1, now)))
+        self.is_checked = True
+
+    # --- who reads what -----------------------------------------------------------------------------------------------
+
+    def maybe_assign(self) -> None:
+        """A target assignment for the group epoch, unless the last one is too young."""
+        group = self.group
+        if group.assignment_epoch >= group.epoch or not self._may_assign():
+            return
+        known = [name for name in self._settings.assignors if name in ASSIGNORS]
+        name = group.preferred_assignor(known) or known[0]
+        subscribers = [self._subscriber(member) for member in group.members.values()]
+        targets = ASSIGNORS[name](subscribers, self._partition_counts(subscribers))
+        for member_id in list(group.members):
+            target = targets.get(member_id, {})
+            if target != group.targets.get(member_id):
+                self.change(TargetChanged(member_id, target))
+        self.change(TargetEpochChanged(TargetEpoch(group.epoch, self._now_ms)))
+
+    def _may_assign(self) -> bool:
+        made_ms = self.group.assignment_timestamp_ms
+        interval_ms = self._settings.assignment_interval_ms(self.group.group_id)
+        # An interval of 0 is the way out for a clock that was set back.
+        return made_ms == 0 or interval_ms == 0 or self._now_ms >= made_ms + interval_ms
+
+    def _subscriber(self, member: ConsumerMember) -> Subscriber:
+        topics = topic_ids(self._topics, self.group.topics_of(member))
+        return Subscriber(member.member_id, member.instance_id, topics, self.group.target_of(member.member_id))
+
+    def _partition_counts(self, subscribers: Sequence[Subscriber]) -> Mapping[UUID, int]:
+        wanted = frozenset().union(*(subscriber.topics for subscriber in subscribers))
+        found = map(self._topics.by_id, wanted)
+        return {topic.topic_id: topic.partition_count for topic in found if topic is not None}
+
+    def reconcile(
+        self, member_id: str, reported: Mapping[UUID, Collection[int]] | None, *, has_new_subscription: bool
+    ) -> ConsumerMember:
+        """Bring the member one step nearer to its target."""
+        group = self.group
+        member = group.members[member_id]
+        if not has_new_subscription and member.current.is_reconciled_to(group.assignment_epoch):
+            return member
+        current = reconciled(
+            member.current,
+            Step(
+                group.assignment_epoch,
+                group.target_of(member_id),
+                topic_ids(self._topics, group.topics_of(member)),
+                group.is_owned,
+                reported,
+                has_new_subscription,
+            ),
+        )
+        if current != member.current:
+            self.change(CurrentChanged(member_id, current))
+        return self.group.members[member_id]
+
+    # --- the group as a whole -----------------------------------------------------------------------------------------
+
+    def dissolve(self) -> None:
+        self.change(*_end_of(self.group))
+
+
+def tombstones(group: ConsumerGroup) -> list[CoordinatorRecord]:
+    """For everything that the group has in the log."""
+    return [encoded(group.group_id, change) for change in _end_of(group)]
+
+
+def _end_of(group: ConsumerGroup) -> list[Change]:
+    """In Kafka's order."""
+    return [
+        *(CurrentChanged(member_id, None) for member_id in group.members),
+        *(TargetChanged(member_id, None) for member_id in group.targets),
+        TargetEpochChanged(None),
+        *(MemberChanged(member_id, None) for member_id in group.members),
+        *(RegexChanged(regex, None) for regex in group.regexes),
+        GroupChanged(None),
+    ]

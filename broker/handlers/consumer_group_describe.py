@@ -1,0 +1,104 @@
+"""ConsumerGroupDescribe (69), versions 0–1: consumer groups (KIP-848) with members and assignments, each on its own.
+
+- A member's assignment holds what it has and what it is about to give up; the target is what it shall have.
+- v1+ tells which protocol a member speaks: 0 classic, 1 consumer (KIP-1099).
+- GROUP_ID_NOT_FOUND also for classic groups; UNSUPPORTED_VERSION while the finalized feature group.version is 0.
+- What the client may do, where it asks and nothing is wrong: everything (KIP-430).
+"""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from broker.completion import Completion, all_of
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import ConsumerMember
+from broker.dispatch import RequestContext
+from broker.handlers.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from broker.topics import Topics
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from protocol.generated.consumer_group_describe_response import (
+    Assignment,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+_CLASSIC, _CONSUMER = 0, 1
+_MESSAGE_CHARACTERS = 4_000
+
+
+def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> Completion[ConsumerGroupDescribeResponse]:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    described = [_describe(context, group_id, operations) for group_id in request.group_ids]
+    return all_of(described).map(lambda groups: ConsumerGroupDescribeResponse(groups=groups))
+
+
+def _describe(context: RequestContext, group_id: str, operations: int) -> Completion[DescribedGroup]:
+    answer: Completion[DescribedGroup] = Completion()
+
+    def on_done(done: Completion[ConsumerGroup]) -> None:
+        error = done.error
+        if error is None:
+            answer.complete(_described(context, done.result(), operations))
+        elif isinstance(error, KafkaError):
+            message = error.message[:_MESSAGE_CHARACTERS] or None
+            answer.complete(DescribedGroup(error_code=error.code, error_message=message, group_id=group_id))
+        else:
+            answer.fail(error)
+
+    consumers = context.broker.groups.consumers
+    if not consumers.is_enabled:
+        answer.complete(DescribedGroup(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id))
+    elif not group_id:
+        answer.complete(DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id))
+    else:
+        consumers.describe(group_id).then(on_done)
+    return answer
+
+
+def _described(context: RequestContext, group: ConsumerGroup, operations: int) -> DescribedGroup:
+    topics, consumers = context.broker.topics, context.broker.groups.consumers
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=consumers.assignor_of(group),
+        members=[_member(topics, group, member) for member in group.members.values()],
+        authorized_operations=operations,
+    )
+
+
+def _member(topics: Topics, group: ConsumerGroup, member: ConsumerMember) -> Member:
+    said, current = member.metadata, member.current
+    has = [*current.assigned.items(), *current.pending_revocation.items()]
+    return Member(
+        member_id=member.member_id,
+        instance_id=said.instance_id,
+        rack_id=said.rack_id,
+        member_epoch=member.epoch,
+        client_id=said.client_id,
+        client_host=said.client_host,
+        subscribed_topic_names=said.topic_names,
+        subscribed_topic_regex=said.topic_regex,
+        assignment=_assignment(topics, has),
+        target_assignment=_assignment(topics, group.target_of(member.member_id).items()),
+        member_type=_CLASSIC if member.is_classic else _CONSUMER,
+    )
+
+
+def _assignment(topics: Topics, partitions: Iterable[tuple[UUID, Iterable[int]]]) -> Assignment:
+    """Of topics that still exist."""
+    merged: dict[UUID, set[int]] = {}
+    for topic_id, numbers in partitions:
+        merged.setdefault(topic_id, set()).update(numbers)
+    found = [(topics.by_id(topic_id), sorted(numbers)) for topic_id, numbers in merged.items()]
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=numbers)
+            for topic, numbers in found
+            if topic is not None
+        ]
+    )

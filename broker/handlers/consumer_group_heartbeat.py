@@ -1,0 +1,95 @@
+"""ConsumerGroupHeartbeat (68), versions 0–1: a member of a consumer group joins, reports, is told, leaves (KIP-848).
+
+- Answered once all that it says is durable; an error carries its reason.
+- v0 the broker makes the member id of whoever joins without one; v1+ clients make their own (KIP-1082), and may
+  subscribe with a regular expression: INVALID_REGULAR_EXPRESSION.
+- UNSUPPORTED_VERSION while the finalized feature group.version is 0.
+"""
+
+from collections.abc import Collection, Mapping
+from uuid import UUID
+
+from broker.completion import Completion
+from broker.coordinator.group.assignors.subscriber import TopicPartitions
+from broker.coordinator.group.consumer.exchange import HeartbeatRequest, HeartbeatResult
+from broker.dispatch import RequestContext
+from protocol.errors import KafkaError
+from protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from protocol.generated.consumer_group_heartbeat_response import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+)
+from protocol.generated.consumer_group_heartbeat_response import (
+    TopicPartitions as ResponseTopicPartitions,
+)
+
+_OWN_MEMBER_ID_SINCE = 1
+_MESSAGE_CHARACTERS = 4_000
+
+
+def handle(
+    context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Completion[ConsumerGroupHeartbeatResponse]:
+    heartbeat = HeartbeatRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topic_names=request.subscribed_topic_names,
+        topic_regex=request.subscribed_topic_regex,
+        server_assignor=request.server_assignor,
+        owned=_owned(request),
+        client_id=context.client_id or "",
+        client_host=f"/{context.peer.host}",
+        makes_its_own_id=context.api_version >= _OWN_MEMBER_ID_SINCE,
+    )
+    answer: Completion[ConsumerGroupHeartbeatResponse] = Completion()
+
+    def on_done(done: Completion[HeartbeatResult]) -> None:
+        error = done.error
+        if error is None:
+            answer.complete(_respond(done.result()))
+        elif isinstance(error, KafkaError):
+            answer.complete(_refuse(error))
+        else:
+            answer.fail(error)
+
+    try:
+        context.broker.groups.consumers.heartbeat(heartbeat).then(on_done)
+    except KafkaError as refused:
+        return _refuse(refused)
+    return answer
+
+
+def _owned(request: ConsumerGroupHeartbeatRequest) -> Mapping[UUID, Collection[int]] | None:
+    if request.topic_partitions is None:
+        return None
+    owned: dict[UUID, set[int]] = {}
+    for entry in request.topic_partitions:
+        owned.setdefault(entry.topic_id, set()).update(entry.partitions)
+    return owned
+
+
+def _respond(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+        assignment=None if result.assignment is None else _assignment(result.assignment),
+    )
+
+
+def _assignment(partitions: TopicPartitions) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            ResponseTopicPartitions(topic_id=topic_id, partitions=sorted(numbers))
+            for topic_id, numbers in partitions.items()
+        ]
+    )
+
+
+def _refuse(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    # Names are repeated in it, and all of it must fit into one string.
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message[:_MESSAGE_CHARACTERS])
