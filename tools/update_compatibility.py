@@ -97,8 +97,6 @@ KAFKA = {
 """Every API of Apache Kafka 4.3's broker listeners with its stable versions (validVersions in the message schemas)."""
 
 NOT_SERVED = {
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: "The new group protocol is not there yet; clients use the classic one.",
-    ApiKey.CONSUMER_GROUP_DESCRIBE: "As above.",
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "Kafka lists it only where a plugin receives client metrics. None does here.",
     ApiKey.PUSH_TELEMETRY: "As above.",
 }
