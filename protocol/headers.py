@@ -1,8 +1,9 @@
 """Request and response headers.
 
 Owns: the rules for which header an API has. A request header is flexible (v2) when the body is; the client id stays a
-plain string even then. A response header is flexible (v1) when the body is, except for ApiVersions, whose answer must
-be readable before the versions are known (KIP-511): the caller says so with `flexible=False`.
+plain string even then; any negative length of it is null, and bytes that are no text are replaced. A response header is
+flexible (v1) when the body is, except for ApiVersions, whose answer must be readable before the versions are known
+(KIP-511): the caller says so with `flexible=False`.
 """
 
 from struct import Struct, error
@@ -14,6 +15,7 @@ from protocol.message import skip_tags, string
 _FIXED = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")
 _START = Struct(">hhi")
+_LONGEST_REPLACED = 32_767 // 4
 
 
 class RequestHeader(NamedTuple):
@@ -33,14 +35,21 @@ def decode_request_header(view: memoryview, flexible_from: int) -> tuple[Request
             position = 10 + length
             if position > len(view):
                 raise ProtocolError(f"a client id of {length} bytes is announced, {len(view) - 10} are left")
-            client_id = str(view[10:position], "utf-8")
-        elif length != -1:
-            raise ProtocolError(f"a client id of {length} bytes")
+            client_id = _client_id(view[10:position])
         if api_version >= flexible_from:
             position = skip_tags(view, position)
-    except (error, IndexError, UnicodeDecodeError) as problem:
+    except (error, IndexError) as problem:
         raise ProtocolError(f"the request header is malformed: {problem}") from problem
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
+
+
+def _client_id(text: memoryview) -> str:
+    try:
+        return str(text, "utf-8")
+    except UnicodeDecodeError:
+        # Nothing depends on it, so what is no text does not cost a client its connection. The marks for what cannot be
+        # read are longer than that: cut, so that answers can repeat it.
+        return str(text, "utf-8", "replace")[:_LONGEST_REPLACED]
 
 
 def encode_request_header(

@@ -68,7 +68,8 @@ def _refuse(length: int, view: memoryview, position: int) -> ProtocolError:
     return ProtocolError(f"length {length} is announced at byte {position}, {len(view) - position} bytes are left")
 
 
-# The readers below spell out the varint of one byte, and their bounds: a call each would double their cost.
+# As in Kafka, any negative length is null where null is allowed. The readers below spell out the varint of one byte,
+# and their bounds: a call each would double their cost.
 
 
 def read_string(view: memoryview, position: int) -> tuple[str, int]:
@@ -83,10 +84,10 @@ def read_string(view: memoryview, position: int) -> tuple[str, int]:
 def read_nullable_string(view: memoryview, position: int) -> tuple[str | None, int]:
     length: int = _INT16.unpack_from(view, position)[0]
     position += 2
-    if length == -1:
+    if length < 0:
         return None, position
     end = position + length
-    if length < 0 or end > len(view):
+    if end > len(view):
         raise _refuse(length, view, position)
     return str(view[position:end], "utf-8"), end
 
@@ -134,7 +135,7 @@ def read_records(view: memoryview, position: int) -> tuple[memoryview, int]:
 
 
 def read_nullable_records(view: memoryview, position: int) -> tuple[memoryview | None, int]:
-    if _INT32.unpack_from(view, position)[0] == -1:
+    if _INT32.unpack_from(view, position)[0] < 0:
         return None, position + 4
     return read_records(view, position)
 
@@ -187,7 +188,7 @@ def read_count(view: memoryview, position: int) -> tuple[int, int]:
 
 def read_nullable_count(view: memoryview, position: int) -> tuple[int, int]:
     """An array's count, -1 for null."""
-    if _INT32.unpack_from(view, position)[0] == -1:
+    if _INT32.unpack_from(view, position)[0] < 0:
         return -1, position + 4
     return read_count(view, position)
 

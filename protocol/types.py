@@ -48,7 +48,7 @@ class UnsignedVarint(Construct):
 
 class Length(Construct):
     """A length or count: the plain integer `plain`, or compact (value + 1 as an unsigned varint, 0 for null); in both
-    forms at most `longest`."""
+    forms at most `longest`. Where null is allowed, any negative number is read as null, as Kafka does."""
 
     def __init__(self, plain: Construct, compact: bool, nullable: bool, longest: int | None = None) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Length(Construct):
             length = VARINT._parsereport(stream, context, path) - 1
         else:
             length = self._plain._parsereport(stream, context, path)
-        if length == -1 and self._nullable:
+        if length < 0 and self._nullable:
             return None
         if length < 0:
             raise IntegerError(f"length {length}", path=path)

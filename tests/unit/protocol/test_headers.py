@@ -73,11 +73,27 @@ def test_arbitrary_bytes_are_a_request_header_or_refused(data: bytes, flexible_f
     assert position <= len(data)
 
 
-@pytest.mark.parametrize("length", [-2, -32_768, 5])
-def test_a_client_id_of_an_impossible_length_is_refused(length: int) -> None:
-    data = b"\x00\x03\x00\x01\x00\x00\x00\x07" + length.to_bytes(2, "big", signed=True) + b"abcd"
+def with_client_id(length: int, text: bytes) -> memoryview:
+    return memoryview(b"\x00\x03\x00\x01\x00\x00\x00\x07" + length.to_bytes(2, "big", signed=True) + text)
+
+
+def test_a_client_id_longer_than_its_frame_is_refused() -> None:
     with pytest.raises(ProtocolError):
-        decode_request_header(memoryview(data), NEVER)
+        decode_request_header(with_client_id(5, b"abcd"), NEVER)
+
+
+@pytest.mark.parametrize("length", [-1, -2, -32_768])
+def test_a_client_id_of_any_negative_length_is_null(length: int) -> None:
+    header, position = decode_request_header(with_client_id(length, b"body"), NEVER)
+    assert (header.client_id, position) == (None, 10)
+
+
+@given(st.binary(max_size=40), st.integers(1, 800))
+def test_a_client_id_of_any_bytes_is_a_text_that_answers_can_repeat(text: bytes, times: int) -> None:
+    text = (text * times)[:32_767]
+    header, position = decode_request_header(with_client_id(len(text), text), NEVER)
+    assert position == 10 + len(text)
+    assert len((header.client_id or "").encode()) <= 32_767
 
 
 @pytest.mark.parametrize("end", range(5))

@@ -1,0 +1,69 @@
+"""Bytes on the wire are answered, refused or left alone as by Apache Kafka 4.3: lengths, headers, versions, bodies.
+
+`framing_answers.json` is what Kafka 4.3.0 did: one KRaft node on loopback, PLAINTEXT, each row on a connection of its
+own. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again; ONCELOG_RECORD=1 writes
+the file anew. Where this broker differs, the row stands in DIFFERENT with the reason.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.framing_transcript import ROWS, Row, outcome, outcomes, prepare
+from tests.support.daemon import Daemon
+from tests.support.kafka import Kafka
+
+ANSWERS = Path(__file__).with_name("framing_answers.json")
+
+DIFFERENT = {
+    "metadata v8: string that is not UTF-8": (
+        "closed",
+        "Kafka replaces what it cannot read, so that two names may become one; here it is refused",
+    ),
+    "metadata v12: varint of five bytes, too large": (
+        "closed",
+        "Kafka's number overflows into a negative one, which means null; here a length that no array has is refused",
+    ),
+}
+"""Row → (what comes here, why)."""
+
+
+def recorded() -> dict[str, str]:
+    known: dict[str, str] = json.loads(ANSWERS.read_text())
+    return known
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    daemon = Daemon(tmp_path_factory.mktemp("framing") / "data")
+    prepare(daemon.bootstrap)
+    yield daemon.bootstrap
+    daemon.stop()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+def test_the_broker_does_what_kafka_does(bootstrap: str, row: Row) -> None:
+    expected = DIFFERENT[row.name][0] if row.name in DIFFERENT else recorded()[row.name]
+    assert outcome(bootstrap, row) == expected
+
+
+def test_what_is_written_down_is_what_is_asked_and_a_difference_is_one() -> None:
+    known = recorded()
+    assert [row.name for row in ROWS] == list(known)
+    assert all(known[name] != here for name, (here, _) in DIFFERENT.items())
+
+
+@pytest.mark.kafka
+def test_kafka_still_does_what_was_written_down(tmp_path: Path) -> None:
+    kafka = Kafka(tmp_path)
+    try:
+        prepare(kafka.bootstrap)
+        done = dict(outcomes(kafka.bootstrap))
+    finally:
+        kafka.stop()
+    if os.environ.get("ONCELOG_RECORD"):
+        ANSWERS.write_text(json.dumps(done, indent=1, ensure_ascii=False) + "\n")
+    assert done == recorded()
