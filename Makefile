@@ -59,7 +59,7 @@ format: $(VENV)/.dev ## Format and fix what ruff can fix
 	$(BIN)/ruff format $(PACKAGES) tests
 
 .PHONY: sim
-sim: $(VENV)/.test ## The log in simulation, on a disk with faults (SEEDS=200 FIRST=0)
+sim: $(VENV)/.test ## The log and the whole broker in simulation, with faults of every kind (SEEDS=200 FIRST=0)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
 .PHONY: generate

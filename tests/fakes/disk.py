@@ -12,8 +12,8 @@ from random import Random
 Buffer = bytes | bytearray | memoryview
 
 
-class PowerCut(Exception):
-    """The machine stops in the middle of an operation; the only thing to do next is `crash`."""
+class PowerCut(BaseException):
+    """The machine stops in the middle of an operation; the only thing to do next is `crash`. Nobody can handle it."""
 
 
 class Inode:

@@ -1,34 +1,54 @@
-"""`make sim SEEDS=200 FIRST=0`: simulated lives of the log, one for each seed; the first that fails ends it."""
+"""`make sim SEEDS=200 FIRST=0`: simulated lives of the log and of the whole broker, one for each seed.
+
+The first life that breaks a rule ends the run, with the command that repeats it.
+"""
 
 import argparse
 import sys
 import time
+from collections import Counter
+from dataclasses import asdict
 
 from rich.progress import track
 
+from broker.assembly import StartError
+from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.log_auditor import AuditError
-from tests.simulation.log_world import Counts, LogWorld
+from tests.simulation.log_world import LogWorld
+
+LOG_STEPS = 150
+WORLDS = {
+    "log": lambda seed: asdict(LogWorld(seed).run(LOG_STEPS)),
+    "broker": lambda seed: asdict(BrokerWorld(seed).run()),
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
+    parser.add_argument("--world", choices=sorted(WORLDS), action="append", help="which; by default both")
     parser.add_argument("--seeds", type=int, default=200, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--steps", type=int, default=150, help="steps of each life")
     options = parser.parse_args()
-    total = Counts()
-    started = time.monotonic()
-    for seed in track(range(options.first, options.first + options.seeds), "lives of the log", transient=True):
-        try:
-            total = total.plus(LogWorld(seed).run(options.steps))
-        except AuditError as error:
-            again = f"python -m tests.simulation --first {seed} --seeds 1 --steps {options.steps}"
-            print(f"seed {seed}: {error}\nagain: {again}", file=sys.stderr)
+    for world in options.world or sorted(WORLDS, reverse=True):
+        if not live(world, options.first, options.seeds):
             return 1
-    minutes = (time.monotonic() - started) / 60
-    stops = total.stops + total.power_cuts
-    print(f"{options.seeds} lives: {total.text()}; {stops / minutes:,.0f} stops a minute; every promise held")
     return 0
+
+
+def live(world: str, first: int, seeds: int) -> bool:
+    total: Counter[str] = Counter()
+    started = time.monotonic()
+    for seed in track(range(first, first + seeds), f"lives of the {world}", transient=True):
+        try:
+            total.update(WORLDS[world](seed))
+        except (AuditError, StartError) as error:
+            again = f"python -m tests.simulation --world {world} --first {seed} --seeds 1"
+            print(f"{world}, seed {seed}: {error}\nagain: {again}", file=sys.stderr)
+            return False
+    stops = (total["stops"] + total["power_cuts"]) / (time.monotonic() - started) * 60
+    text = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in total.items())
+    print(f"{world}: {seeds} lives, {text}; {stops:,.0f} stops a minute; every promise held")
+    return True
 
 
 if __name__ == "__main__":

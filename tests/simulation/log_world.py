@@ -54,12 +54,6 @@ class Counts:
     rounds_of_compaction: int = 0
     damaged: int = 0
 
-    def plus(self, other: "Counts") -> "Counts":
-        return Counts(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
-
-    def text(self) -> str:
-        return ", ".join(f"{getattr(self, name):,} {name.replace('_', ' ')}" for name in self.__dataclass_fields__)
-
 
 class LogWorld:
     def __init__(self, seed: int) -> None:

@@ -1,0 +1,133 @@
+"""Faults to plant in the broker: each breaks one rule of transactions, and the simulation must notice.
+
+Owns: the list. Those of the log that a client of a whole broker would feel are used again here.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker.completion import Completion
+from broker.coordinator import runtime
+from broker.coordinator.group.shard import GroupShard
+from broker.coordinator.transaction.coordinator import TransactionCoordinator
+from broker.coordinator.transaction.marker_delivery import MarkerDelivery
+from broker.coordinator.transaction.timeouts import TransactionTimeouts
+from broker.log import partition_log
+from broker.log.producer_state import ProducerStateManager
+from broker.partition_markers import PartitionMarkers
+from protocol.errors import ErrorCode
+from tests.simulation.log_faults import (
+    Plant,
+    answer_before_it_is_durable,
+    forget_open_transactions,
+    lose_the_transaction_index,
+    skip_the_sync_of_the_log,
+)
+
+
+def drop_a_marker(patch: pytest.MonkeyPatch) -> None:
+    write = PartitionMarkers.write_marker
+
+    def forgetful(self: PartitionMarkers, topic: str, partition: int, **marker: Any) -> Completion[ErrorCode]:
+        if topic == "ledger" and partition == 1 and marker["producer_epoch"] % 3 == 2:
+            return Completion.of(ErrorCode.NONE)
+        return write(self, topic, partition, **marker)
+
+    patch.setattr(PartitionMarkers, "write_marker", forgetful)
+
+
+def turn_a_marker_round(patch: pytest.MonkeyPatch) -> None:
+    write = PartitionMarkers.write_marker
+
+    def confused(self: PartitionMarkers, topic: str, partition: int, **marker: Any) -> Completion[ErrorCode]:
+        if topic == "ledger" and partition == 1 and marker["producer_epoch"] % 3 == 2:
+            marker["committed"] = not marker["committed"]
+        return write(self, topic, partition, **marker)
+
+    patch.setattr(PartitionMarkers, "write_marker", confused)
+
+
+def complete_before_the_markers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MarkerDelivery, "deliver", lambda self, prepared: self._on_delivered(prepared))
+
+
+def leave_prepared_transactions_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionCoordinator, "load", lambda self: None)
+
+
+def answer_before_the_decision_is_durable(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(runtime, "_released", lambda log, response: Completion.of(response))
+
+
+def let_transactions_live_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionTimeouts, "watch", lambda self, opened, elapsed_ms=0: None)
+
+
+def show_offsets_before_their_commit(patch: pytest.MonkeyPatch) -> None:
+    replay = GroupShard._replay_offset
+    patch.setattr(
+        GroupShard, "_replay_offset", lambda self, key, value, offset, producer_id: replay(self, key, value, offset, -1)
+    )
+
+
+def keep_offsets_of_an_abort(patch: pytest.MonkeyPatch) -> None:
+    end = GroupShard.replay_end_transaction_marker
+
+    def always(self: GroupShard, **marker: Any) -> None:
+        end(self, **(marker | {"committed": True}))
+
+    patch.setattr(GroupShard, "replay_end_transaction_marker", always)
+
+
+def drop_offsets_of_a_commit(patch: pytest.MonkeyPatch) -> None:
+    end = GroupShard.replay_end_transaction_marker
+
+    def never(self: GroupShard, **marker: Any) -> None:
+        end(self, **(marker | {"committed": False}))
+
+    patch.setattr(GroupShard, "replay_end_transaction_marker", never)
+
+
+def append_a_retry_again(patch: pytest.MonkeyPatch) -> None:
+    prepare = ProducerStateManager.prepare_append
+
+    def twice(self: ProducerStateManager, *arguments: Any) -> None:
+        prepare(self, *arguments)
+
+    patch.setattr(ProducerStateManager, "prepare_append", twice)
+
+
+def list_no_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(partition_log, "collect_aborted", lambda *_: ())
+
+
+def forget_a_partition_of_the_transaction(patch: pytest.MonkeyPatch) -> None:
+    deliver = MarkerDelivery.deliver
+
+    def shortened(self: MarkerDelivery, prepared: Any) -> None:
+        kept = frozenset(sorted(prepared.partitions)[:-1]) if len(prepared.partitions) > 1 else prepared.partitions
+        deliver(self, replace(prepared, partitions=kept))
+
+    patch.setattr(MarkerDelivery, "deliver", shortened)
+
+
+PLANTS: tuple[Plant, ...] = (
+    drop_a_marker,
+    turn_a_marker_round,
+    complete_before_the_markers,
+    leave_prepared_transactions_after_a_restart,
+    answer_before_the_decision_is_durable,
+    let_transactions_live_for_ever,
+    show_offsets_before_their_commit,
+    keep_offsets_of_an_abort,
+    drop_offsets_of_a_commit,
+    append_a_retry_again,
+    list_no_aborted_transactions,
+    forget_a_partition_of_the_transaction,
+    skip_the_sync_of_the_log,
+    answer_before_it_is_durable,
+    forget_open_transactions,
+    lose_the_transaction_index,
+)

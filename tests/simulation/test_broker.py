@@ -1,0 +1,22 @@
+"""The whole broker in simulation: transactions hold over every stop and loss; and the auditor bites."""
+
+import pytest
+
+from broker.assembly import StartError
+from tests.simulation.broker_faults import PLANTS
+from tests.simulation.broker_world import BrokerWorld
+from tests.simulation.log_auditor import AuditError
+from tests.simulation.log_faults import Plant, planted
+
+
+@pytest.mark.parametrize("first", range(0, 24, 8))
+def test_what_clients_were_told_holds_over_kills_power_cuts_and_lost_answers(first: int) -> None:
+    for seed in range(first, first + 8):
+        BrokerWorld(seed).run()
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
+    with planted(plant), pytest.raises((AuditError, StartError)):
+        for seed in range(200):
+            BrokerWorld(seed).run()
