@@ -31,6 +31,8 @@ class Consumer:
     epoch: int = 0
     owned: dict[UUID, frozenset[int]] = field(default_factory=dict)
     has_news: bool = True
+    must_say_all: bool = False
+    """An answer was lost: the next heartbeat says everything, so that the answer does too."""
     last: Any = None
 
     def send(self, **fields: Any) -> Any:
@@ -43,22 +45,22 @@ class Consumer:
 
     def join(self, **fields: Any) -> ErrorCode:
         self.epoch, self.owned = 0, {}
-        return self._hear(
-            self.send(
-                **{
-                    "rebalance_timeout_ms": self.rebalance_timeout_ms,
-                    "subscribed_topic_names": self.topics,
-                    "subscribed_topic_regex": self.regex,
-                    "server_assignor": self.assignor,
-                    "topic_partitions": [],
-                    **fields,
-                }
-            )
-        )
+        return self._hear(self.send(**{**self._everything(), **fields}))
+
+    def _everything(self) -> dict[str, Any]:
+        return {
+            "rebalance_timeout_ms": self.rebalance_timeout_ms,
+            "subscribed_topic_names": self.topics,
+            "subscribed_topic_regex": self.regex,
+            "server_assignor": self.assignor,
+            "topic_partitions": reported(self.owned),
+        }
 
     def heartbeat(self, **fields: Any) -> ErrorCode:
         """Report, with what it owns if that has changed since."""
-        if self.has_news:
+        if self.must_say_all:
+            fields = {**self._everything(), **fields}
+        elif self.has_news:
             fields = {"topic_partitions": reported(self.owned), **fields}
         return self._hear(self.send(**fields))
 
@@ -67,7 +69,7 @@ class Consumer:
 
     def _hear(self, answer: Any) -> ErrorCode:
         error = ErrorCode(answer.error_code)
-        self.has_news = False
+        self.has_news = self.must_say_all = False
         if error is ErrorCode.NONE:
             self.epoch = answer.member_epoch
             if answer.assignment is not None:
