@@ -33,9 +33,9 @@ class Client(NamedTuple):
 
 
 CLIENTS = (
-    Client("confluent-kafka (Python, librdkafka)", ("test_confluent_kafka*",)),
+    Client("confluent-kafka (Python, librdkafka)", ("test_confluent_*",)),
     Client("aiokafka (Python)", ("test_aiokafka*",)),
-    Client("kafka-python", ("test_kafka_python*",)),
+    Client("kafka-python", ("test_kafka_python*",), "Compresses with snappy where the package python-snappy is there."),
     Client(
         "kcat (librdkafka)",
         ("test_kcat*",),

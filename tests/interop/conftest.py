@@ -39,7 +39,7 @@ def _confluent_kafka() -> str:
 
 
 VERSIONS: tuple[tuple[str, Callable[[], str]], ...] = (
-    ("test_confluent_kafka*", _confluent_kafka),
+    ("test_confluent_*", _confluent_kafka),
     ("test_aiokafka*", lambda: version("aiokafka")),
     ("test_kafka_python*", lambda: version("kafka-python")),
     ("test_kcat*", _kcat),

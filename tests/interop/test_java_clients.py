@@ -151,6 +151,12 @@ def test_the_client_compatibility_test_finds_every_feature(daemon: Daemon) -> No
     assert "SUCCESS" in run_java(f"{TOOLS}.ClientCompatibilityTest", *arguments)
 
 
+def test_the_java_client_finds_each_api_usable_in_its_newest_version(daemon: Daemon) -> None:
+    printed = run_java(f"{TOOLS}.BrokerApiVersionsCommand", "--bootstrap-server", daemon.bootstrap)
+    found = re.findall(r"\w+\((\d+)\): [^\n]*\[usable: (\d+)\]", printed)
+    assert {int(key): int(version) for key, version in found} == {key: api.maximum for key, api in API_TABLE.items()}
+
+
 def test_the_transactions_tool_finds_an_open_transaction_and_ends_it(daemon: Daemon) -> None:
     topic, transactional_id = new_topic(daemon), unique("open")
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": transactional_id})

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions, NewTopic
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
@@ -21,14 +21,23 @@ def new_topic(daemon: Daemon, partitions: int = 1) -> str:
     return name
 
 
+def end_of(daemon: Daemon, partition: TopicPartition) -> int:
+    """The end for whoever reads everything: a commit is answered before its marker is written, here as in Kafka."""
+    consumer = KafkaConsumer(bootstrap_servers=daemon.bootstrap, isolation_level="read_uncommitted")
+    try:
+        return int(consumer.end_offsets([partition])[partition])
+    finally:
+        consumer.close()
+
+
 def read_all(daemon: Daemon, topic: str, isolation: str = "read_committed") -> list[bytes]:
-    """Every value of partition 0 up to the end that this isolation level may reach."""
+    """Every value of partition 0 that this isolation level is given; no transaction may be left open."""
     partition = TopicPartition(topic, 0)
+    end = end_of(daemon, partition)
     consumer = KafkaConsumer(bootstrap_servers=daemon.bootstrap, isolation_level=isolation, enable_auto_commit=False)
     try:
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
-        end = consumer.end_offsets([partition])[partition]
         values: list[bytes] = []
         while consumer.position(partition) < end:
             for records in consumer.poll(timeout_ms=500).values():
@@ -53,6 +62,18 @@ def test_plain_records_are_read_back_in_order(daemon: Daemon, acks: int | str) -
     producer = KafkaProducer(bootstrap_servers=daemon.bootstrap, acks=acks, enable_idempotence=False)
     for value in values:
         producer.send(topic, value)
+    producer.flush(20)
+    producer.close()
+    assert read_all(daemon, topic) == values
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_compressed_batches_are_read_back_in_order(daemon: Daemon, codec: str) -> None:
+    topic = new_topic(daemon)
+    values = [b"the same text again and again %d" % number for number in range(500)]
+    producer = KafkaProducer(bootstrap_servers=daemon.bootstrap, compression_type=codec, linger_ms=20)
+    for value in values:
+        producer.send(topic, value, key=b"key", headers=[("codec", codec.encode())])
     producer.flush(20)
     producer.close()
     assert read_all(daemon, topic) == values
@@ -156,3 +177,56 @@ def test_a_group_goes_on_where_it_committed(daemon: Daemon) -> None:
 
     assert consume(3) == [b"0", b"1", b"2"]
     assert consume(2) == [b"3", b"4"]
+
+
+def test_two_members_share_the_partitions_and_one_takes_over(daemon: Daemon) -> None:
+    topic, group = new_topic(daemon, partitions=4), f"group-{uuid.uuid4().hex[:8]}"
+    members = [KafkaConsumer(topic, bootstrap_servers=daemon.bootstrap, group_id=group) for _ in range(2)]
+
+    def poll_until(sizes: list[int]) -> set[int]:
+        for _ in range(300):
+            for member in members:
+                member.poll(timeout_ms=50)
+            if [len(member.assignment()) for member in members] == sizes:
+                break
+        assert [len(member.assignment()) for member in members] == sizes
+        return {partition.partition for member in members for partition in member.assignment()}
+
+    assert poll_until([2, 2]) == {0, 1, 2, 3}
+    members.pop().close()
+    assert poll_until([4]) == {0, 1, 2, 3}
+    members.pop().close()
+
+
+def test_admin_makes_changes_describes_and_deletes(daemon: Daemon) -> None:
+    topic, group = new_topic(daemon), f"group-{uuid.uuid4().hex[:8]}"
+    admin = KafkaAdminClient(bootstrap_servers=daemon.bootstrap)
+    try:
+        admin.create_partitions({topic: NewPartitions(3)})
+        (described,) = admin.describe_topics([topic])
+        assert len(described["partitions"]) == 3
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": "65536"})
+        admin.alter_configs([resource])
+        assert "65536" in str(admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)]))
+        producer = KafkaProducer(bootstrap_servers=daemon.bootstrap)
+        for _ in range(10):
+            producer.send(topic, b"value", partition=0)
+        producer.flush(20)
+        producer.close()
+        partition = TopicPartition(topic, 0)
+        admin.delete_records({partition: 4})
+        consumer = KafkaConsumer(bootstrap_servers=daemon.bootstrap, group_id=group)
+        assert (consumer.beginning_offsets([partition]), consumer.end_offsets([partition])) == (
+            {partition: 4},
+            {partition: 10},
+        )
+        consumer.assign([partition])
+        consumer.commit({partition: OffsetAndMetadata(7, "", -1)})
+        consumer.close()
+        assert group in str(admin.list_groups())
+        admin.delete_groups([group])
+        assert group not in str(admin.list_groups())
+        admin.delete_topics([topic])
+        assert topic not in admin.list_topics()
+    finally:
+        admin.close()
