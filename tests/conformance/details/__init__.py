@@ -1,0 +1,1 @@
+"""What clients lean on in a Kafka broker, detail by detail: one test for each, named by its number."""
