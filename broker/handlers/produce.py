@@ -210,7 +210,9 @@ def _add_partitions(
             if log is None or batch is None or len(batch) < 61 or not batch[22] & _TRANSACTIONAL_BIT:
                 continue
             producer_id, producer_epoch = _producer(batch)
-            if not log.has_open_transaction(producer_id, producer_epoch):
+            if not log.has_open_transaction(producer_id, producer_epoch) and not log.is_over(
+                producer_id, producer_epoch
+            ):
                 missing.append((log.topic, log.partition))
     if not missing:
         return None
@@ -242,6 +244,8 @@ def _verify(
     producer_id, producer_epoch = _producer(batch)
     if log.has_open_transaction(producer_id, producer_epoch):
         return
+    if log.is_over(producer_id, producer_epoch):
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "a later epoch of the producer has written here")
     error = refusal or context.broker.transactions.verify_partitions(
         transactional_id, producer_id, producer_epoch, ((log.topic, log.partition),)
     )

@@ -64,6 +64,8 @@ def _ready(context: RequestContext, request: TxnOffsetCommitRequest) -> Completi
 
 
 def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> None:
+    if not request.transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
     broker = context.broker
     partition = (CONSUMER_OFFSETS, broker.groups.partition_for(request.group_id))
     error = broker.transactions.verify_partitions(

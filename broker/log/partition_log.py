@@ -359,6 +359,9 @@ class PartitionLog:
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         return self.producer_state.has_open_transaction(producer_id, producer_epoch)
 
+    def is_over(self, producer_id: int, producer_epoch: int) -> bool:
+        return self.producer_state.is_over(producer_id, producer_epoch)
+
     # -- durability
 
     def when_durable(self, next_offset: int) -> Completion[None]:

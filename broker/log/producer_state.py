@@ -121,6 +121,12 @@ class ProducerStateManager:
             and state.producer_epoch == producer_epoch
         )
 
+    def is_over(self, producer_id: int, producer_epoch: int) -> bool:
+        """Has a later epoch of the producer written here? Then its coordinator need not be asked, which may not even
+        know the producer id any more, and would say what is fatal."""
+        state = self._producers.get(producer_id)
+        return state is not None and producer_epoch < state.producer_epoch
+
     def ongoing_transactions(self) -> list[tuple[int, int]]:
         """(first offset, producer id) of each open transaction, the earliest first."""
         return list(self._ongoing.items())

@@ -115,10 +115,10 @@ class TransactionCoordinator:
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> Completion[ProducerIdAndEpoch]:
         """A producer id and epoch; fails with KafkaError. Null id: a plain idempotent producer, nothing is kept."""
+        if transactional_id == "" or (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_PRODUCER_EPOCH):
+            return _failed(ErrorCode.INVALID_REQUEST)
         if transactional_id is None:
             return self._producer_ids.next_id().map(lambda fresh: ProducerIdAndEpoch(fresh, 0))
-        if not transactional_id or (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_PRODUCER_EPOCH):
-            return _failed(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._limits.max_timeout_ms:
             return _failed(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 

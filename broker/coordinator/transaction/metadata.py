@@ -63,9 +63,18 @@ class TransactionMetadata:
         return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
     def moved_to(self, state: TransactionState, now_ms: int) -> "TransactionMetadata":
-        """The same transaction in the next state. Raises IllegalTransition."""
+        """The same transaction in the next state. Raises IllegalTransition.
+
+        The producer id before a rotation counts until then: it is there for the retry of a lost answer, and must not
+        come back into a transaction that the next id has begun.
+        """
         check_transition(self.state, state)
-        return replace(self, state=state, last_update_timestamp_ms=max(now_ms, self.last_update_timestamp_ms))
+        return replace(
+            self,
+            state=state,
+            previous_producer_id=NO_PRODUCER_ID,
+            last_update_timestamp_ms=max(now_ms, self.last_update_timestamp_ms),
+        )
 
     def completed(self, now_ms: int) -> "TransactionMetadata":
         """All markers are durable: nothing is open any more, and a rotated producer id takes over."""

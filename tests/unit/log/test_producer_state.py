@@ -208,3 +208,11 @@ def test_every_changed_byte_of_a_snapshot_is_found(logs: Logs, log: PartitionLog
     for size in range(len(snapshot)):
         with pytest.raises(ValueError):
             load_snapshot(bytes(snapshot[:size]), 0)
+
+
+def test_an_epoch_is_over_once_a_batch_or_a_marker_of_a_later_one_is_written(logs: Logs, log: PartitionLog) -> None:
+    assert not log.is_over(28, 3)
+    send(logs, log, 0, epoch=3, transactional=True)
+    assert [log.is_over(28, epoch) for epoch in (2, 3, 4)] == [True, False, False]
+    marker_version_2(logs, log, 4)
+    assert [log.is_over(28, epoch) for epoch in (3, 4, 5)] == [True, False, False]

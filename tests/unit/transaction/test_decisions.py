@@ -195,6 +195,14 @@ def test_an_old_epoch_of_the_rotated_id_does_not_touch_the_open_transaction(epoc
     assert init(rotated, producer_id=7, epoch=epoch) == Decision(E.PRODUCER_FENCED)
 
 
+def test_the_id_before_a_rotation_is_forgotten_when_a_transaction_begins_under_the_next_one() -> None:
+    """Whoever still has it may ask again for the new pair, and must not abort what was begun with that."""
+    rotated = metadata(S.EMPTY, producer_id=9, producer_epoch=0, previous_producer_id=7)
+    opened = add(rotated, producer_id=9, epoch=0).target
+    assert opened is not None and opened.previous_producer_id == -1
+    assert init(opened, producer_id=7, epoch=32_766) == Decision(E.PRODUCER_FENCED)
+
+
 def test_the_fence_at_the_last_epoch_goes_no_further_than_the_fencing_epoch() -> None:
     """KAFKA-19367, KAFKA-20090: it went negative, or stuck."""
     for epoch in (32_766, 32_767):

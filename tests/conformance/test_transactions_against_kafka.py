@@ -1,0 +1,113 @@
+"""Transactions answer as Apache Kafka 4.3 does, under both levels of transaction.version: conversations, held with it
+and written down, held with us each time.
+
+`transaction_answers.json` is what Kafka said, by conversation; what it says otherwise at level 1 stands beside it. With
+its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again; ONCELOG_RECORD=1 writes the file
+anew. docs/transcripts.md tells how to ask another broker.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance import append_transcript, transaction_transcript
+from tests.fakes.broker import VirtualBroker
+from tests.support.kafka import Kafka
+from tests.support.wire import WireBroker
+from tests.unit.group.members import Broker
+
+ANSWERS = Path(__file__).with_name("transaction_answers.json")
+BOTH_LEVELS = ("2", "1")
+
+CONVERSATIONS: dict[str, Callable[[Broker, int], Iterator[tuple[str, Any]]]] = {
+    "transactions": transaction_transcript.conversation,
+    "appends": append_transcript.conversation,
+    "exhausted by ends": transaction_transcript.exhausted_by_ends,
+    "exhausted by instances": transaction_transcript.exhausted_by_instances,
+    "fenced at the last epoch": transaction_transcript.fenced_at_the_last_epoch,
+}
+LEVELS = {name: BOTH_LEVELS if name in ("transactions", "appends") else ("2",) for name in CONVERSATIONS}
+CASES = [(name, level) for name, levels in LEVELS.items() for level in levels]
+
+_NO_EPOCH = (
+    "Kafka takes a producer id with the epoch -1, and then meets an exception of its own where a marker has such an "
+    "epoch (UNKNOWN_SERVER_ERROR); we refuse both with the code that fits"
+)
+_MADE_UP = (
+    "in Kafka a batch with an epoch that nobody was given, though refused, shuts out the real producer until its next "
+    "epoch; here it leaves nothing behind"
+)
+_ID_KEPT = (
+    "a retry that changes nothing is not logged here, and so does not make us forget the producer id before: the code "
+    "is as fatal to the client"
+)
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, dict[str, tuple[str, Any]]] = {
+    "appends": {
+        "sequences: an epoch of -1": (_NO_EPOCH, ("INVALID_RECORD", -1)),
+        "sequences: ends": (_NO_EPOCH, (29, 29)),
+        "made_up: v11, the next batch": (_MADE_UP, ("NONE", 2)),
+        "made_up: v11, the next transaction": (_MADE_UP, ("NONE", 4)),
+        "made_up: v12, the next batch": (_MADE_UP, ("NONE", 2)),
+        "made_up: v12, the next transaction": (_MADE_UP, ("NONE", 4)),
+        "markers: no epoch": (_NO_EPOCH, ["INVALID_PRODUCER_EPOCH"]),
+    },
+    "exhausted by instances": {
+        "the old id ends": (
+            _ID_KEPT,
+            ["INVALID_PRODUCER_ID_MAPPING", "INVALID_PRODUCER_ID_MAPPING", ("PRODUCER_FENCED", "no id", -1)],
+        ),
+    },
+}
+
+
+def answers(conversation: str, broker: Broker, now_ms: int) -> dict[str, str]:
+    return {name: repr(answer) for name, answer in CONVERSATIONS[conversation](broker, now_ms)}
+
+
+def recorded(conversation: str, level: str) -> dict[str, str]:
+    known: dict[str, dict[str, str]] = json.loads(ANSWERS.read_text())[conversation]
+    return known["2"] if level == "2" else known["2"] | known[level]
+
+
+def record(conversation: str, level: str, said: dict[str, str]) -> None:
+    known: dict[str, dict[str, dict[str, str]]] = json.loads(ANSWERS.read_text()) if ANSWERS.exists() else {}
+    told = known.setdefault(conversation, {})
+    base = {} if level == "2" else told["2"]
+    told[level] = {name: answer for name, answer in said.items() if base.get(name) != answer}
+    ANSWERS.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
+
+
+@pytest.mark.parametrize(("conversation", "level"), CASES)
+def test_every_answer_is_kafkas_but_for_those_that_differ_on_purpose(conversation: str, level: str) -> None:
+    # Small segments: the disk in memory copies a whole file when it is made durable.
+    broker = VirtualBroker(f"oncelog.feature.transaction.version={level}", "transaction.state.log.segment.bytes=131072")
+    expected = recorded(conversation, level)
+    expected.update({name: repr(answer) for name, (_, answer) in DIFFERENCES.get(conversation, {}).items()})
+    assert answers(conversation, broker, broker.time.now_ms()) == expected
+
+
+def test_a_difference_is_listed_only_where_there_is_one() -> None:
+    for conversation, differences in DIFFERENCES.items():
+        known = recorded(conversation, "2")
+        assert all(known[name] != repr(answer) for name, (_, answer) in differences.items())
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("conversation", "level"), CASES)
+def test_kafka_still_answers_what_was_written_down(conversation: str, level: str, tmp_path: Path) -> None:
+    kafka = Kafka(tmp_path, (f"transaction.version={level}",))
+    try:
+        broker = WireBroker(kafka.bootstrap)
+        said = answers(conversation, broker, int(time.time() * 1000))
+        broker.close()
+    finally:
+        kafka.stop()
+    if os.environ.get("ONCELOG_RECORD"):
+        record(conversation, level, said)
+    assert said == recorded(conversation, level)
