@@ -1,0 +1,52 @@
+"""docs/works-with.md comes from a run of `make interop`: what it lists is there, and all that is there it lists."""
+
+import re
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "works-with.md").read_text(encoding="utf-8")
+MODULES = sorted(path.stem for path in (ROOT / "tests" / "interop").glob("test_*.py"))
+WRITE = "run make works-with"
+
+
+def tool() -> ModuleType:
+    spec = spec_from_file_location("interop_tool", ROOT / "tools" / "interop.py")
+    assert spec is not None and spec.loader is not None
+    loaded = module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def test_each_module_of_real_clients_is_on_the_page() -> None:
+    listed = sorted(re.findall(r"^`tests/interop/(\w+)\.py`$", PAGE, re.MULTILINE))
+    assert listed == MODULES, WRITE
+
+
+def test_each_module_belongs_to_one_client_and_each_client_has_one() -> None:
+    loaded = tool()
+    assert {loaded.client_of(module) for module in MODULES} == set(loaded.CLIENTS), "see CLIENTS in tools/interop.py"
+
+
+def test_nothing_on_the_page_has_failed() -> None:
+    results = re.findall(r"^\|.*\| ([^|]+) \|$", PAGE, re.MULTILINE)
+    assert set(results[1:]) == {"passed"} and "**" not in PAGE, WRITE
+
+
+def test_a_table_tells_what_passed_failed_and_was_not_run(tmp_path: Path) -> None:
+    results = tmp_path / "results.xml"
+    results.write_text(
+        """<testsuites><testsuite>
+        <testcase classname="tests.interop.test_kcat" name="test_it_works[lz4]"><properties>
+          <property name="client_version" value="1.7.1"/></properties></testcase>
+        <testcase classname="tests.interop.test_kcat" name="test_it_works[zstd]"><failure/></testcase>
+        <testcase classname="tests.interop.test_kcat" name="test_it_lists"/>
+        <testcase classname="tests.interop.test_franz_go" name="test_it_works"><skipped/></testcase>
+        </testsuite></testsuites>"""
+    )
+    lines = tool().table(results).splitlines()
+    assert "| kcat (librdkafka) | 1.7.1 | 2 | 1 of 3 failed |" in lines
+    assert "| franz-go (Go: kgo, kadm) | – | 1 | not run |" in lines
+    assert "- it lists" in lines
+    assert "- it works — **1 of 2 failed**" in lines
