@@ -23,6 +23,7 @@ from broker.config import BrokerConfig
 from broker.net.listener import Endpoint, Listeners
 from broker.system.clock import SystemClock, SystemEntropy
 from broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
+from broker.system.limits import raise_open_files
 from broker.system.loop import LoopScheduler
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class _App:
     async def run(self, warnings: Sequence[str]) -> int:
         for warning in warnings:
             self._log.warning("config.ignored", message=warning)
+        raise_open_files()
         loop = asyncio.get_running_loop()
         for signal_number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signal_number, self._stop.set)

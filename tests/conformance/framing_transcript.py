@@ -108,6 +108,8 @@ class Row:
     """API and version of the answers that may come."""
     is_silent: bool = False
     """The rest of a frame is missing: nothing is asked behind it."""
+    ends: bool = False
+    """The client closes its side behind it, and reads on."""
 
 
 _API_0 = ((ApiKey.API_VERSIONS, 0),)
@@ -131,6 +133,7 @@ ROWS = (
     Row("nothing at all", (), is_silent=True),
     Row("a frame in two pieces", (_metadata(8)[:15], _metadata(8)[15:]), _META_8),
     Row("a length in two pieces", (_metadata(8)[:3], _metadata(8)[3:]), _META_8),
+    Row("a frame byte by byte", tuple(bytes((byte,)) for byte in _metadata(8)), _META_8),
     Row("two frames in one piece", (_metadata(8, 1) + _metadata(12, 2),), (*_META_8, *_META_12)),
     Row("a good frame before a bad length, in one piece", (_metadata(8, 1) + pack(">i", -1),), _META_8),
     Row("a good frame before an unknown api, in one piece", (_metadata(8, 1) + framed(header(999, 0)),), _META_8),
@@ -250,6 +253,13 @@ ROWS = (
         (request(ProduceRequest(acks=1, timeout_ms=1, topic_data=[]), 8),),
         ((ApiKey.PRODUCE, 8),),
     ),
+    # The end of the stream.
+    Row("a request, then the end", (_metadata(8),), _META_8, ends=True),
+    Row("two produces, then the end", (_produce(1) + _produce(2),), ((ApiKey.PRODUCE, 8),) * 2, ends=True),
+    Row("a request and half of another, then the end", (_metadata(8) + _metadata(8)[:9],), _META_8, ends=True),
+    Row("half a request, then the end", (_metadata(8)[:9],), ends=True),
+    Row("nothing, then the end", (), ends=True),
+    Row("a fetch that waits, then the end", (_waiting_fetch(21),), ((ApiKey.FETCH, 11),), ends=True),
     # SASL where no listener asks for it.
     Row(
         "sasl_handshake v0 on PLAINTEXT",
@@ -294,13 +304,15 @@ def outcome(bootstrap: str, row: Row) -> str:
     host, _, port = bootstrap.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=_PATIENCE_S) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        probe = b"" if row.is_silent else _api_versions(_PROBE_ID)
+        probe = b"" if row.is_silent or row.ends else _api_versions(_PROBE_ID)
         for piece in (*row.sent, probe):
             if piece:
                 with suppress(ConnectionError):
                     connection.sendall(piece)
             if len(row.sent) > 1:
                 select.select([connection], [], [], 0.05)
+        if row.ends:
+            connection.shutdown(socket.SHUT_WR)
         return ", ".join(_told(connection, row))
 
 

@@ -27,6 +27,10 @@ DIFFERENT = {
         "closed",
         "Kafka's number overflows into a negative one, which means null; here a length that no array has is refused",
     ),
+    "a fetch that waits, then the end": (
+        "closed",
+        "who ends the stream while a fetch waits is nearly always gone, so the wait ends; Kafka waits on",
+    ),
 }
 """Row → (what comes here, why)."""
 

@@ -163,6 +163,13 @@ def test_new_connections_come_no_faster_than_allowed(start_daemon: Start, connec
     assert time.monotonic() - began > 0.8
 
 
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="limits are read from /proc")
+def test_the_daemon_may_open_as_many_files_as_the_system_lets_it(start_daemon: Start) -> None:
+    limits = Path(f"/proc/{start_daemon().process.pid}/limits").read_text()
+    ((soft, hard),) = re.findall(r"^Max open files\s+(\w+)\s+(\w+)", limits, re.MULTILINE)
+    assert soft == hard
+
+
 # --- how long ---------------------------------------------------------------------------------------------------------
 
 
