@@ -223,15 +223,16 @@ def _check_member_epoch(group: ConsumerGroup, committer: Committer, offsets: Seq
     member = _member_of(group, committer.member_id)
     if not member.is_classic and not committer.knows_member_epochs:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    return _check_epoch(member, committer.generation_id, offsets)
+    stale = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
+    return _check_epoch(member, committer.generation_id, offsets, stale)
 
 
 def _check_transactional_epoch(group: ConsumerGroup, committer: Committer, offsets: Sequence[OffsetToCommit]) -> Errors:
     """Like OffsetCommit, but anybody may, and the client knows of no member epochs (KIP-447)."""
     if committer.is_anonymous or (committer.generation_id < 0 and not group.members):
         return {}
-    stale = _check_epoch(_member_of(group, committer.member_id), committer.generation_id, offsets)
-    return dict.fromkeys(stale, ErrorCode.ILLEGAL_GENERATION)
+    member = _member_of(group, committer.member_id)
+    return _check_epoch(member, committer.generation_id, offsets, ErrorCode.ILLEGAL_GENERATION)
 
 
 def _member_of(group: ConsumerGroup, member_id: str) -> ConsumerMember:
@@ -241,9 +242,8 @@ def _member_of(group: ConsumerGroup, member_id: str) -> ConsumerMember:
     return member
 
 
-def _check_epoch(member: ConsumerMember, epoch: int, offsets: Sequence[OffsetToCommit]) -> Errors:
+def _check_epoch(member: ConsumerMember, epoch: int, offsets: Sequence[OffsetToCommit], stale: ErrorCode) -> Errors:
     """An older epoch is good for partitions that the member has had since then or longer (KIP-1251)."""
-    stale = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
     if epoch == member.epoch:
         return {}
     if epoch > member.epoch:

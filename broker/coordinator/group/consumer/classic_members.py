@@ -61,7 +61,7 @@ class ClassicMembers:
         self._enter(update, member_id, request)
         has_new_subscription = update.describe_member(member_id, _described(update, member_id, request, subscription))
         if has_new_subscription or not self._writer.knows_its_topics(request.group_id):
-            update.look_at_topics(must_bump=has_new_subscription)
+            update.look_at_topics()
         owned = _owned(self._topics, subscription)
         if replaced is not None and self._downgrades(group, replaced):
             return self._decide_downgrade(update, member_id, owned, has_new_subscription)

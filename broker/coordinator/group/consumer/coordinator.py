@@ -118,7 +118,7 @@ class ConsumerGroupCoordinator:
         before = self._find_member(update, member_id, request)
         has_new_subscription = update.describe_member(member_id, _described(before, request))
         if has_new_subscription or not self.writer.knows_its_topics(request.group_id):
-            update.look_at_topics(must_bump=has_new_subscription)
+            update.look_at_topics()
         update.maybe_assign()
         member = update.reconcile(member_id, request.owned, has_new_subscription=has_new_subscription)
         has_new_partitions = before is None or before.current.assigned != member.current.assigned

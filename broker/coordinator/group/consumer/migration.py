@@ -155,8 +155,8 @@ def _classic_member(member: ConsumerMember) -> Member:
 
 
 def _by_name(partitions: TopicPartitions, topics: TopicCatalog) -> Mapping[str, list[int]]:
-    found = {topics.by_id(topic_id): sorted(numbers) for topic_id, numbers in partitions.items()}
-    return {topic.name: numbers for topic, numbers in found.items() if topic is not None}
+    found = [(topics.by_id(topic_id), sorted(numbers)) for topic_id, numbers in partitions.items()]
+    return {topic.name: numbers for topic, numbers in found if topic is not None}
 
 
 def classic_assignment(member: ConsumerMember, topics: TopicCatalog) -> bytes:

@@ -99,5 +99,5 @@ def metadata_hash(topics: TopicCatalog, names: Iterable[str]) -> int:
 
 def by_topic_id(topics: TopicCatalog, named: Mapping[str, Iterable[int]]) -> TopicPartitions:
     """Partitions of topics that exist."""
-    found = {topics.get(name): frozenset(numbers) for name, numbers in named.items()}
-    return {topic.topic_id: numbers for topic, numbers in found.items() if topic is not None}
+    found = [(topics.get(name), frozenset(numbers)) for name, numbers in named.items()]
+    return {topic.topic_id: numbers for topic, numbers in found if topic is not None}

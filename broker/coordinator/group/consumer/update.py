@@ -49,6 +49,7 @@ class GroupUpdate:
         self.is_checked = False
         """Its topics were looked at."""
         self._is_copy = False
+        self._reads_otherwise = False
         self._topics = topics
         self._settings = settings
         self._now_ms = now_ms
@@ -84,17 +85,24 @@ class GroupUpdate:
         self.change(CurrentChanged(member_id, None), TargetChanged(member_id, None), MemberChanged(member_id, None))
 
     def describe_member(self, member_id: str, metadata: MemberMetadata) -> bool:
-        """What the member now says of itself; True if that changes what it reads."""
+        """What the member now says of itself; True if its subscription is another one."""
         member = self.group.members.get(member_id)
         before = None if member is None else member.metadata
         if metadata == before:
             return False
         self.change(MemberChanged(member_id, metadata))
         before = before or MemberMetadata()
+        has_new_names = metadata.topic_names != before.topic_names
         has_new_regex = (metadata.topic_regex or "") != (before.topic_regex or "")
-        if has_new_regex:
-            self.settle_regexes()
-        return has_new_regex or metadata.topic_names != before.topic_names
+        finds_something = has_new_regex and self._finds_something(metadata.topic_regex or "")
+        self._reads_otherwise = has_new_names or finds_something
+        return has_new_names or has_new_regex
+
+    def _finds_something(self, regex: str) -> bool:
+        """Settle what is matched now. An expression that is new to the group and matches nothing changes nothing."""
+        is_known = not regex or regex in self.group.regexes
+        self.settle_regexes()
+        return is_known or bool(self.group.regexes[regex].topics)
 
     # --- what the group reads -----------------------------------------------------------------------------------------
 
@@ -116,8 +124,9 @@ class GroupUpdate:
         self.change(RegexChanged(regex, ResolvedRegex(topics, _REGEX_VERSION, self._now_ms)))
         return True
 
-    def look_at_topics(self, *, must_bump: bool = False) -> None:
+    def look_at_topics(self) -> None:
         """A new group epoch if the group reads something else now, or if its topics have changed."""
+        must_bump = self._reads_otherwise
         for regex in list(self.group.regexes):
             if self._resolve(regex):
                 must_bump = True
