@@ -4,8 +4,6 @@ Owns: the map of one round, bounded. Invariant: what it says of a key holds for 
 records beyond it are not judged.
 """
 
-from hashlib import blake2b
-
 _LONGEST_PLAIN_KEY = 32
 _BYTES_PER_ENTRY = 160
 """A key of some twenty bytes, its offset and its share of the table."""
@@ -35,5 +33,9 @@ class OffsetMap:
 
 
 def _shortened(key: bytes) -> bytes:
+    if len(key) <= _LONGEST_PLAIN_KEY:
+        return key
+    from hashlib import blake2b  # with the first long key: starting is not slowed down by it
+
     # As in Kafka a digest stands in for a long key: two keys with one digest are less likely than a wrong bit on disk.
-    return key if len(key) <= _LONGEST_PLAIN_KEY else blake2b(key, digest_size=16).digest() + b"#" * 32
+    return blake2b(key, digest_size=16).digest() + b"#" * 32
