@@ -11,7 +11,7 @@ Invariants
   `queued.max.requests` wait; what is not whole counts against `queued.max.request.bytes`.
 - Bytes that are no request cost this connection and nothing else; the reason is logged once. What was asked before
   them is answered first, and so it is when a client has said all it will say (a half-closed socket).
-- One connection takes the loop for no longer than `_REQUESTS_A_TURN` requests.
+- One connection takes the loop for no longer than `_REQUESTS_A_TURN` requests or `_OUTPUT_A_TURN_BYTES` of answers.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 _LARGE_PART_BYTES = 16_384
-_OUTPUT_AT_ONCE_BYTES = 65_536
+_OUTPUT_A_TURN_BYTES = 65_536
 _REQUESTS_A_TURN = 100
 _NO_LIMIT = 2**31 - 1
 
@@ -184,14 +184,12 @@ class Connection(asyncio.Protocol):
         try:
             self._write_ready()
             while self._frames and not self._write_paused and self._may_start():
-                if started == _REQUESTS_A_TURN:
+                if started == _REQUESTS_A_TURN or self._output_bytes >= _OUTPUT_A_TURN_BYTES:
                     self._on_exchange()
                     break
                 started += 1
                 self._start(self._frames.popleft())
                 self._write_ready()
-                if self._output_bytes >= _OUTPUT_AT_ONCE_BYTES:
-                    self._send()
         finally:
             self._pumping = False
         self._send()
@@ -297,6 +295,16 @@ class Connection(asyncio.Protocol):
             self._end_reason = reason
             if self._transport is not None and not self._read_paused:
                 self._transport.pause_reading()
+
+    def finish(self) -> None:
+        """The broker stops: start nothing more, and close once what was started is answered. What is held (a fetch, a
+        JoinGroup) may take long, and its client loses nothing by asking another time."""
+        self._frames.clear()
+        if self._exchanges and self._exchanges[-1].holds:
+            self._exchanges.pop()
+            self._peer.go()
+        self._end(None)
+        self._pump()
 
     def close(self, reason: str | None = None) -> None:
         """Close for `reason` (logged) or because the broker stops (silently); what was answered is still sent."""

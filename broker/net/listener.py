@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 _LAST_WORDS_S = 1.0
+_LAST_FLUSH_S = 10.0
 _KEEPALIVE_IDLE_S = 120
 """A peer whose machine is gone without a word is noticed after this and nine probes, also while it waits for us."""
 
@@ -73,7 +74,8 @@ class Listeners:
         return len(self._open)
 
     async def close(self) -> None:
-        """What was answered is still sent, to those who read it soon."""
+        """What was appended is still answered, and what was answered is sent, to those who read it soon: a producer
+        without idempotence would write it again."""
         self._is_closing = True
         for acceptor in self._acceptors:
             acceptor.close()
@@ -81,8 +83,12 @@ class Listeners:
         if self._joining:
             await asyncio.wait(self._joining)
         for connection in self._open.all():
-            connection.close()
+            connection.finish()
         await self._open.wait_empty(_LAST_WORDS_S)
+        for connection in self._open.all():
+            if self._broker.flusher.failed or not connection.is_waiting_for_us:
+                connection.abort()
+        await self._open.wait_empty(_LAST_FLUSH_S)
         for connection in self._open.all():
             connection.abort()
         await self._open.wait_empty(_LAST_WORDS_S)

@@ -39,7 +39,8 @@ class Tended(Reader, Protocol):
     @property
     def is_closing(self) -> bool: ...
 
-    def close(self, reason: str | None = None) -> None: ...
+    def finish(self) -> None:
+        """Close once everything is answered."""
 
     def close_idle(self) -> None: ...
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from oncelog.health import check_health
 from protocol.errors import ErrorCode
@@ -197,6 +197,36 @@ def test_a_stop_does_not_wait_for_a_client_that_does_not_read(start_daemon: Star
     began = time.monotonic()
     assert daemon.stop() == 0
     assert time.monotonic() - began < 10
+
+
+def test_a_clean_stop_makes_nobody_write_twice(start_daemon: Start) -> None:
+    """A producer without idempotence writes again what was not answered: so what was appended must be."""
+    daemon = start_daemon()
+    # A request for each message, as many at a time as there are: hundreds are on their way at any moment.
+    producer = Producer(
+        {"bootstrap.servers": daemon.bootstrap, "enable.idempotence": False, "linger.ms": 0, "batch.num.messages": 1}
+    )
+    reported: list[object] = []
+    for number in range(3_000):
+        producer.produce("once", str(number).encode(), on_delivery=lambda error, _: reported.append(error))
+    while len(reported) < 500:
+        assert producer.poll(10)
+    daemon.stop()
+    daemon.start()
+    assert producer.flush(30) == 0
+    assert reported == [None] * 3_000
+    consumer = Consumer({"bootstrap.servers": daemon.bootstrap, "group.id": "g", "enable.auto.commit": False})
+    consumer.assign([TopicPartition("once", 0, 0)])
+    values: list[bytes] = []
+    while len(values) < 3_000:
+        found = consumer.consume(3_000, timeout=5)
+        if not found:
+            break
+        values += [message.value() or b"" for message in found]
+    (_, end) = consumer.get_watermark_offsets(TopicPartition("once", 0), timeout=10)
+    consumer.close()
+    assert end == 3_000
+    assert sorted(values) == sorted(str(number).encode() for number in range(3_000))
 
 
 # --- how much ---------------------------------------------------------------------------------------------------------

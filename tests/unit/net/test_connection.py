@@ -79,6 +79,19 @@ def test_one_connection_does_not_keep_the_loop_to_itself() -> None:
     assert told(server, greedy) == list(range(1_000))
 
 
+def test_large_answers_end_a_turn_as_well() -> None:
+    """Fifty answers of 200 kB to one client, and another one's request does not wait for all of them."""
+    server = with_topic()
+    writer, greedy, modest = (server.connect() for _ in range(3))
+    server.send(writer, produce(1, "t", value_bytes=200_000))
+    server.settle()
+    server.send(greedy, b"".join(fetch(number, "t") for number in range(50)))
+    server.send(modest, api_versions(1))
+    assert len(correlation_ids(greedy.sent)) == 1
+    assert correlation_ids(modest.sent) == [1]
+    assert told(server, greedy) == list(range(50))
+
+
 def test_a_client_that_does_not_read_has_nothing_started_and_is_not_read_from() -> None:
     server = with_topic()
     transport = server.connect(is_read=False)
@@ -112,6 +125,21 @@ def test_answers_that_nobody_reads_make_later_ones_smaller_and_are_counted_until
     attentive = server.connect()
     server.send(attentive, fetch(1, "t"))
     assert len(attentive.sent) > 1.4 * MIB
+
+
+def test_when_the_broker_stops_what_was_appended_is_answered_and_nothing_more_begins() -> None:
+    server = with_topic("queued.max.requests=3")
+    log = server.virtual.broker.topics.partition("t", 0)
+    producing, waiting = server.connect(), server.connect()
+    server.send(producing, b"".join(produce(number, "t") for number in range(5)))
+    server.send(waiting, fetch(1, "t", offset=3, max_wait_ms=60_000))
+    for connection in server.open.all():
+        connection.finish()
+    assert waiting.is_closed
+    assert not producing.is_closed
+    assert told(server, producing) == [0, 1, 2]
+    assert producing.is_closed
+    assert log.log_end_offset == 3
 
 
 def test_at_most_so_many_requests_wait_for_their_answers() -> None:
