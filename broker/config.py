@@ -182,9 +182,10 @@ class BrokerConfig:
 def _usable(values: Mapping[str, str], origin: Origin) -> dict[str, _Setting]:
     settings = {}
     for name, value in values.items():
-        if has_effect_while_running(name):
+        key = _key_of(name)
+        if key is not None and has_effect_while_running(key.name):
             try:
-                settings[name] = _Setting(BROKER_KEYS[name].check(value), origin, "the metadata log")
+                settings[name] = _Setting(key.check(value), origin, "the metadata log")
             except ValueError:
                 continue
     return settings

@@ -60,6 +60,9 @@ def test_limits_are_those_of_the_moment() -> None:
     assert given.wait_ms("ONE", 0) is None
     config = config.with_dynamic({"max.connections": "2"}, {})
     assert given.wait_ms("ONE", 0) == 0
+    config = config.with_dynamic({"max.connections": "2"}, {"listener.name.one.max.connections": "1"})
+    assert given.wait_ms("ONE", 0) is None
+    assert given.wait_ms("TWO", 0) == 0
 
 
 @given(st.lists(st.tuples(st.sampled_from("LM"), st.sampled_from((A, B)), st.booleans()), max_size=60))
