@@ -15,7 +15,9 @@ from client.apis import (
     DESCRIBE_CONFIGS,
     DESCRIBE_PRODUCERS,
     DESCRIBE_TRANSACTIONS,
+    INIT_PRODUCER_ID,
     LIST_TRANSACTIONS,
+    WRITE_TXN_MARKERS,
     Api,
     RequestT,
     ResponseT,
@@ -32,10 +34,18 @@ from protocol.generated.describe_configs_request import DescribeConfigsRequest, 
 from protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
 from protocol.generated.describe_producers_response import ProducerState
 from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from protocol.generated.init_producer_id_request import InitProducerIdRequest
 from protocol.generated.list_transactions_request import ListTransactionsRequest
+from protocol.generated.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
+_FENCE_TIMEOUT_MS = 60_000
+"""What the next instance will say anew."""
 _SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP}
 
 
@@ -79,6 +89,15 @@ class TransactionDescription:
     timeout_ms: int
     start_time_ms: int
     partitions: tuple[TopicPartition, ...]
+    coordinator_id: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTransaction:
+    transactional_id: str
+    coordinator_id: int
+    producer_id: int
+    state: str
 
 
 class Admin:
@@ -231,15 +250,36 @@ class Admin:
 
     async def list_transactions(self, *, states: Sequence[str] = ()) -> dict[str, str]:
         """Transactional ids and their states, of all coordinators."""
+        return {each.transactional_id: each.state for each in await self.find_transactions(states=states)}
+
+    async def find_transactions(
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        duration_ms: int = -1,
+        pattern: str | None = None,
+    ) -> list[ListedTransaction]:
+        """Transactional ids of all coordinators. Those open for longer than `duration_ms`; `pattern` is a regular
+        expression of the broker's kind (RE2 on Kafka) that the whole id matches. A broker that does not know a filter
+        refuses the question."""
         deadline = self._deadline()
-        found: dict[str, str] = {}
+        found: list[ListedTransaction] = []
         await self._cluster.refresh((), deadline)
-        for node_id in list(self._cluster.nodes):
-            request = ListTransactionsRequest(state_filters=states)
+        request = ListTransactionsRequest(
+            state_filters=states,
+            producer_id_filters=producer_ids,
+            duration_filter=duration_ms,
+            transactional_id_pattern=pattern,
+        )
+        for node_id in sorted(self._cluster.nodes):
             response = await self._cluster.call_node(node_id, LIST_TRANSACTIONS, request, deadline)
             raise_for(response.error_code)
-            found |= {each.transactional_id: each.transaction_state for each in response.transaction_states}
-        return found
+            found += [
+                ListedTransaction(each.transactional_id, node_id, each.producer_id, each.transaction_state)
+                for each in response.transaction_states
+            ]
+        return sorted(found, key=lambda each: each.transactional_id)
 
     async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
         response = await self._cluster.call_coordinator(
@@ -260,7 +300,45 @@ class Admin:
             state.transaction_timeout_ms,
             state.transaction_start_time_ms,
             tuple(TopicPartition(topic.topic, index) for topic in state.topics for index in topic.partitions),
+            self._cluster.known_coordinator(CoordinatorKind.TRANSACTION, transactional_id),
         )
+
+    async def abort_on_partition(
+        self, topic_partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    ) -> None:
+        """Write the marker that ends a transaction whose coordinator has forgotten it: no coordinator is asked."""
+        deadline = self._deadline()
+        await self._cluster.topic(topic_partition.topic, deadline)
+        marker = WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(topic_partition.topic, (topic_partition.partition,))],
+            coordinator_epoch=coordinator_epoch,
+        )
+        response = await self._cluster.call_node(
+            self._cluster.leader(topic_partition),
+            WRITE_TXN_MARKERS,
+            WriteTxnMarkersRequest(markers=[marker]),
+            deadline,
+        )
+        raise_for(
+            response.markers[0].topics[0].partitions[0].error_code,
+            f"partition {topic_partition.partition} of topic {topic_partition.topic!r}",
+        )
+
+    async def fence_producer(self, transactional_id: str) -> tuple[int, int]:
+        """Abort what the id has open and shut out whoever has it: the producer id and epoch that nobody uses now."""
+        response = await self._cluster.call_coordinator(
+            CoordinatorKind.TRANSACTION,
+            transactional_id,
+            INIT_PRODUCER_ID,
+            InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=_FENCE_TIMEOUT_MS),
+            self._deadline(),
+            lambda each: each.error_code,
+        )
+        raise_for(response.error_code, f"transactional id {transactional_id!r}")
+        return response.producer_id, response.producer_epoch
 
     # ------------------------------------------------------------------------------------------------------------------
 

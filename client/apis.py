@@ -57,6 +57,8 @@ from protocol.generated import (
     sync_group_response,
     txn_offset_commit_request,
     txn_offset_commit_response,
+    write_txn_markers_request,
+    write_txn_markers_response,
 )
 from protocol.message import Data
 
@@ -209,7 +211,7 @@ LIST_TRANSACTIONS = Api(
     list_transactions_response.decode,
     list_transactions_request.FLEXIBLE_FROM,
     0,
-    1,
+    2,
 )
 DESCRIBE_TRANSACTIONS = Api(
     ApiKey.DESCRIBE_TRANSACTIONS,
@@ -218,4 +220,12 @@ DESCRIBE_TRANSACTIONS = Api(
     describe_transactions_request.FLEXIBLE_FROM,
     0,
     0,
+)
+WRITE_TXN_MARKERS = Api(
+    ApiKey.WRITE_TXN_MARKERS,
+    write_txn_markers_request.encode,
+    write_txn_markers_response.decode,
+    write_txn_markers_request.FLEXIBLE_FROM,
+    1,
+    1,
 )

@@ -256,6 +256,10 @@ class Cluster:
         transport = await self.transport(node_id, Purpose.DATA, deadline)
         return await transport.request(api, message, self._patience_s(deadline))
 
+    def known_coordinator(self, kind: CoordinatorKind, key: str) -> int:
+        """Node id of the coordinator that answered last, -1 for none."""
+        return self._coordinators.get((kind, key), -1)
+
     async def _coordinator(self, kind: CoordinatorKind, key: str, deadline: Deadline) -> int:
         known = self._coordinators.get((kind, key))
         if known is not None:

@@ -7,6 +7,7 @@ import click
 
 from broker.cli import serve
 from oncelog.log_cli import log
+from oncelog.txn_cli import txn
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -17,6 +18,7 @@ def main() -> None:
 
 main.add_command(serve)
 main.add_command(log)
+main.add_command(txn)
 
 
 @main.command()

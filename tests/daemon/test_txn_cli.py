@@ -1,0 +1,115 @@
+"""`oncelog txn` against a daemon: what operators see of transactions, and how they end those that nobody else ends."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from oncelog.cli import main
+from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from tests.conformance.transactional_producer import Conversation, Producer
+from tests.support.daemon import Daemon
+from tests.support.wire import WireBroker
+
+TOPIC = "payments"
+
+
+@dataclass(frozen=True)
+class Operator:
+    bootstrap: str
+    talk: Conversation
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(main, ["txn", *arguments, "--bootstrap", self.bootstrap])
+
+    def rows(self, *arguments: str) -> Any:
+        answer = self.run(*arguments, "--json")
+        assert answer.exit_code in (0, 1), answer.output
+        return json.loads(answer.stdout)
+
+    def opened(self, transactional_id: str, *, partition: int = 0) -> Producer:
+        producer = self.talk.started(transactional_id)
+        assert producer.add(partition, topic=TOPIC) == ["NONE"]
+        assert producer.write(partition, topic=TOPIC) == "NONE"
+        return producer
+
+
+@pytest.fixture
+def operator(start_daemon: Callable[..., Daemon]) -> Iterator[Operator]:
+    daemon = start_daemon()
+    broker = WireBroker(daemon.bootstrap)
+    an_hour_ago_ms = time.time_ns() // 1_000_000 - 3_600_000
+    talk = Conversation(broker, an_hour_ago_ms)
+    talk.create_topic(TOPIC, 2)
+    while talk.ask(FindCoordinatorRequest(key="any", key_type=1), 2).error_code:
+        broker.let_pass(20)
+    yield Operator(daemon.bootstrap, talk)
+    broker.close()
+
+
+def test_list_shows_each_id_and_filters_as_kafka_does(operator: Operator) -> None:
+    opened = operator.opened("orders-1")
+    operator.opened("orders-2", partition=1).ended(True)
+    assert [(row["transactional_id"], row["state"]) for row in operator.rows("list")] == [
+        ("orders-1", "Ongoing"),
+        ("orders-2", "CompleteCommit"),
+    ]
+    for filters in (
+        ("--state", "Ongoing"),
+        ("--producer-id", str(opened.producer_id)),
+        ("--transactional-id-pattern", ".*-1"),
+        ("--duration-filter", "0", "--state", "Ongoing"),
+    ):
+        assert [row["transactional_id"] for row in operator.rows("list", *filters)] == ["orders-1"], filters
+    table = operator.run("list").output.splitlines()
+    assert table[0].split() == ["transactional_id", "coordinator", "producer_id", "state"]
+    assert len(table) == 3
+
+
+def test_describe_shows_the_partitions_of_an_open_transaction(operator: Operator) -> None:
+    opened = operator.opened("orders")
+    row = operator.rows("describe", "orders")
+    assert (row["state"], row["producer_id"], row["producer_epoch"]) == ("Ongoing", opened.producer_id, 0)
+    assert (row["partitions"], row["coordinator"]) == (["payments-0"], 1)
+    assert 0 <= row["duration_ms"] < 60_000
+    opened.ended(False)
+    assert operator.rows("describe", "orders")["state"] == "CompleteAbort"
+
+
+def test_what_is_not_there_is_told_with_the_next_step_and_exit_code_2(operator: Operator) -> None:
+    unknown = operator.run("describe", "nobody")
+    assert (unknown.exit_code, "TRANSACTIONAL_ID_NOT_FOUND" in unknown.stderr) == (2, True)
+    nothing = operator.run("abort", "--topic", TOPIC, "--partition", "0", "--start-offset", "77")
+    assert nothing.exit_code == 2
+    assert "`oncelog txn producers --topic payments --partition 0` shows those that are" in nothing.stderr
+    assert operator.run("abort", "--topic", TOPIC, "--partition", "0").exit_code == 2
+
+
+def test_an_open_transaction_that_its_coordinator_knows_does_not_hang(operator: Operator) -> None:
+    operator.opened("orders")
+    answer = operator.run("find-hanging", "--max-transaction-timeout", "0")
+    assert (answer.exit_code, answer.output) == (0, "No transaction hangs.\n")
+
+
+def test_abort_ends_a_transaction_on_its_partition_by_its_first_offset(operator: Operator) -> None:
+    opened = operator.opened("orders")
+    (before,) = operator.rows("producers", "--topic", TOPIC, "--partition", "0")
+    start_offset = str(before["transaction_start_offset"])
+    assert before["producer_id"] == opened.producer_id
+    (aborted,) = operator.rows("abort", "--topic", TOPIC, "--partition", "0", "--start-offset", start_offset)
+    assert aborted["producer_id"] == opened.producer_id
+    (after,) = operator.rows("producers", "--topic", TOPIC, "--partition", "0")
+    assert after["transaction_start_offset"] is None
+
+
+def test_fence_aborts_and_shuts_out_the_producer(operator: Operator) -> None:
+    opened = operator.opened("orders")
+    (fenced,) = operator.rows("fence", "orders")
+    assert fenced["fenced_below"] > opened.producer_epoch
+    assert opened.write(topic=TOPIC, sequence=1) == "INVALID_PRODUCER_EPOCH"
+    assert opened.end(True) == "PRODUCER_FENCED"
+    assert operator.rows("describe", "orders")["state"] == "Empty"
