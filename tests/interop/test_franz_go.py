@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import Start
 from tests.support.daemon import Daemon
-from tests.support.interop import GO_PROGRAM, await_line, needs, run, unique
+from tests.support.interop import GO_PROGRAM, QUICK_GROUPS, await_line, needs, run, unique
 
 pytestmark = pytest.mark.interop
 
@@ -45,6 +45,15 @@ def test_members_share_by_every_balancer_and_one_takes_over(daemon: Daemon) -> N
     ]
 
 
+def test_members_share_what_the_broker_assigns_and_one_takes_over(start_daemon: Start) -> None:
+    assert play("consumers", start_daemon(*QUICK_GROUPS)) == [
+        "range: Stable by range, 3 members",
+        "range: shared, taken over",
+        "uniform: Stable by uniform, 3 members",
+        "uniform: shared, taken over",
+    ]
+
+
 def test_a_group_goes_on_where_it_committed_and_a_static_member_stays(daemon: Daemon) -> None:
     assert play("resume", daemon) == ["from 0 to 3", "from 4 to 7", "static member stays: static"]
 
@@ -53,10 +62,11 @@ def test_sessions_transform_exactly_once_while_members_come_and_go(daemon: Daemo
     assert play("transform", daemon) == ["loaded", "3000 records, each once; some transactions aborted: true"]
 
 
-def test_sessions_transform_exactly_once_while_the_broker_is_killed(start_daemon: Start) -> None:
+@pytest.mark.parametrize("scene", ["transform", "transform-consumers"], ids=["classic", "kip-848"])
+def test_sessions_transform_exactly_once_while_the_broker_is_killed(start_daemon: Start, scene: str) -> None:
     needs(GO_PROGRAM)
-    daemon = start_daemon("group.initial.rebalance.delay.ms=0")
-    command = [str(GO_PROGRAM), "transform", daemon.bootstrap, unique("killed")]
+    daemon = start_daemon(*QUICK_GROUPS)
+    command = [str(GO_PROGRAM), scene, daemon.bootstrap, unique("killed")]
     pause = threading.Event()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         await_line(process, "loaded")

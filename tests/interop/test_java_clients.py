@@ -15,12 +15,11 @@ from protocol.api_keys import ApiKey
 from tests.conftest import Start
 from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon
-from tests.support.interop import await_line, java_command, run_java, unique
+from tests.support.interop import QUICK_GROUPS, await_line, java_command, run_java, unique
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
 TOOLS = "org.apache.kafka.tools"
-QUICK = "group.initial.rebalance.delay.ms=0"
 
 
 def started(main_class: str, *arguments: str) -> "subprocess.Popen[str]":
@@ -66,12 +65,17 @@ def test_what_the_verifiable_producer_had_acknowledged_is_there_once_after_kills
     assert 0 < len(acknowledged) < 6000 and producer.returncode == 0
 
 
-def test_a_verifiable_consumer_takes_over_from_one_that_was_killed(start_daemon: Start) -> None:
-    daemon = start_daemon(QUICK, "group.min.session.timeout.ms=1000")
+@pytest.mark.parametrize(
+    "protocol", [("--session-timeout", "4000"), ("--group-protocol", "consumer")], ids=["classic", "kip-848"]
+)
+def test_a_verifiable_consumer_takes_over_from_one_that_was_killed(
+    start_daemon: Start, protocol: tuple[str, ...]
+) -> None:
+    daemon = start_daemon(*QUICK_GROUPS)
     topic, group = new_topic(daemon, partitions=4), unique("group")
     to_daemon = ("--bootstrap-server", daemon.bootstrap, "--topic", topic)
     run_java(f"{TOOLS}.VerifiableProducer", *to_daemon, "--max-messages", "1000")
-    member = (*to_daemon, "--group-id", group, "--reset-policy", "earliest", "--verbose", "--session-timeout", "4000")
+    member = (*to_daemon, "--group-id", group, "--reset-policy", "earliest", "--verbose", *protocol)
     with started("VerifiableConsumer", *member) as first:
         await_line(first, "records_consumed")
         first.kill()
@@ -95,7 +99,7 @@ def test_a_verifiable_consumer_takes_over_from_one_that_was_killed(start_daemon:
 def test_the_message_copier_copies_exactly_once_with_random_aborts_and_kills(
     start_daemon: Start, mode: tuple[str, ...]
 ) -> None:
-    daemon = start_daemon(QUICK, "transaction.abort.timed.out.transaction.cleanup.interval.ms=500")
+    daemon = start_daemon(*QUICK_GROUPS, "transaction.abort.timed.out.transaction.cleanup.interval.ms=500")
     source, sink = new_topic(daemon), new_topic(daemon)
     producer = Producer({"bootstrap.servers": daemon.bootstrap})
     values = [b"%d" % number for number in range(2000)]

@@ -11,12 +11,19 @@ from protocol.generated.create_topics_request import CreatableTopic, CreateTopic
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.support.daemon import Daemon
 from tests.support.wire import WireBroker
+from tests.unit.group.consumers import Consumer
 from tests.unit.group.members import Member, commit
 from tests.unit.group.producers import Producer
 
 pytestmark = pytest.mark.kafka
 
 PROGRAM = Path(__file__).parent / "JavaGroups.java"
+CONSUMER_GROUPS = Path(__file__).parent / "JavaConsumerGroups.java"
+QUICK = (
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=200",
+    "group.consumer.assignment.interval.ms=100",
+)
 GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
 
@@ -49,6 +56,37 @@ def test_the_java_client_shares_restarts_and_transforms_exactly_once(daemon: Dae
         "static: same generation true, same partitions true, others revoked 0",
         "transactions: 20 records, each once true",
     ]
+
+
+def test_the_java_client_works_in_consumer_groups_and_changes_protocols(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path / "data", *QUICK)
+    try:
+        assert java(str(CONSUMER_GROUPS), daemon.bootstrap).splitlines() == [
+            "shared uniform: Consumer Stable uniform 2",
+            "shared range: Consumer Stable range 2",
+            "static: same partitions, others undisturbed",
+            "pattern: [match-1-0, match-2-0]",
+            "migrated RangeAssignor: [Classic, Consumer, Classic], offsets 1",
+            "migrated CooperativeStickyAssignor: [Classic, Consumer, Classic], offsets 1",
+        ]
+    finally:
+        daemon.stop()
+
+
+def test_the_groups_tool_describes_a_consumer_group(daemon: Daemon) -> None:
+    broker = prepared(daemon)
+    Consumer(broker, "reader", group_id="modern").join()
+    broker.close()
+    tool = (GROUPS_TOOL, "--bootstrap-server", daemon.bootstrap)
+    (listed,) = [line.split() for line in java(*tool, "--list", "--type").splitlines() if "modern" in line]
+    assert listed == ["modern", "Consumer", "Consumer"] or listed == ["modern", "Consumer"]
+    described = java(*tool, "--describe", "--group", "modern", "--members", "--verbose")
+    (row,) = [line.split() for line in described.splitlines() if line.startswith("modern")]
+    assert row[1] == "reader"
+    assert "topic:0,1" in described
+    state = java(*tool, "--describe", "--group", "modern", "--state", "--verbose")
+    assert "Stable" in state
+    assert "uniform" in state
 
 
 def test_the_groups_tool_describes_resets_and_deletes(daemon: Daemon) -> None:

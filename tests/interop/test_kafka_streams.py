@@ -20,13 +20,12 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from tests.conftest import Start
 from tests.support.confluent import read_all
 from tests.support.daemon import Daemon
-from tests.support.interop import JAVA_CLASSES, await_line, java_command, needs, unique
+from tests.support.interop import JAVA_CLASSES, QUICK_GROUPS, await_line, java_command, needs, unique
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
 PARTITIONS = 3
 PATIENCE_S = 90.0
-SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
 WORDS = [f"word{number}" for number in range(40)]
 
 
@@ -132,7 +131,7 @@ class Application:
 
 
 def test_words_are_counted_exactly_while_the_application_is_killed(start_daemon: Start, tmp_path: Path) -> None:
-    application = Application(start_daemon(*SETTINGS), tmp_path)
+    application = Application(start_daemon(*QUICK_GROUPS), tmp_path)
     with application.fed():
         for _ in range(4):
             with application.running():
@@ -143,7 +142,7 @@ def test_words_are_counted_exactly_while_the_application_is_killed(start_daemon:
 
 
 def test_words_are_counted_exactly_while_broker_and_application_are_killed(start_daemon: Start, tmp_path: Path) -> None:
-    daemon = start_daemon(*SETTINGS)
+    daemon = start_daemon(*QUICK_GROUPS)
     application = Application(daemon, tmp_path)
     for _ in range(2):
         with application.fed(), application.running():
@@ -158,7 +157,7 @@ def test_words_are_counted_exactly_while_broker_and_application_are_killed(start
 
 
 def test_words_are_counted_exactly_while_instances_come_and_go(start_daemon: Start, tmp_path: Path) -> None:
-    application = Application(start_daemon(*SETTINGS), tmp_path)
+    application = Application(start_daemon(*QUICK_GROUPS), tmp_path)
     with application.running("steady"):
         with application.fed():
             for _ in range(2):

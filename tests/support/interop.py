@@ -14,6 +14,16 @@ PLACE = ROOT / ".interop"
 GO_PROGRAM = PLACE / "go" / "interop"
 NODE_PACKAGES = PLACE / "node" / "node_modules"
 JAVA_CLASSES = PLACE / "java"
+QUICK_GROUPS = (
+    "group.initial.rebalance.delay.ms=0",
+    "group.min.session.timeout.ms=1000",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=200",
+    "group.consumer.min.session.timeout.ms=1000",
+    "group.consumer.session.timeout.ms=4000",
+    "group.consumer.assignment.interval.ms=0",
+)
+"""A daemon that misses killed members soon, of both group protocols."""
 _TIMEOUT_S = 150
 
 

@@ -89,6 +89,33 @@ func group(s scene) {
 	}
 }
 
+// consumers: the same by KIP-848, where the broker assigns: members hold what they are told, nothing twice.
+func consumers(s scene) {
+	topic := s.topic("shared", 6)
+	base := s.name
+	balancers := map[string]kgo.GroupBalancer{"range": kgo.RangeBalancer(), "uniform": kgo.StickyBalancer()}
+	for _, name := range []string{"range", "uniform"} {
+		s.name = base + "-" + name
+		members := make([]*holder, 3)
+		for index := range members {
+			members[index] = s.join(topic, kgo.ServerSideBalancer(), kgo.Balancers(balancers[name]))
+		}
+		s.await(name+": shared", func() bool {
+			return members[0].count.Load() == 2 && members[1].count.Load() == 2 && members[2].count.Load() == 2
+		})
+		described, err := kadm.NewClient(members[0].client).DescribeConsumerGroups(s.context, s.name)
+		must(err)
+		group := described[s.name]
+		must(group.Err)
+		fmt.Printf("%s: %s by %s, %d members\n", name, group.State, group.AssignorName, len(group.Members))
+		members[1].leave()
+		members[2].leave()
+		s.await(name+": taken over", func() bool { return members[0].count.Load() == 6 })
+		members[0].leave()
+		fmt.Printf("%s: shared, taken over\n", name)
+	}
+}
+
 // resume: a group goes on where it committed, and a static member keeps its partitions over a restart.
 func resume(s scene) {
 	topic := s.topic("resume", 1)
@@ -122,6 +149,15 @@ func resume(s scene) {
 // transform: three sessions read, write and commit in transactions while members come and go; each record once.
 // Where a session ends with an error, as while the broker is away, a new one with the same transactional id goes on.
 func transform(s scene) {
+	s.transformAll()
+}
+
+// transformConsumers: the same in a group of KIP-848.
+func transformConsumers(s scene) {
+	s.transformAll(kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+}
+
+func (s scene) transformAll(options ...kgo.Opt) {
 	const count = 3000
 	source, sink := s.topic("source", 6), s.topic("sink", 3)
 	client := s.client(kgo.DefaultProduceTopic(source))
@@ -142,7 +178,7 @@ func transform(s scene) {
 	work := func(index, rounds int) {
 		defer working.Done()
 		for round := 0; rounds == 0 || round < rounds; {
-			session := s.session(index, source, sink)
+			session := s.session(index, source, sink, options)
 			for err := error(nil); err == nil && (rounds == 0 || round < rounds); round++ {
 				expect(s.context.Err() == nil, "not done in time")
 				var isEmpty, isCommitted bool
@@ -174,14 +210,15 @@ func transform(s scene) {
 	fmt.Printf("%d records, each once; some transactions aborted: %t\n", len(seen), aborted.Load() > 0)
 }
 
-func (s scene) session(index int, source, sink string) *kgo.GroupTransactSession {
-	session, err := kgo.NewGroupTransactSession(
+func (s scene) session(index int, source, sink string, options []kgo.Opt) *kgo.GroupTransactSession {
+	options = append([]kgo.Opt{
 		kgo.SeedBrokers(s.bootstrap), kgo.TransactionalID(fmt.Sprintf("%s-%d", s.name, index)),
 		kgo.ConsumerGroup(s.name), kgo.ConsumeTopics(source), kgo.DefaultProduceTopic(sink),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(200*time.Millisecond),
-		kgo.RebalanceTimeout(10*time.Second), kgo.TransactionTimeout(10*time.Second),
-	)
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(200 * time.Millisecond),
+		kgo.RebalanceTimeout(10 * time.Second), kgo.TransactionTimeout(10 * time.Second),
+	}, options...)
+	session, err := kgo.NewGroupTransactSession(options...)
 	must(err)
 	return session
 }
