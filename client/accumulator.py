@@ -5,7 +5,9 @@ own: connections, transactions or time (given). Invariants, per partition:
 - a batch keeps producer id, epoch and sequence from its first send on, unless it is known not to be written;
 - after a retriable failure nothing new is sent until the batches in flight have been answered and the failed ones have
   been sent again, one after the other, in their first order;
-- sequences start at 0 under a new identity, and only when no batch of the old one is unresolved.
+- sequences start at 0 under a new identity, and only when no batch of the old one is unresolved;
+- the first batch of a producer id goes alone: a log that does not know the id takes any sequence for its first, so a
+  second batch that comes while the first one is refused (the leader of a new topic, for a moment) would take its place.
 """
 
 from bisect import insort
@@ -25,6 +27,7 @@ class PartitionQueue:
     """What one partition has waiting, in flight and to send again."""
 
     __slots__ = (
+        "_known_producer_id",
         "_next_sequence",
         "_next_serial",
         "identity",
@@ -47,6 +50,8 @@ class PartitionQueue:
         self.needs_new_identity = False
         """A numbered batch failed for good: the log would take the next sequence for a gap."""
         self.last_sent: Batch | None = None
+        self._known_producer_id = self.identity.producer_id
+        """Whose batches the log has written."""
         self._next_sequence = 0
         self._next_serial = 0
 
@@ -82,7 +87,7 @@ class PartitionQueue:
         """When the next batch should go out; None while there is none, or the order forbids it."""
         if self.retries:
             return None if self.in_flight else self.muted_until_s
-        if not self.waiting or self._is_resending:
+        if not self.waiting or self._must_wait_for_answers:
             return None
         first = self.waiting[0]
         if first.closed or len(self.waiting) > 1 or first.size_bytes >= batch_size:
@@ -98,7 +103,7 @@ class PartitionQueue:
                 return None
             batch = self.retries.pop(0)
         else:
-            if not self.waiting or self._is_resending or not self._adopt(identity):
+            if not self.waiting or self._must_wait_for_answers or not self._adopt(identity):
                 return None
             batch = self.waiting.popleft()
             self._number(batch, compression, transactional)
@@ -109,6 +114,7 @@ class PartitionQueue:
 
     def on_written(self, batch: Batch, base_offset: int, log_append_time_ms: int) -> None:
         self._remove(batch)
+        self._known_producer_id = batch.identity.producer_id
         batch.finish(base_offset, log_append_time_ms)
 
     def on_retriable(self, batch: Batch, muted_until_s: float) -> None:
@@ -157,8 +163,11 @@ class PartitionQueue:
         return abandoned
 
     @property
-    def _is_resending(self) -> bool:
-        return any(batch.attempt_count > 1 for batch in self.in_flight)
+    def _must_wait_for_answers(self) -> bool:
+        if not self.in_flight:
+            return False
+        is_first = self.identity.producer_id != self._known_producer_id
+        return is_first or any(batch.attempt_count > 1 for batch in self.in_flight)
 
     def _remove(self, batch: Batch) -> None:
         if batch in self.in_flight:

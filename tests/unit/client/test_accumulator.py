@@ -19,7 +19,7 @@ FIRST = ProducerIdentity(7, 0)
 
 
 class ModelPartition:
-    """Five remembered batches a producer; duplicates answered, gaps refused."""
+    """Five remembered batches a producer; duplicates answered, gaps refused; any sequence taken from who is unknown."""
 
     def __init__(self) -> None:
         self.values: list[bytes | None] = []
@@ -34,8 +34,7 @@ class ModelPartition:
         for first, last, offset in seen:
             if (first, last) == (header.base_sequence, header.last_sequence):
                 return offset
-        expected = seen[-1][1] + 1 if seen else 0
-        if header.base_sequence != expected:
+        if seen and header.base_sequence != seen[-1][1] + 1:
             return None
         offset = len(self.values)
         self.values += [record.value for record in decode_records(view)]
@@ -121,6 +120,16 @@ def add(queue: PartitionQueue, number: int) -> tuple[Batch, int]:
     return batch, batch.record_count - 1
 
 
+def known_queue() -> PartitionQueue:
+    """Of a partition that has written a batch of the first identity."""
+    queue = PartitionQueue(PLACE)
+    add(queue, -1)
+    first = queue.take(FIRST, 0.0, compression="none", transactional=False)
+    assert first is not None
+    queue.on_written(first, 0, -1)
+    return queue
+
+
 @given(st.integers(0, 2**32), st.integers(1, 60), st.floats(0, 0.6))
 def test_every_record_is_written_once_and_in_order_whatever_is_lost(seed: int, count: int, failing: float) -> None:
     source = random.Random(seed)
@@ -159,7 +168,7 @@ def test_after_a_batch_is_refused_the_others_are_still_written_once_and_in_order
 
 
 def test_nothing_new_is_sent_while_failed_batches_are_sent_again() -> None:
-    queue = PartitionQueue(PLACE)
+    queue = known_queue()
     sent = []
     for number in range(3):
         add(queue, number)
@@ -179,6 +188,24 @@ def test_nothing_new_is_sent_while_failed_batches_are_sent_again() -> None:
     assert queue.take(FIRST, 1.0, compression="none", transactional=False) is None
     queue.on_written(third, 2, -1)
     assert queue.take(FIRST, 1.0, compression="none", transactional=False) is not None
+
+
+def test_the_first_batch_of_a_producer_id_goes_alone_and_the_others_together() -> None:
+    queue = PartitionQueue(PLACE)
+    for identity in (FIRST, ProducerIdentity(8, 0)):
+        for number in range(3):
+            add(queue, number)
+            queue.close_batches()
+        first = queue.take(identity, 0.0, compression="none", transactional=False)
+        assert first is not None
+        assert queue.ready_at_s(0.0, 100) is None
+        assert queue.take(identity, 0.0, compression="none", transactional=False) is None
+        queue.on_written(first, 0, -1)
+        assert queue.ready_at_s(0.0, 100) == 0.0
+        both = [queue.take(identity, 0.0, compression="none", transactional=False) for _ in range(2)]
+        for batch in both:
+            assert batch is not None
+            queue.on_written(batch, 0, -1)
 
 
 def test_a_retry_sends_the_same_bytes() -> None:
