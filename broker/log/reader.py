@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from broker.log.segment import Segment
 from broker.log.segments import Segments
-from broker.log.transaction_index import AbortedEntry
 from broker.log.values import AbortedTransaction
 from protocol.errors import DecompressedSizeError, ProtocolError
 from protocol.records.batch import BatchHeader, check_crc, iter_batches, read_header
@@ -71,11 +70,11 @@ def _check_batches(segment: Segment, position: int, records: memoryview, fetch_o
 
 def collect_aborted(segments: Segments, fetch_offset: int, upper_bound: int) -> tuple[AbortedTransaction, ...]:
     """The aborted transactions that have data in [fetch_offset, upper_bound), in the order of their markers."""
-    found: list[AbortedEntry] = []
-    for slot in range(segments.slot_of(fetch_offset), len(segments)):
-        if segments[slot].transaction_index.collect(fetch_offset, upper_bound, found):
-            break
-    return tuple([AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found])
+    found: list[tuple[int, int]] = []
+    slot = segments.summary.slot_with_aborted(segments.slot_of(fetch_offset), upper_bound)
+    while slot is not None and not segments[slot].transaction_index.collect(fetch_offset, upper_bound, found):
+        slot = segments.summary.slot_with_aborted(slot + 1, upper_bound)
+    return tuple([AbortedTransaction(*entry) for entry in found])
 
 
 def iterate_batches(segments: Segments, from_offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -111,12 +110,14 @@ def _whole_batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryvie
 
 def find_timestamp(segments: Segments, timestamp_ms: int, start_offset: int, end_offset: int) -> tuple[int, int] | None:
     """(offset, timestamp) of the first record in [start_offset, end_offset) with at least this timestamp."""
-    for segment in segments:
-        if segment.max_timestamp < timestamp_ms or segment.next_offset <= start_offset:
-            continue
-        found = _find_in_segment(segment, timestamp_ms, start_offset, end_offset)
+    if not len(segments):
+        return None
+    slot = segments.summary.slot_with_timestamp(segments.slot_of(start_offset), timestamp_ms)
+    while slot is not None and segments[slot].base_offset < end_offset:
+        found = _find_in_segment(segments[slot], timestamp_ms, start_offset, end_offset)
         if found is not None:
             return found
+        slot = segments.summary.slot_with_timestamp(slot + 1, timestamp_ms)
     return None
 
 
@@ -153,10 +154,5 @@ def _times(segment: Segment, batch: memoryview, start_offset: int) -> Iterator[t
 
 def find_max_timestamp(segments: Segments, start_offset: int, end_offset: int) -> tuple[int, int] | None:
     """(offset, timestamp) of the first record that has the greatest timestamp of all."""
-    best: Segment | None = None
-    for segment in segments:
-        if segment.max_timestamp >= 0 and (best is None or segment.max_timestamp > best.max_timestamp):
-            best = segment
-    if best is None:
-        return None
-    return find_timestamp(segments, best.max_timestamp, start_offset, end_offset)
+    max_timestamp = segments.summary.max_timestamp()
+    return find_timestamp(segments, max_timestamp, start_offset, end_offset) if max_timestamp >= 0 else None

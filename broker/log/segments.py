@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from broker.log.segment import LOG_SUFFIX, Segment, file_name
 from broker.log.segment_manifest import INDEX_SUFFIXES, append_entry, entry_of, sum_of
+from broker.log.segment_summary import SegmentSummary
 from broker.ports import Disk, File
 
 _REBUILT_SUFFIXES = (*INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
@@ -27,12 +28,14 @@ class Segments:
         "_list",
         "directory",
         "disk",
+        "summary",
     )
 
     def __init__(self, disk: Disk, directory: str, segments: list[Segment]) -> None:
         self.disk = disk
         self.directory = directory
         self._list = segments
+        self.summary = SegmentSummary(segments)
         self._base_offsets = [segment.base_offset for segment in segments]
         self._dirty_files: list[File] = []
         self._dirty_directories: list[str] = []
@@ -118,6 +121,7 @@ class Segments:
     def take_first(self) -> Segment:
         """Forget the oldest segment; its files stay until `delete_files`."""
         segment = self._list.pop(0)
+        self.summary.on_first_gone()
         del self._base_offsets[0]
         gone = {segment.path(suffix) for suffix in SEGMENT_SUFFIXES}
         self._dirty_files = [file for file in self._dirty_files if file.path not in gone]
@@ -127,6 +131,7 @@ class Segments:
         """Put `new` where `old` was, segments that follow each other; their files are the caller's affair."""
         slot = self._list.index(old[0])
         self._list[slot : slot + len(old)] = [new]
+        self.summary.forget()
         self._base_offsets[slot : slot + len(old)] = [new.base_offset]
         gone = {segment.path(suffix) for segment in old for suffix in SEGMENT_SUFFIXES}
         self._dirty_files = [file for file in self._dirty_files if file.path not in gone]

@@ -1,18 +1,19 @@
 """The aborted transactions whose marker lies in one segment.
 
-Owns: the entries, in memory and in Kafka's 34 byte form on disk. Does not own: who decides that a transaction aborted.
+Owns: the entries, in memory as arrays and in Kafka's 34 byte form on disk. Does not own: who decides that a transaction
+aborted.
 Invariant: entries are in the order of their markers (`last_offset` strictly rises). KIP-98.
 """
 
 import struct
+from array import array
 from bisect import bisect_left
 from dataclasses import dataclass
-from operator import attrgetter
+
+from broker.log.minimum_tree import NONE, MinimumTree
 
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
-
-_last_offset_of = attrgetter("last_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,32 +25,74 @@ class AbortedEntry:
 
 
 class TransactionIndex:
-    __slots__ = ("entries",)
+    __slots__ = ("_first_offsets", "_last_offsets", "_last_stable_offsets", "_producer_ids")
 
     def __init__(self) -> None:
-        self.entries: list[AbortedEntry] = []
+        self._producer_ids = array("q")
+        self._first_offsets = MinimumTree()
+        self._last_offsets = array("q")
+        self._last_stable_offsets = array("q")
+
+    def __len__(self) -> int:
+        return len(self._last_offsets)
+
+    @property
+    def entries(self) -> list[AbortedEntry]:
+        return list(
+            map(
+                AbortedEntry,
+                self._producer_ids,
+                self._first_offsets.values,
+                self._last_offsets,
+                self._last_stable_offsets,
+            )
+        )
+
+    @property
+    def lowest_first_offset(self) -> int:
+        """Where the earliest of these transactions began; an offset above all others if there is none."""
+        return self._first_offsets.lowest(0)
 
     def append(self, entry: AbortedEntry) -> None:
-        if self.entries and entry.last_offset <= self.entries[-1].last_offset:
-            raise ValueError(f"marker {entry.last_offset} is not after {self.entries[-1].last_offset}")
-        self.entries.append(entry)
+        if self._last_offsets and entry.last_offset <= self._last_offsets[-1]:
+            raise ValueError(f"marker {entry.last_offset} is not after {self._last_offsets[-1]}")
+        self._producer_ids.append(entry.producer_id)
+        self._first_offsets.append(entry.first_offset)
+        self._last_offsets.append(entry.last_offset)
+        self._last_stable_offsets.append(entry.last_stable_offset)
 
-    def collect(self, fetch_offset: int, upper_bound: int, found: list[AbortedEntry]) -> bool:
-        """Add the transactions that touch [fetch_offset, upper_bound) to `found`; True if later segments hold none."""
-        start = bisect_left(self.entries, fetch_offset, key=_last_offset_of)
-        for slot in range(start, len(self.entries)):
-            entry = self.entries[slot]
-            if entry.first_offset < upper_bound:
-                found.append(entry)
+    def collect(self, fetch_offset: int, upper_bound: int, found: list[tuple[int, int]]) -> bool:
+        """Add (producer id, first offset) of the transactions that touch [fetch_offset, upper_bound) to `found`; True
+        if later segments hold none."""
+        first_offsets, last_stable_offsets = self._first_offsets.values, self._last_stable_offsets
+        slot, end = bisect_left(self._last_offsets, fetch_offset), len(first_offsets)
+        while slot < end:
+            first_offset = first_offsets[slot]
+            if first_offset < upper_bound:
+                found.append((self._producer_ids[slot], first_offset))
             # A transaction aborted later than this began at or after the stable offset of this moment.
-            if entry.last_stable_offset >= upper_bound:
+            if last_stable_offsets[slot] >= upper_bound:
                 return True
+            slot += 1
+            if slot < end and first_offsets[slot] >= upper_bound:
+                # Another one was open all the while: of the many that came and went meanwhile, go to the next of ours.
+                slot = self._first_offsets.find_below(slot, upper_bound)
+                if slot == NONE:
+                    return False
         return False
 
     def to_bytes(self) -> bytes:
         return b"".join(
-            ENTRY.pack(VERSION, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
-            for entry in self.entries
+            [
+                ENTRY.pack(VERSION, producer_id, first_offset, last_offset, last_stable_offset)
+                for producer_id, first_offset, last_offset, last_stable_offset in zip(
+                    self._producer_ids,
+                    self._first_offsets.values,
+                    self._last_offsets,
+                    self._last_stable_offsets,
+                    strict=True,
+                )
+            ]
         )
 
     @staticmethod

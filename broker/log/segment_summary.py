@@ -1,0 +1,63 @@
+"""What the complete segments of a partition hold, so that a search goes straight to those that matter.
+
+Owns: for each complete segment the lowest first offset of its aborted transactions and its greatest timestamp.
+Invariant: it tells of all segments but the active one, the only one that still changes; it is brought up to that when
+it is asked, since a roll should not pay for it.
+"""
+
+from collections.abc import Sequence
+
+from broker.log.minimum_tree import NONE, MinimumTree
+from broker.log.segment import Segment
+
+
+class SegmentSummary:
+    __slots__ = ("_first_offsets", "_gone_count", "_negated_timestamps", "_segments")
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        """`segments` is the partition's own list: it grows and shrinks with it."""
+        self._segments = segments
+        self.forget()
+
+    def forget(self) -> None:
+        """Segments were replaced: what is known of them may not be true any more."""
+        self._first_offsets = MinimumTree()
+        self._negated_timestamps = MinimumTree()
+        self._gone_count = 0
+
+    def on_first_gone(self) -> None:
+        """The oldest segment is no longer in the list."""
+        self._gone_count += 1
+        if self._gone_count * 2 > len(self._first_offsets):
+            self.forget()
+
+    def slot_with_aborted(self, start: int, upper_bound: int) -> int | None:
+        """The first segment from `start` on with an aborted transaction that began below `upper_bound`."""
+        return self._find(self._first_offsets, start, upper_bound)
+
+    def slot_with_timestamp(self, start: int, timestamp_ms: int) -> int | None:
+        """The first segment from `start` on that reaches `timestamp_ms`."""
+        return self._find(self._negated_timestamps, start, 1 - timestamp_ms)
+
+    def max_timestamp(self) -> int:
+        """The greatest timestamp of all; -1 if no record has one."""
+        if not self._segments:
+            return -1
+        self._catch_up()
+        return max(self._segments[-1].max_timestamp, -self._negated_timestamps.lowest(self._gone_count))
+
+    def _find(self, tree: MinimumTree, start: int, bound: int) -> int | None:
+        last = len(self._segments) - 1
+        if start < last:
+            self._catch_up()
+            found = tree.find_below(start + self._gone_count, bound)
+            if found != NONE:
+                return found - self._gone_count
+        # The active one may hold what is asked for: it is to be looked into.
+        return last if start <= last else None
+
+    def _catch_up(self) -> None:
+        for slot in range(len(self._first_offsets) - self._gone_count, len(self._segments) - 1):
+            segment = self._segments[slot]
+            self._first_offsets.append(segment.transaction_index.lowest_first_offset)
+            self._negated_timestamps.append(-segment.max_timestamp)
