@@ -1,7 +1,8 @@
-"""Kafka's checkpoint files: one offset for each partition, as text.
+"""Kafka's checkpoint files: one offset for each partition, and a partition's leader epochs, as text.
 
-Owns: their form (version 0, a count, then `topic partition offset` lines). They are written for Kafka and its tools;
-recovery here relies on `flush_journal`, whose entries carry a topic id and a checksum. Only the cleaner reads its own.
+Owns: their form (version 0, a count, then `topic partition offset` or `epoch offset` lines). They are written for
+Kafka and its tools; recovery here relies on `flush_journal`, whose entries carry a topic id and a checksum. Only the
+cleaner reads its own.
 """
 
 from collections.abc import Iterable
@@ -13,6 +14,9 @@ LOG_START = "log-start-offset-checkpoint"
 CLEANER_OFFSET = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+LEADER_EPOCHS_CONTENT = b"0\n1\n0 0\n"
+"""One broker leads from the first record on: epoch 0 begins at offset 0."""
 _VERSION = 0
 
 

@@ -1,12 +1,14 @@
-"""A partition's producer state as a file, named after the offset that it stands for.
+"""A partition's producer state as two files, named after the offset that they stand for.
 
-Owns: the way from `ProducerState` to Kafka's snapshot format (version 1) and back. Invariant: loading gives the state
-that was stored, all five batches of each producer included.
+Owns: the way from `ProducerState` to Kafka's snapshot format (version 1), to the file of batches beside it, and back.
+Invariant: loading both gives the state that was stored.
 
-Kafka stores one row per producer, and so forgets four of its five batches on a restart. Here a producer has a row per
-batch, the oldest first: Kafka's own reader, which puts rows into a map, ends with the newest and sees what it expects.
+`.snapshot` is Kafka's file, byte for byte: a row a producer, with its newest batch alone. Kafka so forgets four of the
+five batches whose retries it knows; `.batches` keeps them all. It names the snapshot that it belongs to by its CRC, and
+a snapshot of no producers needs none.
 """
 
+from dataclasses import dataclass
 from struct import Struct
 
 from crc32c import crc32c
@@ -14,80 +16,118 @@ from crc32c import crc32c
 from broker.log.producer_state import NO_OFFSET, AppendedBatch, ProducerState, ProducerStateManager
 
 SUFFIX = ".snapshot"
+BATCHES_SUFFIX = ".batches"
+SUFFIXES = (SUFFIX, BATCHES_SUFFIX)
 VERSION = 1
 # producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, transaction's first offset
 _ROW = Struct(">qhiqiqiq")
-_HEADER = Struct(">hIi")
+_HEADER = Struct(">hIi")  # version, CRC-32C of all that follows it, how many rows
+_BATCHES_VERSION = 1
+# producer id, last sequence, last offset, offset delta, timestamp
+_BATCH = Struct(">qiqiq")
+_BATCHES_HEADER = Struct(">hIIi")  # version, CRC-32C of all that follows it, the snapshot's, how many batches
 _CRC_COVERS_FROM = 6
 _SEQUENCES = 2**31
 
 
-def encode_snapshot(producers: ProducerStateManager) -> bytes:
-    rows = [row for state in producers.producers() for row in _rows(state)]
-    body = len(rows).to_bytes(4, "big") + b"".join(rows)
-    return VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body
+@dataclass(frozen=True, slots=True)
+class ProducerSnapshot:
+    rows: bytes
+    """The `.snapshot` file."""
+    batches: bytes
+    """The `.batches` file; none if it is empty."""
 
 
-def _rows(state: ProducerState) -> list[bytes]:
-    def row(last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> bytes:
-        return _ROW.pack(
-            state.producer_id,
-            state.producer_epoch,
-            last_sequence,
-            last_offset,
-            offset_delta,
-            timestamp,
-            state.coordinator_epoch,
-            state.current_transaction_first_offset,
-        )
+def encode_snapshot(producers: ProducerStateManager) -> ProducerSnapshot:
+    states = list(producers.producers())
+    body = len(states).to_bytes(4, "big") + b"".join(map(_row, states))
+    crc = crc32c(body)
+    rows = VERSION.to_bytes(2, "big") + crc.to_bytes(4, "big") + body
+    return ProducerSnapshot(rows, _encode_batches(states, crc) if states else b"")
 
+
+def _row(state: ProducerState) -> bytes:
+    last = state.batches[-1] if state.batches else None
+    return _ROW.pack(
+        state.producer_id,
+        state.producer_epoch,
+        state.last_sequence,
+        state.last_offset,
+        last.last_offset - last.first_offset if last is not None else 0,
+        state.last_timestamp,
+        state.coordinator_epoch,
+        state.current_transaction_first_offset,
+    )
+
+
+def _encode_batches(states: list[ProducerState], snapshot_crc: int) -> bytes:
     rows = [
-        row(batch.last_sequence, batch.last_offset, batch.last_offset - batch.first_offset, batch.timestamp)
+        _BATCH.pack(
+            state.producer_id,
+            batch.last_sequence,
+            batch.last_offset,
+            batch.last_offset - batch.first_offset,
+            batch.timestamp,
+        )
+        for state in states
         for batch in state.batches
     ]
-    if not state.batches:
-        rows.append(row(-1, NO_OFFSET, 0, state.last_timestamp))
-    elif state.batches[-1].timestamp != state.last_timestamp:
-        # A marker came after the last batch: its timestamp is one more row of the same batch.
-        last = state.batches[-1]
-        offset_delta = last.last_offset - last.first_offset
-        rows.append(row(last.last_sequence, last.last_offset, offset_delta, state.last_timestamp))
-    return rows
+    body = snapshot_crc.to_bytes(4, "big") + len(rows).to_bytes(4, "big") + b"".join(rows)
+    return _BATCHES_VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body
 
 
 def load_snapshot(data: bytes, now_ms: int) -> ProducerStateManager:
-    """Raises ValueError if `data` is not a whole, undamaged snapshot of a known version."""
-    if len(data) < _HEADER.size:
-        raise ValueError(f"it has only {len(data)} bytes")
-    version, crc, row_count = _HEADER.unpack_from(data)
-    if version != VERSION:
-        raise ValueError(f"its version is {version}, only {VERSION} is known here")
-    if crc32c(data[_CRC_COVERS_FROM:]) != crc:
-        raise ValueError("its checksum does not match")
-    if len(data) != _HEADER.size + row_count * _ROW.size:
-        raise ValueError(f"it announces {row_count} rows in {len(data)} bytes")
-    states: dict[int, ProducerState] = {}
-    for row in _ROW.iter_unpack(data[_HEADER.size :]):
-        state = states.get(row[0])
-        if state is None:
-            state = states[row[0]] = ProducerState(row[0], row[1])
-            state.last_seen_ms = now_ms
-        _add_row(state, row)
+    """The state with one batch a producer. Raises ValueError if `data` is not a whole, undamaged snapshot."""
+    _check(data, _HEADER, _ROW, VERSION)
     manager = ProducerStateManager()
-    for state in states.values():
+    for row in _ROW.iter_unpack(data[_HEADER.size :]):
+        producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first_offset = row
+        state = ProducerState(producer_id, epoch)
+        state.last_seen_ms = now_ms
+        state.coordinator_epoch = coordinator_epoch
+        state.current_transaction_first_offset = first_offset
+        state.last_timestamp = timestamp
+        if last_offset != NO_OFFSET:
+            state.batches.append(_batch(last_sequence, last_offset, offset_delta, timestamp))
         manager.restore(state)
     manager.restored()
     return manager
 
 
-def _add_row(state: ProducerState, row: tuple[int, ...]) -> None:
-    _, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first_offset = row
-    state.producer_epoch = epoch
-    state.coordinator_epoch = coordinator_epoch
-    state.current_transaction_first_offset = first_offset
-    state.last_timestamp = timestamp
-    if last_offset >= 0 and last_offset != state.last_offset:
-        first_sequence = (last_sequence - offset_delta) % _SEQUENCES if last_sequence >= 0 else -1
-        state.batches.append(
-            AppendedBatch(first_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp)
-        )
+def load_batches(manager: ProducerStateManager, snapshot: bytes, data: bytes | None) -> None:
+    """Give each producer of `snapshot` all of its batches.
+
+    Raises ValueError, changing nothing, if `data` is missing, damaged, or of another snapshot.
+    """
+    _, snapshot_crc, count = _HEADER.unpack_from(snapshot)
+    if not count and data is None:
+        return
+    if data is None:
+        raise ValueError("it is missing")
+    _check(data, _BATCHES_HEADER, _BATCH, _BATCHES_VERSION)
+    if _BATCHES_HEADER.unpack_from(data)[2] != snapshot_crc:
+        raise ValueError("it belongs to another snapshot")
+    batches: dict[int, list[AppendedBatch]] = {}
+    for producer_id, *row in _BATCH.iter_unpack(data[_BATCHES_HEADER.size :]):
+        batches.setdefault(producer_id, []).append(_batch(*row))
+    for producer_id, its_batches in batches.items():
+        state = manager.producer(producer_id)
+        if state is not None:
+            state.batches = its_batches
+
+
+def _check(data: bytes, header: Struct, row: Struct, known_version: int) -> None:
+    if len(data) < header.size:
+        raise ValueError(f"it has only {len(data)} bytes")
+    version, crc, *_, row_count = header.unpack_from(data)
+    if version != known_version:
+        raise ValueError(f"its version is {version}, only {known_version} is known here")
+    if crc32c(data[_CRC_COVERS_FROM:]) != crc:
+        raise ValueError("its checksum does not match")
+    if len(data) != header.size + row_count * row.size:
+        raise ValueError(f"it announces {row_count} rows in {len(data)} bytes")
+
+
+def _batch(last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> AppendedBatch:
+    first_sequence = (last_sequence - offset_delta) % _SEQUENCES if last_sequence >= 0 else -1
+    return AppendedBatch(first_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp)

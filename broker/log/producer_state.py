@@ -313,6 +313,12 @@ class ProducerStateManager:
         """Take over one producer from a snapshot; the caller gives them in any order, then calls `restored`."""
         self._producers[state.producer_id] = state
 
+    def adopt_missing(self, other: "ProducerStateManager") -> None:
+        """Take over the producers of `other` that are not known here."""
+        for producer_id, state in other._producers.items():
+            self._producers.setdefault(producer_id, state)
+        self.restored()
+
     def restored(self) -> None:
         """All producers of a snapshot are in."""
         open_transactions = sorted(

@@ -18,12 +18,14 @@ from uuid import UUID
 from crc32c import crc32c
 
 from broker.log.batch_scan import BatchScan
+from broker.log.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
 from broker.log.compaction.swap import complete_swaps
 from broker.log.flush_journal import LogPoints
 from broker.log.log_config import LogConfig
 from broker.log.offset_index import OffsetIndex
+from broker.log.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
 from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from broker.log.producer_snapshot import encode_snapshot, load_snapshot
+from broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from broker.log.producer_state import ProducerStateManager
 from broker.log.reader import iterate_batches
 from broker.log.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment, file_name
@@ -36,7 +38,7 @@ from broker.log.segment_manifest import (
     rewrite_manifest,
     sum_of,
 )
-from broker.log.segments import SEGMENT_SUFFIXES, Segments
+from broker.log.segments import SEGMENT_SUFFIXES, Segments, write_snapshot
 from broker.log.time_index import TimeIndex
 from broker.log.transaction_index import AbortedEntry, TransactionIndex
 from broker.ports import Disk
@@ -133,8 +135,11 @@ class _Recovery:
         self._now_ms = now_ms
         self._recovered = recovered
         self._snapshots: list[int] = []
+        # Of snapshots whose file of batches is bad: what only they tell, one batch a producer.
+        self._without_batches: dict[int, ProducerStateManager] = {}
         self._state = ProducerStateManager()
         self._state_offset = -1  # the producer state is that before this offset; -1: not loaded
+        self._state_is_whole = False  # it knows of what producers did before the first segment
         self._segments: list[Segment] = []
         self._snapshot_sums: dict[int, tuple[int, int]] = {}
         self.on_scanned: Callable[[int], None] | None = None
@@ -149,6 +154,7 @@ class _Recovery:
             if self._synced_offset > 0:
                 raise DamagedLogError(f"no segment file is left, offsets below {self._synced_offset} were durable", 0)
             return
+        self._check_leader_epochs(names)
         manifest = load_manifest(self._disk, self._directory)
         self._check_first(base_offsets[0], manifest)
         self._snapshot_sums = {
@@ -173,6 +179,13 @@ class _Recovery:
                 self._drop_segments(base_offsets[slot + 1 :], segment.next_offset, manifest)
                 break
         self._finish(manifest, vouched, rebuilt)
+
+    def _check_leader_epochs(self, names: list[str]) -> None:
+        path = f"{self._directory}/{LEADER_EPOCHS}"
+        is_there = LEADER_EPOCHS in names
+        if not is_there or self._disk.read_bytes(path) != LEADER_EPOCHS_CONTENT:
+            self._tell(f"{path} is {'not what was written' if is_there else 'missing'}, it is written anew")
+            self._disk.write_atomically(path, LEADER_EPOCHS_CONTENT)
 
     def _check_first(self, base_offset: int, manifest: dict[int, ManifestEntry]) -> None:
         start = self._expected_start
@@ -325,17 +338,21 @@ class _Recovery:
 
     def _load_state(self, offset: int) -> None:
         """Make the producer state that of `offset`: from the newest good snapshot, then from the batches after it."""
-        if self._state_offset == offset:
+        if self._state_offset == offset and self._state_is_whole:
             return  # the usual case of one scanned segment after the other
+        newer_than = self._state_offset if self._state_is_whole else -1
         for candidate in [known for known in reversed(self._snapshots) if known <= offset]:
-            if candidate <= self._state_offset:
+            if candidate <= newer_than:
                 break  # what was replayed so far is newer
             state = self._try_snapshot(candidate)
             if state is not None:
-                self._state, self._state_offset = state, candidate
+                self._state, self._state_offset, self._state_is_whole = state, candidate, True
                 break
         if self._state_offset < 0:
             self._state_offset = self._segments[0].base_offset
+            # The deletion of the first segments may have got no further than to the snapshot before them.
+            self._state_is_whole = self._state_offset == 0
+        passed = [known for known in self._without_batches if self._state_offset < known <= offset]
         segments = Segments(self._disk, self._directory, self._segments)
         try:
             for header, batch in iterate_batches(segments, self._state_offset, offset):
@@ -343,6 +360,8 @@ class _Recovery:
                 self._replay(header, batch)
         except KafkaError as error:
             raise DamagedLogError(error.message, max(self._state_offset, 0)) from error
+        for known in passed:
+            self._state.adopt_missing(self._without_batches[known])
         self._state_offset = offset
 
     def _renew_snapshots(self) -> dict[int, tuple[int, int]]:
@@ -352,42 +371,54 @@ class _Recovery:
         renewed: dict[int, tuple[int, int]] = {}
         for segment in self._segments[1:]:
             offset = segment.base_offset
-            path = f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
             is_good = offset in self._snapshots and self._try_snapshot(offset) is not None
             if not is_good:
-                self._state, self._state_offset = ProducerStateManager(), -1
+                self._state, self._state_offset, self._state_is_whole = ProducerStateManager(), -1, False
                 self._load_state(offset)
-                data = encode_snapshot(self._state)
-                file = self._disk.open(path)
-                file.truncate(0)
-                file.append([data])
-                file.sync()
-                file.close()
-                renewed[offset] = sum_of(data)
+                snapshot = encode_snapshot(self._state)
+                for file in write_snapshot(self._disk, self._directory, offset, snapshot):
+                    file.sync()
+                    file.close()
+                renewed[offset] = sum_of(snapshot.rows)
                 self._snapshots = sorted({*self._snapshots, offset})
                 self._snapshot_sums[offset] = renewed[offset]
             elif offset >= self._synced_offset:
-                self._disk.open(path).sync()
+                for path in self._snapshot_paths(offset):
+                    if self._disk.exists(path):
+                        self._disk.open(path).sync()
         if renewed:
             self._disk.sync_dir(self._directory)
         self._state, self._state_offset = live
         return renewed
 
     def _try_snapshot(self, offset: int) -> ProducerStateManager | None:
-        path = f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+        path, batches_path = self._snapshot_paths(offset)
         try:
             data = self._disk.read_bytes(path)
             if self._snapshot_sums.get(offset, sum_of(data)) != sum_of(data):
                 raise ValueError("it is not what was written")
-            return load_snapshot(data, self._now_ms)
+            state = load_snapshot(data, self._now_ms)
         except ValueError as error:
             self._tell(f"{path} is not used: {error}")
             self._drop_snapshot(offset)
             return None
+        try:
+            batches = self._disk.read_bytes(batches_path) if self._disk.exists(batches_path) else None
+            load_batches(state, data, batches)
+        except ValueError as error:
+            self._tell(f"{batches_path} is not used: {error}; what producers wrote last comes from the log")
+            self._without_batches[offset] = state
+            self._drop_snapshot(offset)
+            return None
+        return state
+
+    def _snapshot_paths(self, offset: int) -> list[str]:
+        return [f"{self._directory}/{file_name(offset, suffix)}" for suffix in SNAPSHOT_SUFFIXES]
 
     def _drop_snapshot(self, offset: int) -> None:
         self._snapshots.remove(offset)
-        self._disk.delete(f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+        for path in self._snapshot_paths(offset):
+            self._disk.delete(path)
 
     # -- ending
 
@@ -440,6 +471,9 @@ class _Recovery:
         for offset in self._snapshots[:-1]:
             if offset not in base_offsets:
                 self._drop_snapshot(offset)
+        for offset in _offsets_named(self._disk.list_dir(self._directory), BATCHES_SUFFIX):
+            if offset not in self._snapshots:
+                self._disk.delete(f"{self._directory}/{file_name(offset, BATCHES_SUFFIX)}")
 
     def _without_lost_snapshot(self, entry: ManifestEntry) -> ManifestEntry:
         if entry.snapshot == NO_SNAPSHOT or entry.next_offset in self._snapshots:

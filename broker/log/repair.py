@@ -8,7 +8,7 @@ Owns: the order of the file operations. Invariants
 
 from collections.abc import Iterable
 
-from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from broker.log.segment import LOG_SUFFIX, file_name
 from broker.log.segment_manifest import INDEX_SUFFIXES
 from broker.log.segment_manifest import NAME as MANIFEST
@@ -48,7 +48,7 @@ def _delete_derived(disk: Disk, survey: Survey) -> None:
             names += [file_name(file.base_offset, suffix) for suffix in INDEX_SUFFIXES]
     for name in disk.list_dir(survey.directory):
         # A snapshot from after the damage knows of transactions that ended in what is lost.
-        if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdecimal() and int(name[:20]) > first_lost:
+        if name.endswith(SNAPSHOT_SUFFIXES) and name[:20].isdecimal() and int(name[:20]) > first_lost:
             names.append(name)
     for name in names:
         disk.delete(f"{survey.directory}/{name}")

@@ -9,13 +9,15 @@ Does not own: offsets of the log, when to roll or remove. Invariants
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from broker.log.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
+from broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
+from broker.log.producer_snapshot import ProducerSnapshot
 from broker.log.segment import LOG_SUFFIX, Segment, file_name
 from broker.log.segment_manifest import INDEX_SUFFIXES, append_entry, entry_of, sum_of
 from broker.log.segment_summary import SegmentSummary
 from broker.ports import Disk, File
 
-_REBUILT_SUFFIXES = (*INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
+_REBUILT_SUFFIXES = (*INDEX_SUFFIXES, *SNAPSHOT_SUFFIXES)
 SEGMENT_SUFFIXES = (*_REBUILT_SUFFIXES, LOG_SUFFIX)
 
 
@@ -70,7 +72,7 @@ class Segments:
 
     # -- growing
 
-    def roll(self, base_offset: int, now_ms: int, snapshot: bytes) -> Segment:
+    def roll(self, base_offset: int, now_ms: int, snapshot: ProducerSnapshot) -> Segment:
         """Begin a new segment; the one before it is completed with its indexes. Raises OSError, changing nothing."""
         dirty: list[File] = []
         if self._list:
@@ -79,6 +81,7 @@ class Segments:
         elif not self.disk.exists(self.directory):
             self.disk.make_dir(self.directory)
             self._dirty_directories.append("")
+            dirty.append(write_anew(self.disk, f"{self.directory}/{LEADER_EPOCHS}", LEADER_EPOCHS_CONTENT))
         segment = Segment(self.disk, self.directory, base_offset, now_ms)
         segment.file.truncate(0)  # a roll that failed half-way may have left something
         self._dirty_files += dirty
@@ -89,16 +92,14 @@ class Segments:
         self._is_active_dirty = False
         return segment
 
-    def _complete_active(self, next_offset: int, snapshot: bytes) -> list[File]:
+    def _complete_active(self, next_offset: int, snapshot: ProducerSnapshot) -> list[File]:
         active = self._list[-1]
         files, contents = active.write_indexes(self.disk)
-        snapshot_file = self.disk.open(f"{self.directory}/{file_name(next_offset, SNAPSHOT_SUFFIX)}")
-        snapshot_file.truncate(0)
-        snapshot_file.append([snapshot])
-        entry = entry_of(active, contents, sum_of(snapshot))
-        return [*files, snapshot_file, append_entry(self.disk, self.directory, entry)]
+        files += write_snapshot(self.disk, self.directory, next_offset, snapshot)
+        entry = entry_of(active, contents, sum_of(snapshot.rows))
+        return [*files, append_entry(self.disk, self.directory, entry)]
 
-    def complete(self, next_offset: int, snapshot: bytes) -> None:
+    def complete(self, next_offset: int, snapshot: ProducerSnapshot) -> None:
         """Write what a roll would, so that a start after a clean stop need not scan; synced by the next round."""
         if self._list:
             self._dirty_files += self._complete_active(next_offset, snapshot)
@@ -158,3 +159,23 @@ class Segments:
     def close(self) -> None:
         for segment in self._list:
             segment.file.close()
+
+
+def write_snapshot(disk: Disk, directory: str, offset: int, snapshot: ProducerSnapshot) -> list[File]:
+    """The files of a snapshot, to be synced."""
+    files = []
+    for suffix, data in zip(SNAPSHOT_SUFFIXES, (snapshot.rows, snapshot.batches), strict=True):
+        path = f"{directory}/{file_name(offset, suffix)}"
+        if data:
+            files.append(write_anew(disk, path, data))
+        elif disk.exists(path):
+            disk.delete(path)
+    return files
+
+
+def write_anew(disk: Disk, path: str, data: bytes) -> File:
+    """A file of this content, to be synced."""
+    file = disk.open(path)
+    file.truncate(0)
+    file.append([data])
+    return file

@@ -137,7 +137,7 @@ def restarted(writer: Writer, how: str) -> Writer:
     logs = writer.logs.stopped_cleanly() if how == "clean" else writer.logs.killed()
     if how == "no snapshots":
         for name in logs.disk.list_dir("topic-0"):
-            if name.endswith(".snapshot"):
+            if name.endswith((".snapshot", ".batches")):
                 logs.disk.delete(f"topic-0/{name}")
     return Writer(logs, logs.open(), writer.records)
 

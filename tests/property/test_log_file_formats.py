@@ -96,7 +96,7 @@ def test_producer_snapshot(producers: dict[int, tuple[int, int]]) -> None:
                 "current_transaction_first_offset": base_offset * 2,
             }
         )
-    data = encode_snapshot(manager)
+    data = encode_snapshot(manager).rows
     snapshot = PRODUCER_SNAPSHOT.parse(data)
     assert (snapshot.version, snapshot.crc, snapshot.count) == (1, crc32c(data[6:]), len(expected))
     assert sorted(plain(snapshot.entries), key=lambda entry: entry["last_offset"]) == expected

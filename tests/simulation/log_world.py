@@ -73,7 +73,7 @@ class LogWorld:
             (30, self._turn),
             (2, self._compact),
             (2, self._retain),
-            (1, self._delete_records),
+            (2, self._delete_records),
             (3, self._look),
             (1, self._no_room),
             (1, self._fail_syncs),
@@ -255,7 +255,10 @@ class LogWorld:
 
     def _delete_records(self) -> None:
         partition, log = self._pick()
-        before = self.random.randint(log.log_start_offset, log.high_watermark)
+        before = self.random.choice([self.random.randint(log.log_start_offset, log.high_watermark), log.high_watermark])
+        if self.random.random() < 0.3:
+            # In the middle of it: the start must be durable before anything goes.
+            self.logs.disk.operations_left = self.random.randint(0, 16)
         try:
             self.logs.manager.delete_records(log, before)
         except KafkaError as error:
@@ -353,7 +356,7 @@ class LogWorld:
         names = []
         for path in sorted(disk.files):
             directory, _, name = path.rpartition("/")
-            is_rebuilt = not path.endswith(".snapshot") or f"{0:020d}.log" in disk.list_dir(directory)
+            is_rebuilt = not path.endswith((".snapshot", ".batches")) or f"{0:020d}.log" in disk.list_dir(directory)
             is_allowed = is_rebuilt and (with_logs or not name.endswith(".log"))
             if directory.startswith("topic-") and disk.files[path].data and is_allowed:
                 names.append(path)

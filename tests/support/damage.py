@@ -257,6 +257,8 @@ HARMLESS: Mapping[str, Damage] = {
     ".snapshot corrupt": _each(".snapshot", _flipped(-3)),
     ".snapshot from the future": _snapshot_from_the_future,
     ".snapshot of another offset": _foreign_snapshot,
+    "all .batches deleted": _each(".batches", _gone),
+    ".batches corrupt": _each(".batches", _flipped(-3)),
     "leader-epoch-checkpoint deleted": _one(f"{TOPIC}-0/leader-epoch-checkpoint", _gone),
     "segment-manifest deleted": _each("segment-manifest", _gone),
     "segment-manifest corrupt": _each("segment-manifest", lambda data: _noise(len(data))),

@@ -9,6 +9,7 @@ entries can vouch for a file that is no longer what it was.
 import re
 
 from broker.log.flusher import is_transient
+from broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from broker.log.segment import LOG_SUFFIX, Segment, file_name
 from broker.log.segment_manifest import NO_SNAPSHOT, append_entry, entry_of, load_manifest, rewrite_manifest
 from broker.log.segments import SEGMENT_SUFFIXES
@@ -79,7 +80,7 @@ def _complete(disk: Disk, directory: str, swap: str, base_offset: int, next_offs
     for offset in sorted(replaced, reverse=True):
         for suffix in SEGMENT_SUFFIXES:
             # The snapshot of the first offset tells of what came before: it stays. The rename replaces the `.log`.
-            if offset != base_offset or suffix not in (LOG_SUFFIX, ".snapshot"):
+            if offset != base_offset or suffix not in (LOG_SUFFIX, *SNAPSHOT_SUFFIXES):
                 disk.delete(f"{directory}/{file_name(offset, suffix)}")
     disk.rename(swap, f"{directory}/{file_name(base_offset, LOG_SUFFIX)}")
     disk.sync_dir(directory)

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.log.partition_log import FetchIsolation, PartitionLog
-from broker.log.producer_snapshot import encode_snapshot, load_snapshot
+from broker.log.producer_snapshot import encode_snapshot, load_batches, load_snapshot
 from broker.log.producer_state import MAX_PRODUCER_EPOCH, MAX_SEQUENCE
 from protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import Logs, batch
@@ -179,7 +179,7 @@ def test_old_record_timestamps_do_not_make_a_producer_expire(logs: Logs, log: Pa
     assert log.expire_producers(logs.clock.now_ms() + 60_000) == 0
 
 
-def test_snapshot_holds_all_five_batches_and_open_transactions(logs: Logs, log: PartitionLog) -> None:
+def test_snapshot_and_its_batches_hold_all_five_and_open_transactions(logs: Logs, log: PartitionLog) -> None:
     for sequence in range(7):
         send(logs, log, sequence)
     send(logs, log, 0, producer_id=5, count=3, transactional=True)
@@ -187,7 +187,8 @@ def test_snapshot_holds_all_five_batches_and_open_transactions(logs: Logs, log: 
     logs.end_transaction(log, 6, 2, committed=True)
     logs.end_transaction(log, 28, 0, committed=True)
     snapshot = encode_snapshot(log.producer_state)
-    loaded = load_snapshot(snapshot, 0)
+    loaded = load_snapshot(snapshot.rows, 0)
+    load_batches(loaded, snapshot.rows, snapshot.batches)
     assert encode_snapshot(loaded) == snapshot
     for state in log.producer_state.producers():
         copy = loaded.producer(state.producer_id)
@@ -199,15 +200,38 @@ def test_snapshot_holds_all_five_batches_and_open_transactions(logs: Logs, log: 
 
 def test_every_changed_byte_of_a_snapshot_is_found(logs: Logs, log: PartitionLog) -> None:
     send(logs, log, 0)
-    snapshot = bytearray(encode_snapshot(log.producer_state))
-    for at in range(len(snapshot)):
-        snapshot[at] ^= 0x10
+    send(logs, log, 1)
+    snapshot = encode_snapshot(log.producer_state)
+    manager = load_snapshot(snapshot.rows, 0)
+    for data, load in (
+        (snapshot.rows, lambda data: load_snapshot(data, 0)),
+        (snapshot.batches, lambda data: load_batches(manager, snapshot.rows, data)),
+    ):
+        for at in range(len(data)):
+            with pytest.raises(ValueError):
+                load(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+        for size in range(len(data)):
+            with pytest.raises(ValueError):
+                load(data[:size])
+    assert encode_snapshot(manager).rows == snapshot.rows
+
+
+def test_batches_belong_to_one_snapshot(logs: Logs, log: PartitionLog) -> None:
+    """Missing ones count as damaged, but for a snapshot of nobody."""
+    nobody = encode_snapshot(log.producer_state)
+    assert nobody.batches == b""
+    load_batches(load_snapshot(nobody.rows, 0), nobody.rows, None)
+    snapshots = []
+    for sequence in range(2):
+        send(logs, log, sequence)
+        snapshots.append(encode_snapshot(log.producer_state))
+    manager = load_snapshot(snapshots[1].rows, 0)
+    for batches in (snapshots[0].batches, None):
         with pytest.raises(ValueError):
-            load_snapshot(bytes(snapshot), 0)
-        snapshot[at] ^= 0x10
-    for size in range(len(snapshot)):
-        with pytest.raises(ValueError):
-            load_snapshot(bytes(snapshot[:size]), 0)
+            load_batches(manager, snapshots[1].rows, batches)
+    producer = manager.producer(28)
+    assert producer is not None
+    assert len(producer.batches) == 1
 
 
 def test_an_epoch_is_over_once_a_batch_or_a_marker_of_a_later_one_is_written(logs: Logs, log: PartitionLog) -> None:

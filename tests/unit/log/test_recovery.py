@@ -40,7 +40,7 @@ def logs_of(logs: Logs, suffix: str) -> list[str]:
 
 
 @pytest.mark.parametrize("stop", STOPS)
-@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot", "segment-manifest"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot", ".batches", "segment-manifest"])
 @pytest.mark.parametrize("damage", ["delete", "cut", "random", "empty"])
 def test_every_file_beside_the_log_can_be_rebuilt(stop: str, suffix: str, damage: str) -> None:
     """Also after a clean stop: no aborted record shows, no record is lost, every retry is recognised."""
@@ -237,22 +237,93 @@ def test_whole_snapshot_of_another_partition_is_not_believed(stop: str) -> None:
     state = encode_snapshot(logs.open().producer_state)
     logs = STOPS[stop](logs)
     newest = logs_of(logs, ".snapshot")[-1]
-    logs.disk.files[newest].data[:] = foreign
+    logs.disk.files[newest].data[:] = foreign.rows
     log = logs.open()
     assert encode_snapshot(log.producer_state) == state
     assert f"{newest} is not used: it is not what was written" in logs.reports[0].lines
 
 
+@pytest.mark.parametrize("stop", STOPS)
+def test_whole_file_of_batches_of_another_snapshot_is_not_believed(stop: str) -> None:
+    logs = filled()
+    state = encode_snapshot(logs.open().producer_state)
+    logs = STOPS[stop](logs)
+    oldest, *_, newest = logs_of(logs, ".batches")
+    logs.disk.files[newest].data[:] = logs.disk.files[oldest].data
+    log = logs.open()
+    assert encode_snapshot(log.producer_state) == state
+    assert any(line.startswith(f"{newest} is not used: it belongs to another") for line in logs.reports[0].lines)
+
+
+def test_without_its_batches_a_snapshot_still_tells_of_producers_whose_segments_are_gone() -> None:
+    """One batch of each, as Apache Kafka's does: what they wrote is deleted, and nothing else knows."""
+    logs = filled()
+    log = logs.open()
+    logs.append(log, batch(1, producer_id=77, base_sequence=0))
+    for sequence in range(16, 26):
+        logs.append(log, batch(1, producer_id=1, base_sequence=sequence))
+    logs.flush()
+    logs.manager.delete_records(log, log.log_end_offset)
+    logs.flush()
+    state = log.producer_state.producer(77)
+    assert state is not None
+    logs = logs.stopped_cleanly()
+    assert len(logs_of(logs, ".log")) == 1
+    for path in logs_of(logs, ".batches"):
+        del logs.disk.files[path]
+    again = logs.open().producer_state.producer(77)
+    assert again is not None
+    assert (again.batches, again.producer_epoch) == (state.batches, state.producer_epoch)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_deletion_that_got_no_further_than_a_snapshot_takes_no_batches_from_those_after_it(stop: str) -> None:
+    """What is left of the first segment tells less of producers than the snapshot behind it."""
+    logs = Logs(config=SMALL)
+    log = logs.open()
+    logs.append(log, batch(1, producer_id=77, base_sequence=0))
+    for sequence in range(16):
+        logs.append(log, batch(1, producer_id=1, base_sequence=sequence))
+    logs.flush()
+    second, third = log.segments[1].base_offset, log.segments[2].base_offset
+    logs.manager.delete_records(log, second)
+    logs.flush()
+    left = bytes(logs.disk.files[log.segments[0].path(".log")].data)
+    logs.manager.delete_records(log, third)
+    logs.flush()
+    state = encode_snapshot(log.producer_state)
+    logs = STOPS[stop](logs)
+    logs.disk.open(f"topic-0/{second:020d}.log").append([left])
+    logs.disk.delete("topic-0/segment-manifest")
+    assert encode_snapshot(logs.open().producer_state) == state
+
+
 def test_missing_snapshot_is_told_of_once() -> None:
     logs = filled().stopped_cleanly()
     missing = logs_of(logs, ".snapshot")
-    for path in missing:
+    for path in missing + logs_of(logs, ".batches"):
         del logs.disk.files[path]
     logs.open()
     assert [line.split()[0] for line in logs.reports[0].lines] == missing
     logs = logs.stopped_cleanly()
     logs.open()
     assert logs.reports == []
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"0\n1\n7 0\n"])
+def test_leader_epochs_are_kafkas_and_written_anew_where_they_are_not(damage: bytes | None) -> None:
+    logs = filled().killed()
+    path = "topic-0/leader-epoch-checkpoint"
+    assert logs.disk.files[path].data == b"0\n1\n0 0\n"
+    if damage is None:
+        logs.disk.delete(path)
+    else:
+        logs.disk.files[path].data[:] = damage
+    logs.open()
+    assert logs.disk.files[path].data == b"0\n1\n0 0\n"
+    assert [line for line in logs.reports[0].lines if "written anew" in line] == [
+        f"{path} is {'missing' if damage is None else 'not what was written'}, it is written anew"
+    ]
 
 
 def test_topic_made_again_under_an_old_name_inherits_nothing() -> None:
