@@ -118,6 +118,8 @@ def prepare_java() -> str:
 def prepare_go() -> str:
     need("go")
     call("go", "build", "-o", PLACE / "go" / "interop", ".", cwd=SOURCES / "go")
+    # kgo's own tests, as a program.
+    call("go", "test", "-c", "-o", PLACE / "go" / "kgo.test", "github.com/twmb/franz-go/pkg/kgo", cwd=SOURCES / "go")
     return next(
         line.split()[1] for line in (SOURCES / "go" / "go.mod").read_text().splitlines() if "franz-go v" in line
     )
