@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from protocol.errors import ErrorCode
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.support.daemon import Daemon
@@ -112,8 +113,8 @@ def test_kafka_reads_our_groups_and_offsets_from_the_file(tmp_path: Path) -> Non
     member = Member(broker, "reader", group_id="dumped")
     member.join()
     member.learn()
-    member.sync({member.member_id: b"part"})
-    member.commit(41)
+    assert member.sync({member.member_id: b"part"}).message.error_code == ErrorCode.NONE
+    assert member.commit(41) == ErrorCode.NONE
     producer = Producer(broker).init()
     producer.commit_offset(42, 1, group_id="dumped")
     producer.end(committed=True)

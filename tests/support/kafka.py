@@ -36,8 +36,16 @@ _ATTEMPTS = 250
 class Kafka:
     """Started in the constructor; `stop` ends it."""
 
-    def __init__(self, directory: Path, features: Sequence[str] = (), *, static_quorum: bool = False) -> None:
-        """`features` are levels to begin with, such as "share.version=0"; a static quorum is kraft.version 0."""
+    def __init__(
+        self,
+        directory: Path,
+        features: Sequence[str] = (),
+        *,
+        static_quorum: bool = False,
+        overrides: Sequence[str] = (),
+    ) -> None:
+        """`features` are levels to begin with, such as "share.version=0"; a static quorum is kraft.version 0;
+        `overrides` are more lines of settings."""
         libraries = os.environ.get("ONCELOG_KAFKA_LIBS")
         java = shutil.which("java")
         if libraries is None or java is None:
@@ -48,9 +56,8 @@ class Kafka:
         quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
         if static_quorum:
             quorum = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
-        settings.write_text(
-            _SETTINGS.format(port=port, controller_port=controller_port, directory=directory, quorum=quorum)
-        )
+        written = _SETTINGS.format(port=port, controller_port=controller_port, directory=directory, quorum=quorum)
+        settings.write_text("\n".join((written, *overrides)))
         run = [java, "-Xmx512m", "-cp", f"{libraries}/*"]
         identity = uuid.uuid4().hex[:22]
         format_storage = [
