@@ -1,0 +1,200 @@
+"""Every request in every state, by everybody, in both protocols: the decisions answer what the tables say.
+
+The tables are whole: each state of each life, or the reason why it never has that state; each request that reads the
+metadata of a transactional id. What Apache Kafka itself was asked of them: `tests/conformance/transaction_cells.py`.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import product
+
+import pytest
+
+from broker.coordinator.transaction.decision import Decision
+from broker.coordinator.transaction.decisions import (
+    prepare_add_partitions,
+    prepare_init_producer_id,
+    verify_partition,
+)
+from broker.coordinator.transaction.endings import (
+    prepare_abort_by_coordinator,
+    prepare_end_transaction_v1,
+    prepare_end_transaction_v2,
+)
+from broker.coordinator.transaction.metadata import TransactionMetadata, check_step
+from broker.coordinator.transaction.states import IllegalTransition, TransactionState
+from protocol.errors import ErrorCode
+from tests.unit.transaction.lives import FRESH_ID, LIVES, STATES, UNKNOWN, Pair
+from tests.unit.transaction.samples import NOW_MS, PARTITION, TIMEOUT_MS, metadata
+from tests.unit.transaction.tables import (
+    ADD_PARTITIONS,
+    END_V1,
+    END_V2,
+    INIT_PRODUCER_ID,
+    VERIFY_PARTITION,
+    Cell,
+    Tables,
+    read,
+)
+
+Known = TransactionMetadata | None
+Ask = Callable[[Known, Pair, bool, int], Decision]
+"""(what is known, who asks, is a transition pending, the first or the second kind) → decision."""
+ANOTHER = ("topic", 1)
+DEAD, FENCE = TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE
+
+
+def init_producer_id(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
+    return prepare_init_producer_id(
+        known,
+        "id",
+        TIMEOUT_MS,
+        *pair,
+        is_pending=is_pending,
+        fresh_producer_id=FRESH_ID,
+        transaction_version=kind + 1,
+        now_ms=NOW_MS,
+    )
+
+
+def add_for(version: int) -> Ask:
+    def add(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
+        partitions = [(ANOTHER, PARTITION)[kind]]
+        return prepare_add_partitions(
+            known, *pair, partitions, is_pending=is_pending, transaction_version=version, now_ms=NOW_MS
+        )
+
+    return add
+
+
+def verify(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
+    return Decision(verify_partition(known, *pair, (PARTITION, ANOTHER)[kind], ()))
+
+
+def end_v1(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
+    return prepare_end_transaction_v1(known, *pair, kind == 0, is_pending=is_pending, now_ms=NOW_MS)
+
+
+def end_v2(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
+    return prepare_end_transaction_v2(
+        known, *pair, kind == 0, is_pending=is_pending, fresh_producer_id=FRESH_ID, now_ms=NOW_MS
+    )
+
+
+# By name: the tables, who answers, and what of the metadata it looks at.
+REQUESTS: dict[str, tuple[Tables, Ask]] = {
+    "InitProducerId": (INIT_PRODUCER_ID, init_producer_id),
+    "AddPartitionsToTxn of version 1": (ADD_PARTITIONS, add_for(0)),
+    "AddPartitionsToTxn of version 2": (ADD_PARTITIONS, add_for(2)),
+    "verification": (VERIFY_PARTITION, verify),
+    "EndTxn of version 1": (END_V1, end_v1),
+    "EndTxn of version 2": (END_V2, end_v2),
+}
+CELLS = [
+    pytest.param(request, cell, outcomes, id=f"{request}: {', '.join(cell)}")
+    for request, (tables, _) in REQUESTS.items()
+    for cell, outcomes in read(tables)
+]
+
+
+def told(previous: Known, decision: Decision) -> str:
+    """A decision in the words of the tables."""
+    assert not decision.needs_producer_id
+    target = decision.target
+    if target is None:
+        return decision.error.name
+    check_step(previous, target)
+    logged = f"{target.state.kafka_name} {target.producer_epoch}"
+    if previous is None or target.producer_id != previous.producer_id:
+        logged += f" of {target.producer_id}"
+    if target.next_producer_id != -1:
+        logged += f" +{target.next_producer_id}"
+    return f"{decision.error.name}, {logged}" if decision.error else logged
+
+
+@pytest.mark.parametrize(("request_name", "cell", "outcomes"), CELLS)
+def test_a_request_is_answered_as_its_table_says(request_name: str, cell: Cell, outcomes: tuple[str, str]) -> None:
+    life, state, who = cell
+    _, ask = REQUESTS[request_name]
+    is_pending = state.startswith("pending ")
+    known = LIVES[life].states[state.removeprefix("pending ")]
+    for pair in LIVES[life].who[who]:
+        for kind, expected in enumerate(outcomes):
+            assert told(known, ask(known, pair, is_pending, kind)) == expected, pair
+
+
+# --- the tables are whole ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_a_life_has_each_state_or_says_why_not(life: str) -> None:
+    known = LIVES[life]
+    assert sorted([*known.states, *known.never]) == sorted(STATES)
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_each_cell_stands_in_the_tables_once(request_name: str) -> None:
+    tables, _ = REQUESTS[request_name]
+    # Only InitProducerId looks at the epoch before the last, which a restart forgets.
+    lives = set(LIVES) if request_name == "InitProducerId" else set(LIVES) - {"restarted"}
+    # A verification is of what is durable: it does not look at a pending transition.
+    phases = ("",) if request_name == "verification" else ("", "pending ")
+    cells = {
+        (life, phase + state, who)
+        for life, phase in product(lives, phases)
+        for state, who in product(LIVES[life].states, LIVES[life].who)
+        if not (phase and state == UNKNOWN)
+    }
+    assert Counter(cell for cell, _ in read(tables)) == Counter(cells)
+
+
+def test_what_looks_at_the_epoch_before_the_last_is_init_producer_id_alone() -> None:
+    for name, (tables, ask) in REQUESTS.items():
+        if name == "InitProducerId":
+            continue
+        for (life, state, who), _ in read(tables):
+            if life == "ordinary" and state in LIVES["restarted"].states:
+                for pair, kind in product(LIVES[life].who[who], (0, 1)):
+                    answers = [told(known, ask(known, pair, False, kind)) for known in (metadata_of(life, state))]
+                    assert answers[0] == answers[1]
+
+
+def metadata_of(life: str, state: str) -> tuple[TransactionMetadata, TransactionMetadata]:
+    """As it was, and as a restart leaves it."""
+    live, restarted = LIVES[life].states[state], LIVES["restarted"].states[state]
+    assert live is not None and restarted is not None
+    return live, restarted
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_nothing_goes_on_from_a_state_that_never_stands_by_itself(request_name: str) -> None:
+    """Kafka throws there too. The one way on is the abort that a fence stands for."""
+    _, ask = REQUESTS[request_name]
+    for state, pair, kind in product((DEAD, FENCE), ((-1, -1), (7, 3), (7, 2)), (0, 1)):
+        with suppress(IllegalTransition, KeyError):
+            target = ask(metadata(state), pair, False, kind).target
+            assert target is None or (state, target.state) == (FENCE, TransactionState.PREPARE_ABORT)
+
+
+# --- the coordinator's own aborts: a timeout, a new instance ----------------------------------------------------------
+
+ABORT_OF_WHAT_IS_OPEN = {
+    # life: at level 1, at level 2
+    "ordinary": ("PrepareAbort 4", "PrepareAbort 4"),
+    "restarted": ("PrepareAbort 4", "PrepareAbort 4"),
+    "last epoch": ("PrepareAbort 32767", "PrepareAbort 32767 +10"),
+    "fenced at the last epoch": ("PrepareAbort 32767", "PrepareAbort 32767 +10"),
+}
+
+
+@pytest.mark.parametrize("life", [life for life in LIVES if "Ongoing" in LIVES[life].states])
+def test_the_coordinator_ends_an_open_transaction_as_the_table_says(life: str) -> None:
+    opened = LIVES[life].states["Ongoing"]
+    assert opened is not None
+    for level, expected in enumerate(ABORT_OF_WHAT_IS_OPEN[life], start=1):
+        decision = prepare_abort_by_coordinator(
+            opened, transaction_version=level, fresh_producer_id=FRESH_ID, now_ms=NOW_MS
+        )
+        assert told(opened, decision) == expected
+        assert decision.error is ErrorCode.NONE
