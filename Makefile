@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PACKAGES := broker client oncelog pipeline protocol
+PACKAGES := bench broker client oncelog pipeline protocol
 INPUT ?=
 DATA ?=
 ARGS ?=
@@ -57,6 +57,10 @@ check: $(VENV)/.dev ## Lint, format, types, import contracts, house rules
 format: $(VENV)/.dev ## Format and fix what ruff can fix
 	$(BIN)/ruff check --fix $(PACKAGES) tests
 	$(BIN)/ruff format $(PACKAGES) tests
+
+.PHONY: bench-log
+bench-log: $(VENV)/.test ## What operations cost as a log grows: curves into docs/performance.md (ARGS='--quick', ARGS='--json FILE')
+	@$(BIN)/python -m bench.log_curves $(ARGS)
 
 .PHONY: sim
 sim: $(VENV)/.test ## The log and the whole broker in simulation, with faults of every kind (SEEDS=200 FIRST=0)

@@ -1,0 +1,63 @@
+"""A whole broker with many transactions open at its coordinator, and one more that runs from begin to end.
+
+Owns: how it is filled and what is asked of it. Requests go as bytes through the dispatcher and come back as bytes:
+only the socket is missing. The broker is the real one on a real directory; its time stands still.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from bench.measure import Operation
+from broker.system.disk import RealDisk
+from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from tests.fakes.broker import VirtualBroker
+from tests.fakes.disk import MemoryDisk
+from tests.unit.transaction.requests import TOPIC, Producer
+
+_PROGRESS_EVERY = 100
+_PRODUCE_VERSION, _END_VERSION = 12, 5
+_FOR_TRANSACTIONS = 1
+
+
+def broker_on(path: Path, partition_count: int = 2) -> VirtualBroker:
+    """A whole broker with one topic, on a real directory."""
+    disk = cast(MemoryDisk, RealDisk(path))  # of the fake alone tests use more than the port
+    broker = VirtualBroker("oncelog.flush.policy=memory", disk=disk)
+    topic = CreatableTopic(name=TOPIC, num_partitions=partition_count, replication_factor=1)
+    broker.ask(CreateTopicsRequest(topics=[topic]), 4)
+    broker.ask(FindCoordinatorRequest(key="any", key_type=_FOR_TRANSACTIONS), 2)
+    return broker
+
+
+class Coordinator:
+    """Transactional ids whose transactions are open, on one partition and at the coordinator."""
+
+    axis = "open transactions of the whole broker"
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.size = size
+        self.broker = broker_on(path)
+        self.producer = Producer(self.broker, "measured").init()
+
+    def filled(self, progress: Callable[[int], None]) -> "Coordinator":
+        for number in range(self.size):
+            Producer(self.broker, f"open-{number}").init().produce(version=_PRODUCE_VERSION)
+            if number % _PROGRESS_EVERY == 0:
+                progress(number)
+        return self
+
+    def transaction(self) -> None:
+        self.producer.produce(version=_PRODUCE_VERSION)
+        self.producer.end(version=_END_VERSION)
+
+    def begin_again(self) -> None:
+        """A new producer under an old transactional id."""
+        self.producer.init()
+
+    def operations(self) -> list[Operation]:
+        return [
+            Operation("Produce and EndTxn of one transaction", self.transaction),
+            Operation("InitProducerId", self.begin_again),
+        ]

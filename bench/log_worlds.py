@@ -1,0 +1,249 @@
+"""Logs that have grown in one direction, and the operations whose cost might have grown with them.
+
+Owns: how each world is filled, and what is asked of it. The log, its manager, the flusher and the files are the
+broker's own, on a real directory; nothing waits for the disk (`oncelog.flush.policy=memory`), since what a disk takes
+does not depend on any of these sizes.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import ClassVar
+from uuid import UUID
+
+from bench.batches import NOW_MS, BatchMaker
+from bench.measure import Operation
+from broker.log.flusher import Flusher
+from broker.log.log_config import LogConfig
+from broker.log.log_manager import LogManager
+from broker.log.partition_log import FetchIsolation
+from broker.log.retention import prepare_log_start
+from broker.system.disk import RealDisk
+from tests.fakes.logs import Listener
+from tests.fakes.scheduler import ManualClock, ManualScheduler
+
+TOPIC_ID = UUID(int=77)
+FETCH_BYTES = 1024
+PLAIN_PRODUCER, OTHER_PRODUCER = 1_000_000_001, 1_000_000_002
+_FLUSH_EVERY = 500
+_BASE_BATCHES = 1_000
+Progress = Callable[[int], None]
+
+
+class LogWorld:
+    """One partition with one way to grow; `fill` makes it `size` large, on top of a little that all have."""
+
+    axis: ClassVar[str]
+
+    def __init__(self, path: Path, size: int, config: LogConfig | None = None) -> None:
+        self.size = size
+        self.path = path
+        self.config = config or LogConfig()
+        self.batches = BatchMaker()
+        self.scheduler = ManualScheduler()
+        self.log = self.started().open("topic", 0, TOPIC_ID, self.config)
+        self.random = Random(size)
+        self.now_ms = NOW_MS
+        self.filled_end_offset = 0
+
+    def started(self) -> LogManager:
+        """What a start does before it opens the partition."""
+        flusher = Flusher(self.scheduler, "memory", _fail)
+        return LogManager(RealDisk(self.path), ManualClock(NOW_MS), flusher, Listener())
+
+    def write(self, producer_id: int = -1, *, transactional: bool = False) -> None:
+        batch = self.batches.next(producer_id, transactional=transactional, timestamp_ms=self.now_ms)
+        self.log.append(batch, now_ms=self.now_ms)
+
+    def end(self, producer_id: int, *, committed: bool) -> None:
+        self.log.append_end_txn_marker(
+            producer_id=producer_id,
+            producer_epoch=0,
+            committed=committed,
+            coordinator_epoch=0,
+            now_ms=self.now_ms,
+        )
+
+    def flush(self) -> None:
+        self.scheduler.run()
+
+    def filled(self, progress: Progress) -> "LogWorld":
+        # Many intervals of the index, so that finding a place costs the same in the smallest log.
+        for _ in range(_BASE_BATCHES):
+            self.write()
+        self.fill(progress)
+        self.flush()
+        self.filled_end_offset = self.log.log_end_offset
+        return self
+
+    def fill(self, progress: Progress) -> None:
+        raise NotImplementedError
+
+    def any_offset(self) -> int:
+        """Of what `fill` has written: measuring appends must not make the reads others."""
+        return self.random.randrange(self.filled_end_offset)
+
+    # -- operations that every world is asked for
+
+    def append(self) -> None:
+        """One idempotent batch, durable."""
+        self.write(PLAIN_PRODUCER)
+        self.flush()
+
+    def transaction(self, *, committed: bool = True) -> None:
+        """One transaction of one batch, from its first append to the moved last stable offset."""
+        self.write(OTHER_PRODUCER, transactional=True)
+        self.end(OTHER_PRODUCER, committed=committed)
+        self.flush()
+
+    def read_at(self, offset: int, isolation: FetchIsolation = FetchIsolation.TXN_COMMITTED) -> None:
+        self.log.read(offset, FETCH_BYTES, isolation)
+
+    def read_anywhere(self) -> None:
+        self.read_at(self.any_offset())
+
+    def read_end(self) -> None:
+        self.read_at(self.log.last_stable_offset - 1)
+
+    def operations(self) -> list[Operation]:
+        return [
+            Operation("append", self.append),
+            Operation("transaction", self.transaction),
+            Operation("read anywhere", self.read_anywhere, is_read=True),
+            Operation("read at the end", self.read_end, is_read=True),
+        ]
+
+
+class Segments(LogWorld):
+    """Complete segments of one small batch each."""
+
+    axis = "segments"
+
+    def fill(self, progress: Progress) -> None:
+        self.log.config = replace(self.config, segment_bytes=self.batches.size_bytes + 1)
+        for number in range(self.size):
+            self.now_ms = NOW_MS + number
+            self.write()
+            if number % _FLUSH_EVERY == 0:
+                self.flush()
+                progress(number)
+        self.log.config = self.config
+        self.now_ms = NOW_MS + self.size
+
+    def find_timestamp(self) -> None:
+        self.log.offset_for_timestamp(NOW_MS + self.random.randrange(self.size), FetchIsolation.HIGH_WATERMARK)
+
+    def roll(self) -> None:
+        self.log.config = replace(self.config, segment_bytes=self.batches.size_bytes + 1)
+        self.write()
+        self.log.config = self.config
+        self.flush()
+
+    def retention(self) -> None:
+        prepare_log_start(self.log.segments, self.config, self.log.high_watermark, self.now_ms)
+
+    def operations(self) -> list[Operation]:
+        return [
+            *super().operations(),
+            Operation("find a timestamp", self.find_timestamp, is_read=True),
+            Operation("find the newest timestamp", self.log.offset_of_max_timestamp, is_read=True),
+            Operation("decide on retention", self.retention, is_read=True),
+            Operation("begin a segment", self.roll, limit=200),
+        ]
+
+
+class OpenTransactions(LogWorld):
+    """Transactions that began and have not ended, one batch each."""
+
+    axis = "open transactions"
+
+    def fill(self, progress: Progress) -> None:
+        for number in range(self.size):
+            self.write(number, transactional=True)
+            if number % _FLUSH_EVERY == 0:
+                self.flush()
+                progress(number)
+
+    def append_inside(self) -> None:
+        """One more batch of a transaction that is open."""
+        self.write(self.random.randrange(self.size), transactional=True)
+        self.flush()
+
+    def read_uncommitted(self) -> None:
+        self.read_at(self.any_offset(), FetchIsolation.HIGH_WATERMARK)
+
+    def operations(self) -> list[Operation]:
+        return [
+            Operation("append", self.append),
+            Operation("append inside one of them", self.append_inside),
+            Operation("transaction", self.transaction),
+            Operation("read up to the last stable offset", self.read_end, is_read=True),
+            Operation("read uncommitted", self.read_uncommitted, is_read=True),
+        ]
+
+
+class ProducerIds(LogWorld):
+    """Producers that the partition remembers, by one batch each."""
+
+    axis = "producer ids"
+
+    def fill(self, progress: Progress) -> None:
+        for number in range(self.size):
+            self.write(number)
+            if number % _FLUSH_EVERY == 0:
+                self.flush()
+                progress(number)
+
+    def append_known(self) -> None:
+        self.write(self.random.randrange(self.size))
+        self.flush()
+
+    def operations(self) -> list[Operation]:
+        return [
+            Operation("append", self.append_known),
+            Operation("transaction", self.transaction),
+            Operation("read anywhere", self.read_anywhere, is_read=True),
+            Operation("read at the end", self.read_end, is_read=True),
+        ]
+
+
+class AbortedTransactions(LogWorld):
+    """Aborted transactions of one batch each, in the log."""
+
+    axis = "aborted transactions"
+
+    def fill(self, progress: Progress) -> None:
+        for number in range(self.size):
+            self.write(OTHER_PRODUCER, transactional=True)
+            self.end(OTHER_PRODUCER, committed=False)
+            if number % _FLUSH_EVERY == 0:
+                self.flush()
+                progress(number)
+
+    def abort(self) -> None:
+        self.transaction(committed=False)
+
+    def operations(self) -> list[Operation]:
+        return [
+            Operation("append", self.append),
+            Operation("aborted transaction", self.abort),
+            Operation("read anywhere", self.read_anywhere, is_read=True),
+            Operation("read at the end", self.read_end, is_read=True),
+        ]
+
+
+class AbortedInsideOne(AbortedTransactions):
+    """The same while one other transaction was open from the first to the last: no index entry alone tells a reader
+    that the later ones are none of its business."""
+
+    axis = "aborted transactions inside a long one"
+
+    def fill(self, progress: Progress) -> None:
+        self.write(PLAIN_PRODUCER, transactional=True)
+        super().fill(progress)
+        self.end(PLAIN_PRODUCER, committed=True)
+
+
+def _fail(error: OSError) -> None:
+    raise error

@@ -1,0 +1,80 @@
+"""What one operation costs: processor time, time on the wall, and work that can be counted.
+
+Owns: the measuring. Does not own: what is measured. Work is counted in lines of Python run: it is the same on every
+machine and in every run, so that a test can hold it; time is what people feel.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+_ROUND_S = 0.02
+_ROUNDS = 9
+_MAX_OPERATIONS = 5_000
+_COUNTED = 3
+_UNTIMED = _COUNTED + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`run` does it once. `limit`: how often it may be repeated in all before it changes what is measured."""
+
+    name: str
+    run: Callable[[], object]
+    limit: int = _MAX_OPERATIONS * _ROUNDS
+    is_read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    size: int
+    cpu_us: float
+    wall_us: float
+    lines: int
+    """Lines of Python run for one operation."""
+
+
+def measure(operation: Operation, size: int) -> Point:
+    """Medians of several rounds, each long enough for the clock."""
+    lines = count_lines(operation.run)
+    operation.run()
+    started_s = time.perf_counter()
+    operation.run()
+    once_s = max(time.perf_counter() - started_s, 1e-7)
+    rounds = min(_ROUNDS, max(1, operation.limit - _UNTIMED))
+    each = max(1, min(_MAX_OPERATIONS, int(_ROUND_S / once_s), (operation.limit - _UNTIMED) // rounds))
+    cpu: list[float] = []
+    wall: list[float] = []
+    for _ in range(rounds):
+        wall_ns, cpu_ns = time.perf_counter_ns(), time.process_time_ns()
+        for _ in range(each):
+            operation.run()
+        cpu.append((time.process_time_ns() - cpu_ns) / each / 1_000)
+        wall.append((time.perf_counter_ns() - wall_ns) / each / 1_000)
+    return Point(size, statistics.median(cpu), statistics.median(wall), lines)
+
+
+def count_lines(run: Callable[[], object], times: int = _COUNTED) -> int:
+    """Lines of Python that one run executes, loops line by line: the median of a few, since some do a little more."""
+    return int(statistics.median([_count_once(run) for _ in range(times)]))
+
+
+def _count_once(run: Callable[[], object]) -> int:
+    count = 0
+
+    def on_event(_frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return on_event
+
+    before = sys.gettrace()
+    sys.settrace(on_event)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return count
