@@ -137,7 +137,7 @@ class GroupCoordinator:
     def _add(self, group: Group, member_id: str, request: JoinRequest) -> Completion[JoinResult]:
         member = member_from(member_id, request)
         group.add(member, request.protocol_type)
-        return self._rebalancer.await_join(group, member)
+        return self._rebalancer.await_first_join(group, member)
 
     def _join_known(self, group: Group, request: JoinRequest) -> Completion[JoinResult]:
         member_id = request.member_id
@@ -170,16 +170,21 @@ class GroupCoordinator:
         if group.state is not GroupState.STABLE or group.elect_protocol() != group.protocol_name:
             return self._rebalancer.await_join(group, member)
         # The others go on undisturbed: a restart within the session is what static members are for.
+        assignments = {other.member_id: other.assignment for other in group.members.values()}
+        logged = self._log_generation(group, assignments)
+        if logged.error is not None:  # it took no record, on a full disk perhaps: the old id is still the member
+            group.replace_static(member, previous)
+            self._rebalancer.on_alive(group, previous)
+            return _refused(append_error(logged.error))
         self._rebalancer.on_alive(group, member)
         answer = self._rejoined(group, member_id, previous_leader_id, request.supports_skip_assignment)
         result: Completion[JoinResult] = Completion()
 
-        def on_logged(logged: Completion[None]) -> None:
-            error = logged.error
+        def on_logged(done: Completion[None]) -> None:
+            error = done.error
             result.complete(answer if error is None else JoinResult(append_error(error), member_id))
 
-        assignments = {other.member_id: other.assignment for other in group.members.values()}
-        self._log_generation(group, assignments).then(on_logged)
+        logged.then(on_logged)
         return result
 
     def _rejoined(self, group: Group, member_id: str, previous_leader_id: str, skips: bool) -> JoinResult:

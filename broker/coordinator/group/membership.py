@@ -41,6 +41,8 @@ class Member:
     sync_waiter: Completion[SyncResult] | None = None
     owes_sync: bool = False
     """It has been told of a generation and has not asked for its assignment yet."""
+    is_new: bool = False
+    """It has not been told of any generation yet."""
     session: Deadline | None = None
 
     @property

@@ -173,7 +173,7 @@ class OffsetCoordinator:
         for partition, offset, leader_epoch, metadata, topic_id in offsets:
             if partition in refused:
                 continue
-            if len(metadata) > self._metadata_max_length:  # characters, whatever the setting is called
+            if _length(metadata) > self._metadata_max_length:
                 errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             errors[partition] = ErrorCode.NONE
@@ -260,6 +260,11 @@ def _check_reader(group: ConsumerGroup, member_id: str, epoch: int) -> None:
     member = _member_of(group, member_id)
     if epoch != member.epoch:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH)
+
+
+def _length(text: str) -> int:
+    """As Java counts characters: neither bytes, whatever the setting is called, nor one for each beyond U+FFFF."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _fetched(committed: CommittedOffset | None) -> FetchedOffset:

@@ -21,6 +21,9 @@ from broker.coordinator.group.states import GroupState
 from broker.ports import Clock, Scheduler
 from protocol.errors import ErrorCode, KafkaError
 
+NEW_MEMBER_TIMEOUT_MS = 300_000
+"""How long the join of a new member is held: whoever is still there asks again. A client that gave up on an answer and
+joined anew, under another id, would else be waited for in vain, time and again. Not a setting in Kafka either."""
 LogGeneration = Callable[[Group, Mapping[str, bytes]], Completion[None]]
 
 _APPEND_ERRORS = {
@@ -56,16 +59,19 @@ class Rebalancer:
 
     def on_alive(self, group: Group, member: Member) -> None:
         """Heard of a member: its session starts anew."""
+        self._expect(group, member, member.session_timeout_ms)
+
+    def _expect(self, group: Group, member: Member, timeout_ms: int) -> None:
         if member.session is None:
             member.session = Deadline(
                 self._clock, self._scheduler, lambda: self._on_session_passed(group, member.member_id, member)
             )
-        member.session.set(member.session_timeout_ms)
+        member.session.set(timeout_ms)
 
     def _on_session_passed(self, group: Group, member_id: str, member: Member) -> None:
         if group.members.get(member_id) is not member:
             return
-        if member.is_waiting:
+        if member.is_waiting and not member.is_new:
             self.on_alive(group, member)
         else:
             self.remove(group, member_id)
@@ -82,15 +88,22 @@ class Rebalancer:
 
     # --- joining ------------------------------------------------------------------------------------------------------
 
+    def await_first_join(self, group: Group, member: Member) -> Completion[JoinResult]:
+        """A new member waits for the next generation; a group that collects its first members waits for more."""
+        if group.group_id in self._collecting:
+            self._collecting[group.group_id] = True
+        member.is_new = True
+        self._expect(group, member, NEW_MEMBER_TIMEOUT_MS)
+        return self.await_join(group, member)
+
     def await_join(self, group: Group, member: Member) -> Completion[JoinResult]:
         """A member waits for the next generation; begins the rebalance if none is under way."""
         # A member that asks again has given up on its older request, which must not wait for ever.
         member.answer_join(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         waiter = member.join_waiter = Completion[JoinResult]()
-        self.on_alive(group, member)
+        if not member.is_new:
+            self.on_alive(group, member)
         if group.state is GroupState.PREPARING_REBALANCE:
-            if group.group_id in self._collecting:
-                self._collecting[group.group_id] = True
             self._maybe_complete(group)
         else:
             self.prepare(group)
@@ -101,7 +114,7 @@ class Rebalancer:
         member = group.remove(member_id)
         if member is None:
             return
-        member.answer_join(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
+        member.answer_join(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
         member.answer_sync(SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             self.prepare(group)
@@ -162,7 +175,7 @@ class Rebalancer:
         generation_id = group.generation_id
         self._wait(group, group.rebalance_timeout_ms, lambda: self._on_sync_expired(group, generation_id))
         for member in group.members.values():
-            member.owes_sync = True
+            member.owes_sync, member.is_new = True, False
             self.on_alive(group, member)
             member.answer_join(group.joined(member.member_id))
 

@@ -83,6 +83,14 @@ def test_metadata_is_kept_up_to_its_limit_in_characters() -> None:
     assert fetch(broker) == (1, ErrorCode.NONE)
 
 
+@pytest.mark.parametrize(("text", "count"), [("x", 4096), ("ä", 4096), ("\N{GRINNING FACE}", 2048)])
+def test_the_limit_of_metadata_counts_as_java_does(text: str, count: int) -> None:
+    """Two for what lies beyond U+FFFF: as Kafka answers, asked with the same texts."""
+    broker = started()
+    assert commit(broker, 1, metadata=text * count) == ErrorCode.NONE
+    assert commit(broker, 1, metadata=text * (count + 1)) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
 def test_null_metadata_is_fetched_as_an_empty_text() -> None:
     broker = started()
     commit(broker, 1, metadata=None)

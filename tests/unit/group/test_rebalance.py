@@ -394,6 +394,28 @@ def test_an_empty_group_waits_for_more_members_as_long_as_they_keep_coming() -> 
     assert {member.learn().generation_id for member in (one, two, three)} == {1}
 
 
+def test_a_member_that_asks_again_does_not_make_an_empty_group_wait_for_more() -> None:
+    broker = started("group.initial.rebalance.delay.ms=3000")
+    member = Member(broker)
+    member.join()
+    broker.time.advance(2_000)
+    member.send_join()  # the answer took the client too long
+    broker.time.advance(999)
+    assert not member.joined.is_there  # type: ignore[union-attr]
+    broker.time.advance(1)
+    assert member.learn().generation_id == 1
+
+
+def test_an_empty_group_waits_for_more_members_no_longer_than_for_a_rebalance() -> None:
+    broker = started("group.initial.rebalance.delay.ms=3000")
+    members = [Member(broker, str(number), rebalance_timeout_ms=7_000) for number in range(7)]
+    for member in members:
+        assert not any(other.joined is not None and other.joined.is_there for other in members)
+        member.join()
+        broker.time.advance(1_000)
+    assert {member.learn().generation_id for member in members} == {1}
+
+
 def test_a_group_that_is_asked_about_shows_metadata_only_when_its_members_agree_on_a_protocol() -> None:
     broker = started()
     member = Member(broker, "client")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.coordinator.group.rebalance import NEW_MEMBER_TIMEOUT_MS
 from protocol.errors import ErrorCode
 from tests.unit.group.members import SESSION_TIMEOUT_MS, Member, form, started, state_of
 
@@ -84,3 +85,34 @@ def test_the_wall_clock_has_no_say_in_sessions(jump_ms: int) -> None:
     assert member.heartbeat() == ErrorCode.NONE
     broker.time.advance(SESSION_TIMEOUT_MS)
     assert member.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_new_member_is_waited_for_no_longer_than_five_minutes() -> None:
+    """It may have given up long ago and joined again under another id, which nobody can tell."""
+    broker = started()
+    hour_ms = 3_600_000
+    settings = {"session_timeout_ms": hour_ms // 4, "rebalance_timeout_ms": hour_ms}
+    slow = Member(broker, "slow", **settings)  # type: ignore[arg-type]
+    form(slow)
+    new = Member(broker, "new", join_version=3, **settings)  # type: ignore[arg-type]
+    new.join()
+    broker.time.advance(NEW_MEMBER_TIMEOUT_MS - 1)
+    assert slow.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert not new.joined.is_there  # type: ignore[union-attr]
+    broker.time.advance(1)
+    answer = new.learn()
+    assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
+    slow.join()
+    assert [member.member_id for member in slow.learn().members] == [slow.member_id]
+
+
+def test_a_member_that_the_group_knows_is_waited_for_as_long_as_the_rebalance_may_take() -> None:
+    broker = started()
+    settings = {"session_timeout_ms": NEW_MEMBER_TIMEOUT_MS * 3, "rebalance_timeout_ms": NEW_MEMBER_TIMEOUT_MS * 3}
+    one, two = (Member(broker, name, **settings) for name in ("one", "two"))  # type: ignore[arg-type]
+    form(one, two)
+    leader, other = (one, two) if one.is_leader else (two, one)
+    leader.join()
+    broker.time.advance(NEW_MEMBER_TIMEOUT_MS * 2)
+    other.join()
+    assert {leader.learn().generation_id, other.learn().generation_id} == {leader.generation_id}

@@ -61,6 +61,19 @@ def test_a_leader_that_restarts_is_told_that_its_old_id_leads_so_that_it_does_no
     assert state_of(broker) == "Stable"
 
 
+def test_a_return_that_cannot_be_logged_leaves_the_place_to_the_old_id() -> None:
+    broker, _, follower = formed()
+    broker.disk.capacity_bytes = broker.disk.used_bytes
+    fresh = returning(follower)
+    assert ErrorCode(fresh.send_join().message.error_code).retriable
+    assert follower.heartbeat() == ErrorCode.NONE
+    broker.disk.capacity_bytes = None
+    fresh.join()
+    assert fresh.learn().error_code == ErrorCode.NONE
+    assert follower.heartbeat() == ErrorCode.FENCED_INSTANCE_ID
+    assert state_of(broker) == "Stable"
+
+
 def test_a_leader_that_knows_how_is_told_to_skip_the_assignment() -> None:
     broker, leader, follower = formed()
     fresh = returning(leader, join_version=9)
