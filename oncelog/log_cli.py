@@ -1,7 +1,7 @@
-"""`oncelog log`: commands for the files of a broker that is not running.
+"""`oncelog log`: commands for the files of a broker. `verify` and `repair` need it to be stopped, the others do not.
 
-Owns: the options, what is printed, the exit codes. Does not own: what is found and done (`oncelog.log_check`, imported
-when a command runs).
+Owns: the options of `verify` and `repair`, what they print, the exit codes. Does not own: what is found and done
+(`oncelog.log_check`, imported when a command runs), the other commands.
 Exit codes: 0 all is well (or was repaired), 1 something is damaged, 2 nothing could be checked.
 """
 
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+
+from oncelog.log_dump_cli import dump
 
 if TYPE_CHECKING:
     from broker.system.disk import RealDisk
@@ -26,7 +28,10 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="The same as JSO
 
 @click.group()
 def log() -> None:
-    """Check and repair the files of a broker that is stopped."""
+    """Look at the files of a broker, check them, repair them."""
+
+
+log.add_command(dump)
 
 
 @log.command()

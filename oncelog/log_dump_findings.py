@@ -1,0 +1,105 @@
+"""What a dump says is wrong with the files it went through.
+
+Owns: the complaints and the way they are told: Kafka's own, in its words, and ours, with file, position and offset.
+Does not own: finding them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Bytes that are not what they should be."""
+
+    file: str
+    problem: str
+    position: int | None = None
+    offset: int | None = None
+
+    @property
+    def text(self) -> str:
+        known = (("position", self.position), ("offset", self.offset))
+        where = "".join(f" {name} {value}," for name, value in known if value is not None).rstrip(",")
+        return f"oncelog: {self.file}{' at' if where else ''}{where}: {self.problem}"
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "kind": "problem",
+            "position": self.position,
+            "offset": self.offset,
+            "problem": self.problem,
+        }
+
+
+Pairs = dict[str, list[tuple[int, int]]]
+
+
+@dataclass(slots=True)
+class Findings:
+    """By absolute path, as Kafka's tool tells them at its end."""
+
+    problems: list[Problem] = field(default_factory=list)
+    index_mismatches: Pairs = field(default_factory=dict)
+    """(offset of the entry, last offset of the batch at its position)"""
+    timestamp_mismatches: Pairs = field(default_factory=dict)
+    """(timestamp of the entry, greatest timestamp of the batch)"""
+    timestamps_out_of_order: Pairs = field(default_factory=dict)
+    """(timestamp of the entry, of the one before it)"""
+    offsets_not_found: Pairs = field(default_factory=dict)
+    """(offset of the entry, last offset of the batch that has it, or -1)"""
+    offset_gaps: Pairs = field(default_factory=dict)
+    """(offset of a record, of the next one). Not damage: compaction leaves gaps, and a segment need not begin at 0."""
+    unreadable_files: list[str] = field(default_factory=list)
+
+    @property
+    def is_damaged(self) -> bool:
+        return bool(
+            self.problems
+            or self.index_mismatches
+            or self.timestamp_mismatches
+            or self.timestamps_out_of_order
+            or self.offsets_not_found
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Kafka's words first, then ours."""
+        for file, pairs in self.index_mismatches.items():
+            yield f"Mismatches in :{file}"
+            for first, second in sorted(pairs, reverse=True):
+                yield f"  Index offset: {first}, log offset: {second}"
+        for file, pairs in self.timestamp_mismatches.items():
+            yield f"Found timestamp mismatch in :{file}"
+            for first, second in pairs:
+                yield f"  Index timestamp: {first}, log timestamp: {second}"
+        for file, pairs in self.timestamps_out_of_order.items():
+            yield f"Found out of order timestamp in :{file}"
+            for first, second in pairs:
+                yield f"  Index timestamp: {first}, Previously indexed timestamp: {second}"
+        for file, pairs in self.offsets_not_found.items():
+            yield f"The following indexed offsets are not found in :{file}"
+            for first, second in pairs:
+                yield f"Indexed offset: {first}, found log offset: {second}"
+        for file, pairs in self.offset_gaps.items():
+            yield f"Non-consecutive offsets in {file}"
+            for first, second in sorted(pairs):
+                yield f"  {first} is followed by {second}"
+        yield from (problem.text for problem in self.problems)
+
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """The same as objects, one for each finding."""
+        named = (
+            ("index_mismatch", self.index_mismatches, ("index_offset", "log_offset")),
+            ("timestamp_mismatch", self.timestamp_mismatches, ("index_timestamp", "log_timestamp")),
+            ("timestamp_out_of_order", self.timestamps_out_of_order, ("index_timestamp", "previous_timestamp")),
+            ("offset_not_found", self.offsets_not_found, ("index_offset", "log_offset")),
+            ("offset_gap", self.offset_gaps, ("offset", "next_offset")),
+        )
+        for kind, found, (first_name, second_name) in named:
+            for file, pairs in found.items():
+                for first, second in pairs:
+                    yield {"file": file, "kind": kind, first_name: first, second_name: second}
+        for problem in self.problems:
+            yield problem.fields()

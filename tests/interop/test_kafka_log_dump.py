@@ -1,0 +1,199 @@
+"""`oncelog log dump` and Apache Kafka's own tool say the same, byte for byte, of files that real clients filled."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from oncelog.cli import main
+from protocol.records.batch import read_header
+from tests.interop.test_kafka_log_tools import write_compacted_partition
+from tests.support.daemon import Daemon
+from tests.support.log_dumps import CASES, PARTITIONS, ROOT, arguments
+
+pytestmark = pytest.mark.kafka
+PATIENCE_S = 20.0
+SETTINGS = (
+    "offsets.topic.num.partitions=1",
+    "transaction.state.log.num.partitions=1",
+    "group.initial.rebalance.delay.ms=0",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=200",
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory after a clean stop, a compacted partition, and a damaged one."""
+    directory = tmp_path_factory.mktemp("dumps")
+    daemon = Daemon(directory / "data", *SETTINGS)
+    try:
+        fill(daemon)
+    finally:
+        assert daemon.stop() == 0
+    shutil.move(write_compacted_partition(directory / "compacting"), directory / "data" / "compacted-0")
+    damage(directory / "data")
+    return directory / "data"
+
+
+def fill(daemon: Daemon) -> None:
+    topics = {
+        "orders": {"segment.ms": "10000", "index.interval.bytes": "200"},
+        "stamped": {"message.timestamp.type": "LogAppendTime"},
+        "numbers": {},
+    }
+    admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
+    for future in admin.create_topics([NewTopic(name, 1, config=config) for name, config in topics.items()]).values():
+        future.result(20)
+    # A segment ends where the timestamps of its records leap.
+    timestamp = time.time_ns() // 1_000_000 - 600_000
+    for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
+        timestamp += 60_000
+        producer = Producer({"bootstrap.servers": daemon.bootstrap, "compression.type": compression, "linger.ms": 20})
+        for number in range(12):
+            key = None if number % 3 == 0 else f"key é {number}"
+            value = None if number % 5 == 4 else b"value \xff\xed\xa0\x80 %d of " % number + compression.encode()
+            headers = [("trace", b"1"), ("säge", None)][: number % 3]
+            producer.produce("orders", value, key, timestamp=timestamp + number, headers=headers)
+            if number % 2:
+                producer.flush(10)
+        producer.produce("stamped", b"value", b"key")
+        producer.flush(20)
+    producer = Producer({"bootstrap.servers": daemon.bootstrap})
+    for number in (0, -1, 2**63 - 1):
+        producer.produce("numbers", b"number", number.to_bytes(8, "big", signed=True))
+    producer.flush(20)
+    run_transactions(daemon)
+    for protocol in ("classic", "consumer"):
+        run_group(daemon, protocol)
+
+
+def run_transactions(daemon: Daemon) -> None:
+    producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "dumped \u00e4", "linger.ms": 0})
+    producer.init_transactions(20)
+    with closing(consumer_of(daemon, "classic")) as consumer:
+        wait(lambda: bool(consumer.assignment()), consumer)
+        for number in range(8):
+            producer.begin_transaction()
+            for _ in range(3):
+                producer.produce("orders", b"purchase %d" % number, b"buyer")
+                producer.flush(10)
+            positions = [TopicPartition("orders", 0, number, 'a \u0001 "note"')]
+            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 20)
+            if number % 3 == 1:
+                producer.abort_transaction(20)
+            else:
+                producer.commit_transaction(20)
+    producer.begin_transaction()
+    producer.produce("orders", b"left open")
+    producer.flush(10)
+
+
+def run_group(daemon: Daemon, protocol: str) -> None:
+    with closing(consumer_of(daemon, protocol)) as consumer:
+        wait(lambda: bool(consumer.assignment()), consumer)
+        consumer.commit(offsets=[TopicPartition("orders", 0, 3, "noted")], asynchronous=False)
+
+
+def consumer_of(daemon: Daemon, protocol: str) -> Consumer:
+    settings = {"bootstrap.servers": daemon.bootstrap, "group.id": f"group-{protocol}", "group.protocol": protocol}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    consumer.subscribe(["orders", "stamped"])
+    return consumer
+
+
+def wait(done: Callable[[], bool], consumer: Consumer) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not done():
+        assert time.monotonic() < deadline
+        consumer.poll(0.05)
+
+
+def damage(data_dir: Path) -> None:
+    """A value with one bit turned, bytes behind the last batch, index entries that name the wrong batch."""
+    source, target = data_dir / "orders-0", data_dir / "damaged-0"
+    shutil.copytree(source, target)
+    log, *_ = sorted(target.glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[data.index(b"value")] ^= 0x20
+    log.write_bytes(data + b"torn")
+    index = bytearray(log.with_suffix(".index").read_bytes())
+    index[3] ^= 1
+    log.with_suffix(".index").write_bytes(index)
+    times = bytearray(log.with_suffix(".timeindex").read_bytes())
+    times[7] ^= 1
+    log.with_suffix(".timeindex").write_bytes(times)
+    snapshot = max(target.glob("*.snapshot"))
+    snapshot.write_bytes(snapshot.read_bytes()[:-1] + b"\x55")
+
+
+def ask_kafka(root: Path, *options: str) -> "subprocess.CompletedProcess[bytes]":
+    tool = ["java", "-cp", f"{os.environ['ONCELOG_KAFKA_LIBS']}/*", "org.apache.kafka.tools.DumpLogSegments"]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+    return subprocess.run([*tool, *options], cwd=root, capture_output=True, timeout=60, env=environment)
+
+
+def ask(root: Path, *options: str) -> Result:
+    before = Path.cwd()
+    os.chdir(root)
+    try:
+        return CliRunner().invoke(main, ["log", "dump", *options])
+    finally:
+        os.chdir(before)
+
+
+def told(errors: str) -> list[str]:
+    """Kafka takes the files in the order of a hash table."""
+    return sorted(line for line in errors.splitlines() if not line.startswith(("SLF4J", "oncelog:")))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_line_is_kafkas(root: Path, case: str) -> None:
+    options = arguments(case, root)
+    kafkas = ask_kafka(root, *options)
+    assert kafkas.returncode == 0, kafkas.stderr.decode()
+    ours = ask(root, *options)
+    assert ours.stdout_bytes == kafkas.stdout
+    ours_told, kafkas_told = told(ours.stderr), told(kafkas.stderr.decode())
+    if case == "damaged":
+        # Ours names the file.
+        kafkas_told = [line for line in kafkas_told if not line.startswith("Snapshot is corrupt")]
+    assert ours_told == kafkas_told
+    assert ours.exit_code == (1 if case == "damaged" else 0)
+
+
+def test_damage_is_named_where_kafka_says_nothing_or_breaks_off(root: Path, tmp_path: Path) -> None:
+    """A length that is too small and an index entry past the end stop Kafka's tool with a stack trace."""
+    shutil.copytree(root / "orders-0", tmp_path / "orders-0")
+    log, *_ = sorted((tmp_path / "orders-0").glob("*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data[: read_header(data).size_in_bytes] + bytes(100))
+    files = [f"orders-0/{log.name}", f"orders-0/{log.with_suffix('.index').name}"]
+    assert ask_kafka(tmp_path, "--files", files[0]).returncode == 1
+    ours = ask(tmp_path, "--files", ",".join(files))
+    assert ours.exit_code == 1
+    assert f"oncelog: {files[0]} at position" in ours.stderr
+    assert f"oncelog: {files[1]} at position" in ours.stderr
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _record(root: Path) -> Iterator[None]:
+    yield
+    if "ONCELOG_RECORD" not in os.environ:
+        return
+    shutil.rmtree(ROOT, ignore_errors=True)
+    for partition in PARTITIONS:
+        (ROOT / partition).mkdir(parents=True)
+        for path in sorted((root / partition).iterdir()):
+            if path.suffix in {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}:
+                shutil.copy(path, ROOT / partition)
+    for case in CASES:
+        (ROOT / f"{case}.txt").write_bytes(ask_kafka(ROOT, *arguments(case, ROOT)).stdout)

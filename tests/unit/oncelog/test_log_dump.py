@@ -1,0 +1,294 @@
+"""`oncelog log dump`: Kafka's lines for recorded files, the same as JSON, and damage told with its place."""
+
+import json
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog.cli import main
+from oncelog.log_dump_decoders import java_string, metadata, offsets, transactions
+from oncelog.log_dump_json import FIELDS, to_text
+from protocol.errors import ProtocolError
+from protocol.messages import consumer_protocol_assignment, consumer_protocol_subscription
+from protocol.records.batch import iter_batches
+from protocol.records.record import Record
+from protocol.schema import Schema, Structure, version_range
+from tests.support.log_dumps import CASES, PARTITIONS, ROOT, arguments
+
+DATA = ROOT / "orders-0"
+LOGS = sorted(DATA.glob("*.log"))
+
+
+def dump(*options: str | Path) -> Result:
+    return CliRunner().invoke(main, ["log", "dump", *map(str, options)])
+
+
+def objects(*options: str | Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in dump(*options, "--json").stdout.splitlines()]
+
+
+# --- what Kafka prints ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_line_is_what_kafka_printed(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    result = dump(*arguments(case, ROOT))
+    assert result.stdout_bytes == (ROOT / f"{case}.txt").read_bytes()
+    assert result.exit_code == (1 if case == "damaged" else 0)
+
+
+def test_recorded_files_hold_one_of_everything() -> None:
+    """Otherwise the recordings would show less than they seem to."""
+    text = "".join((ROOT / f"{case}.txt").read_text() for case in CASES)
+    for expected in (
+        *(f"compresscodec: {codec} " for codec in ("none", "gzip", "snappy", "lz4", "zstd")),
+        "endTxnMarker: COMMIT",
+        "endTxnMarker: ABORT",
+        "LogAppendTime",
+        "deleteHorizonMs: OptionalLong[",
+        " count: 0 ",
+        "headerKeys: [trace,säge]",
+        "isvalid: false",
+        "invalid bytes at the end",
+        "currentTxnFirstOffset: OptionalLong[",
+        "lastStableOffset: ",
+        'payload: {"version":"4","data":{"offset":',
+        '"subscription":{"topics":',
+        "<DELETE>",
+        '"type":"8"',
+        "is empty.",
+        "passed sanity check.",
+    ):
+        assert expected in text, expected
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_json_tells_what_the_lines_tell(partition: str) -> None:
+    """One object for each line of text that says something of its own."""
+    lines = dump(ROOT / partition, "--print-data-log").stdout.splitlines()
+    told = objects(ROOT / partition, "--print-data-log")
+    assert {entry["file"] for entry in told} <= {str(path) for path in (ROOT / partition).iterdir()}
+    for kind, start in (("batch", "baseOffset: "), ("record", "| offset: "), ("offset_index_entry", "offset: ")):
+        assert sum(entry["kind"] == kind for entry in told) == sum(line.startswith(start) for line in lines)
+    problems = [entry for entry in told if entry["kind"] == "problem"]
+    assert bool(problems) == (partition == "damaged-0")
+
+
+def test_json_keeps_the_bytes_of_values_that_are_no_text() -> None:
+    values = [entry for entry in objects(LOGS[0], "--print-data-log") if entry["kind"] == "record"]
+    assert all("value_base64" in entry for entry in values if entry["value"] is not None)
+    assert all("key_base64" not in entry for entry in values)
+
+
+def test_directory_stands_for_all_of_its_files() -> None:
+    names = sorted(path for path in DATA.iterdir())
+    assert dump(DATA).stdout == dump("--files", ",".join(map(str, names))).stdout == dump(*names).stdout
+    assert dump(f"{DATA}/").stdout == dump(DATA).stdout
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+_OUTSIDE_THE_CHECKSUM = {*range(8), *range(12, 16)}  # base offset and leader epoch
+
+
+@given(st.data())
+def test_a_turned_bit_of_a_batch_is_told_with_its_file_and_place(data: st.DataObject) -> None:
+    content = bytearray(LOGS[0].read_bytes())
+    batches = list(iter_batches(memoryview(bytes(content))))
+    slot = data.draw(st.integers(0, len(batches) - 1))
+    position = sum(len(batch) for _, batch in batches[:slot])
+    at = data.draw(st.integers(0, len(batches[slot][1]) - 1).filter(lambda at: at not in _OUTSIDE_THE_CHECKSUM))
+    content[position + at] ^= 1 << data.draw(st.integers(0, 7))
+    with TemporaryDirectory() as directory:
+        path = Path(directory, LOGS[0].name)
+        path.write_bytes(content)
+        result = dump(path, "--print-data-log")
+        assert result.exit_code == 1, result.output
+        assert f"oncelog: {path} at position {position}, offset " in result.stderr
+        told = [entry for entry in objects(path, "--print-data-log") if entry["kind"] == "problem"]
+        assert told[0]["position"] == position
+
+
+@given(cut=st.integers(0, LOGS[0].stat().st_size))
+def test_a_file_that_is_cut_is_read_up_to_the_cut(cut: int) -> None:
+    content = LOGS[0].read_bytes()
+    ends = [0]
+    for _, batch in iter_batches(memoryview(content)):
+        ends.append(ends[-1] + len(batch))
+    with TemporaryDirectory() as directory:
+        path = Path(directory, LOGS[0].name)
+        path.write_bytes(content[:cut])
+        result = dump(path)
+        assert result.stdout.count("isvalid: true") == sum(0 < end <= cut for end in ends)
+        assert result.exit_code == (0 if cut in ends else 1)
+        if cut not in ends:
+            assert f"Found {cut - max(end for end in ends if end < cut)} invalid bytes" in result.stdout
+
+
+@given(suffix=st.sampled_from(["log", "index", "timeindex", "txnindex", "snapshot", "batches"]), content=st.binary())
+def test_no_bytes_stop_it(suffix: str, content: bytes) -> None:
+    with TemporaryDirectory() as directory:
+        shutil.copy(LOGS[0], directory)
+        path = Path(directory, LOGS[0].name).with_suffix(f".{suffix}")
+        path.write_bytes(content)
+        for options in (["--print-data-log"], ["--index-sanity-check", "--offsets-decoder"], ["--json"]):
+            result = dump(path, *options)
+            assert result.exit_code in (0, 1), result.output
+            assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+@pytest.mark.parametrize("decode", [offsets, transactions, metadata])
+@given(data=st.data())
+def test_no_record_stops_a_decoder(decode: Any, data: st.DataObject) -> None:
+    """Whole records of the topics, with bytes changed; and anything at all."""
+    recorded = data.draw(st.sampled_from(_records()))
+    key, value = (_changed(data, part) for part in (recorded.key, recorded.value))
+    try:
+        decode(Record(7, 0, key, value))
+    except ProtocolError as error:
+        assert "no key" in str(error)
+
+
+def _records() -> list[Record]:
+    from protocol.records.record import decode_records
+
+    topics = ("__consumer_offsets-0", "__transaction_state-0", "__cluster_metadata-0")
+    logs = [path for topic in topics for path in sorted((ROOT / topic).glob("*.log"))]
+    batches = [batch for path in logs for _, batch in iter_batches(memoryview(path.read_bytes()))]
+    return [record for batch in batches for record in decode_records(batch)][:60]
+
+
+def _changed(data: st.DataObject, part: bytes | None) -> bytes | None:
+    if not part or data.draw(st.booleans()):
+        return data.draw(st.one_of(st.none(), st.binary(max_size=40)))
+    changed = bytearray(part)
+    changed[data.draw(st.integers(0, len(part) - 1))] = data.draw(st.integers(0, 255))
+    return bytes(changed[: data.draw(st.integers(0, len(part)))])
+
+
+def test_index_entry_larger_than_the_limit_or_without_a_log_is_told(tmp_path: Path) -> None:
+    index = max(DATA.glob("*.index"), key=lambda path: path.stat().st_size)
+    assert index.stat().st_size
+    assert dump(index, "--max-message-size", "10").exit_code == 1
+    shutil.copy(index, tmp_path)
+    result = dump(tmp_path / index.name)
+    assert result.exit_code == 1
+    assert f"{tmp_path / index.name}: there is no .log file" in result.stderr
+
+
+# --- what it refuses --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "Name files or the directory"),
+        (["--share-group-state-decoder", LOGS[0]], "no share groups"),
+        (["--remote-log-metadata-decoder", LOGS[0]], "no tiered storage"),
+        (["--value-decoder-class", "com.example.Mine", LOGS[0]], "com.example.Mine is a Java class"),
+        ([ROOT / "batches.txt"], "Ignoring unknown file"),
+        ([ROOT / "00000000000000000009.log"], "No such file"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_reason(options: list[Any], told: str) -> None:
+    result = dump(*options)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_decoders_without_a_name_are_those_of_text() -> None:
+    assert dump(LOGS[0], "--value-decoder-class").stdout == dump(LOGS[0], "--print-data-log").stdout
+
+
+def test_values_too_short_for_a_number_are_told() -> None:
+    result = dump(ROOT / "numbers-0", "--value-decoder-class", "LongDecoder")
+    assert result.exit_code == 1
+    assert "bytes hold no number of 8" in result.stderr
+
+
+def test_nothing_is_changed_by_looking(tmp_path: Path) -> None:
+    """Also where nothing could be: on files and in a directory that may only be read."""
+    shutil.copytree(DATA, tmp_path / "orders-0")
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in (tmp_path / "orders-0").iterdir()}
+    for path in (tmp_path / "orders-0").iterdir():
+        path.chmod(0o400)
+    (tmp_path / "orders-0").chmod(0o500)
+    assert dump(tmp_path / "orders-0", "--print-data-log").exit_code == 0
+    (tmp_path / "orders-0").chmod(0o700)
+    after = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in (tmp_path / "orders-0").iterdir()}
+    assert after == before
+
+
+# --- JSON and text as Java has them -----------------------------------------------------------------------------------
+
+
+def _declarations() -> list[Schema]:
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    import protocol.state_records
+
+    modules = [
+        consumer_protocol_assignment,
+        consumer_protocol_subscription,
+        *(
+            import_module(f"protocol.state_records.{found.name}")
+            for found in iter_modules(protocol.state_records.__path__)
+        ),
+    ]
+    return [value for module in modules for value in vars(module).values() if isinstance(value, Schema)]
+
+
+def test_the_fields_of_each_version_are_those_that_are_declared() -> None:
+    declared = {}
+    for schema in _declarations():
+        for structure in (schema.structure, *schema.structure.nested()):
+            declared |= _exceptions(structure)
+    assert dict(FIELDS) == declared
+
+
+def _exceptions(structure: Structure) -> dict[tuple[str, str], tuple[int, int, bool]]:
+    """The fields that not every version has in its place."""
+    found = {}
+    for field in structure.fields:
+        versions = version_range(field.versions)
+        if versions.start or versions.stop != 32_768 or field.tagged:
+            found[structure.name, field.name] = (versions.start, versions.stop - 1, bool(field.tagged))
+    # Versions "0" of a key are all that there are, and owned partitions are there in no version without their fields.
+    return {name: limits for name, limits in found.items() if limits != (0, 0, False) and name[0] != "TopicPartition"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": [1, None, True], "b": "é"}, '{"a":[1,null,true],"b":"é"}'),
+        ('\x1f\x0b\n"\\', r'"\u001F\u000B\n\"\\"'),
+        ("\\u001f", r'"\\u001f"'),
+        ("\\\x1f", r'"\\\u001F"'),
+        ("\x7f\u2028", '"\x7f\u2028"'),
+    ],
+)
+def test_json_is_written_as_jackson_writes_it(value: Any, text: str) -> None:
+    assert to_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("plain é".encode(), "plain é"),
+        (b"\xed\xa0\x80", "\ufffd"),
+        (b"\xed\xbf", "\ufffd"),
+        (b"\xe2\x82\xed\xa0\x80A", "\ufffd\ufffdA"),
+        (b"\xf0\x80\x80\x80", "\ufffd" * 4),
+        (b"\xe0\x80A", "\ufffd\ufffdA"),
+    ],
+)
+def test_bytes_become_text_as_in_java(data: bytes, text: str) -> None:
+    assert java_string(data) == text
