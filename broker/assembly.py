@@ -8,15 +8,15 @@ Invariant: when `assemble` returns, every log is recovered and every coordinator
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.broker import Broker
 from broker.config import BrokerConfig
 from broker.coordinator.group.coordinator import GroupCoordinator, GroupLimits
 from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.runtime import CoordinatorRuntime
-from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits
-from broker.coordinator.transaction.markers import LocalMarkerChannel
+from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits, TransitionListener
+from broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
 from broker.coordinator.transaction.producer_ids import ProducerIdManager
 from broker.coordinator.transaction.shard import TransactionShard
 from broker.features import first_levels
@@ -41,6 +41,9 @@ from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_to
 from broker.topics import InternalTopicSource, Topics
 from protocol.errors import KafkaError
 
+if TYPE_CHECKING:
+    from broker.faults.faults import Faults
+
 WHAT_TO_DO = (
     "stop the broker; `oncelog log verify DIR` tells what is lost, `oncelog log repair DIR` makes it usable again"
 )
@@ -62,6 +65,8 @@ class System:
     run_all: Callable[[Sequence[Callable[[], None]]], None] | None
     """Runs the syncs of one flush round side by side; None: one after the other."""
     on_disk_failure: Callable[[OSError], None]
+    faults: "Faults | None" = None
+    """Laid over this machine; None: nobody disturbs it."""
 
 
 def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
@@ -95,7 +100,7 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         log.warning("log.stray", message=line)
     metrics = Metrics()
     coordinators = _coordinators(config, system, topics, live_config, metadata, TransitionLog(log, metrics))
-    return Broker(
+    broker = Broker(
         live_config=live_config,
         clock=system.clock,
         entropy=system.entropy,
@@ -114,7 +119,11 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         metrics=metrics,
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
+        faults=system.faults,
     )
+    if system.faults is not None:
+        system.faults.broker = broker
+    return broker
 
 
 def _topics(
@@ -156,7 +165,7 @@ def _coordinators(
     topics: Topics,
     live_config: LiveConfig,
     metadata: MetadataLog,
-    transitions: TransitionLog,
+    transitions: TransitionListener,
 ) -> _Coordinators:
     """Both coordinators, their internal topics replayed; markers reach offsets through the group runtime."""
     node_id = config.get_int("node.id")
@@ -167,10 +176,14 @@ def _coordinators(
         TRANSACTION_STATE, InternalTopicSource(topics, TRANSACTION_STATE), TransactionShard, system.clock
     )
     markers = PartitionMarkers(topics, group_runtime, system.clock)
+    channel: MarkerSender = LocalMarkerChannel(node_id, markers)
+    if system.faults is not None:
+        channel = system.faults.around_markers(channel)
+        transitions = system.faults.around_listener(transitions)
     transactions = TransactionCoordinator(
         transaction_runtime,
         ProducerIdManager(metadata, node_id),
-        LocalMarkerChannel(node_id, markers),
+        channel,
         topics.leader_of,
         system.clock,
         system.scheduler,
@@ -188,6 +201,8 @@ def _coordinators(
         GroupSettings(live_config, metadata),
     )
     topics.watch(groups.consumers.on_topic_changed)
+    if system.faults is not None:
+        system.faults.watch(transactions)
     _replay(group_runtime, groups.load)
     _replay(transaction_runtime, transactions.load)
     return _Coordinators(markers, transactions, groups)

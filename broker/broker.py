@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from broker.config import BrokerConfig
     from broker.coordinator.group.coordinator import GroupCoordinator
     from broker.coordinator.transaction.coordinator import TransactionCoordinator
+    from broker.faults.faults import Faults
     from broker.fetch_session_cache import FetchSessionCache
     from broker.live_config import LiveConfig
     from broker.log.flusher import Flusher
@@ -43,6 +44,8 @@ class Broker:
     log: Any
     """structlog's bound logger; its own types say Any too."""
     fetch_max_bytes: int
+    faults: "Faults | None" = None
+    """What stops and disturbs this broker on purpose; None unless it was asked for."""
 
     @property
     def config(self) -> "BrokerConfig":

@@ -182,6 +182,8 @@ class Dispatcher:
             if api is None:
                 raise ProtocolError(f"unknown API key {api_key}")
             loaded = self._loaded[api_key] = LoadedApi(api)
+            if self._broker.faults is not None:
+                loaded.handle = self._broker.faults.around_handler(loaded.handle)
         return loaded
 
     def dispatch(self, frame: memoryview, peer: "Peer") -> Exchange:

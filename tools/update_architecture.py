@@ -24,6 +24,7 @@ FOLDERS = (
     "broker/log",
     "broker/system",
     "broker/observability",
+    "broker/faults",
     "client",
     "pipeline",
     "oncelog",

@@ -7,7 +7,7 @@ client of that version would.
 from collections.abc import Sequence
 from importlib import import_module
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 import structlog
@@ -15,10 +15,12 @@ import structlog
 from broker.assembly import System, assemble
 from broker.config import load_config
 from broker.dispatch import Dispatcher, Exchange
+from broker.faults.faults import Faults
+from broker.faults.rule import Rule
 from broker.net.connection import Peer
 from protocol.headers import decode_response_header, encode_request_header
 from protocol.message import Message
-from tests.fakes.disk import MemoryDisk
+from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.virtual_time import VirtualTime
 
 HOST, PORT = "broker.example", 9092
@@ -69,8 +71,14 @@ class VirtualBroker:
     with other settings."""
 
     def __init__(
-        self, *overrides: str, disk: MemoryDisk | None = None, time: VirtualTime | None = None, seed: int = 0
+        self,
+        *overrides: str,
+        disk: MemoryDisk | None = None,
+        time: VirtualTime | None = None,
+        seed: int = 0,
+        rules: Sequence[Rule] = (),
     ) -> None:
+        """`rules` are at work before the start, which finishes what the last stop has left."""
         self.time = time or VirtualTime()
         self.disk = disk or MemoryDisk()
         self.disk_failures: list[OSError] = []
@@ -79,7 +87,10 @@ class VirtualBroker:
         quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[_drop])
         config, _ = load_config(overrides=overrides)
         system = System(self.time, SeededEntropy(seed), self.time, self.disk, _one_by_one, self.disk_failures.append)
-        self.broker = assemble(config, system, quiet)
+        self.faults = Faults(system, crash=_cut_power)
+        for rule in rules:
+            self.faults.plant(rule)
+        self.broker = assemble(config, self.faults.system, quiet)
         self._dispatcher = Dispatcher(self.broker)
         self.time.settle()
 
@@ -106,20 +117,24 @@ class VirtualBroker:
     def let_pass(self, delay_ms: int) -> None:
         self.time.advance(delay_ms)
 
-    def killed(self, *overrides: str) -> "VirtualBroker":
-        return self._next(self.disk.kill(), overrides)
+    def killed(self, *overrides: str, rules: Sequence[Rule] = ()) -> "VirtualBroker":
+        return self._next(self.disk.kill(), overrides, rules)
 
     def crashed(self, seed: int) -> "VirtualBroker":
         return self._next(self.disk.crash(Random(seed)), ())
 
-    def _next(self, disk: MemoryDisk, overrides: Sequence[str]) -> "VirtualBroker":
-        time = VirtualTime(self.time.now_ms())
-        return VirtualBroker(*self._overrides, *overrides, disk=disk, time=time, seed=self._seed + 1)
+    def _next(self, disk: MemoryDisk, overrides: Sequence[str], rules: Sequence[Rule] = ()) -> "VirtualBroker":
+        time = VirtualTime(self.faults.time.now_ms())
+        return VirtualBroker(*self._overrides, *overrides, disk=disk, time=time, seed=self._seed + 1, rules=rules)
 
 
 def _one_by_one(functions: Sequence[Any]) -> None:
     for function in functions:
         function()
+
+
+def _cut_power() -> NoReturn:
+    raise PowerCut("a fault rule")
 
 
 def _drop(*_: object) -> Any:

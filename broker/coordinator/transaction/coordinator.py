@@ -14,7 +14,7 @@ feature level, decides for the aborts that the coordinator begins itself.
 KIPs: 98, 360, 447, 588, 664, 890.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -31,6 +31,7 @@ from broker.coordinator.transaction.endings import (
 from broker.coordinator.transaction.marker_delivery import MarkerDelivery
 from broker.coordinator.transaction.markers import MarkerSender
 from broker.coordinator.transaction.metadata import (
+    EXHAUSTED_PRODUCER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     ProducerIdAndEpoch,
@@ -74,6 +75,15 @@ class TransactionLimits:
     max_timeout_ms: int
     id_expiration_ms: int
     expiry_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionStatus:
+    """A transactional id as it is at one moment, durable or not."""
+
+    metadata: TransactionMetadata
+    is_pending: bool
+    without_marker: tuple[TopicPartition, ...]
 
 
 class TransactionCoordinator:
@@ -280,6 +290,36 @@ class TransactionCoordinator:
             if first is not None:
                 shown.append(self._runtime.read(first.transactional_id, lambda shard: list(shard.all())))
         return all_of(shown).map(lambda lists: [metadata for some in lists for metadata in some])
+
+    def current(self) -> Iterator[TransactionStatus]:
+        """Every transactional id as it is in this turn: for those who look on, never for an answer to a client."""
+        for shard in self._runtime.shards():
+            for metadata in shard.all():
+                left = self._delivery.left(metadata.transactional_id) or ()
+                yield TransactionStatus(metadata, metadata.transactional_id in self._pending, tuple(left))
+
+    def move_epoch_on(self, transactional_id: str, producer_epoch: int) -> Completion[None]:
+        """Give an id that has nothing open a later epoch, as that many instances would have: the last ones come soon.
+        Fails with KafkaError."""
+
+        def operation(shard: TransactionShard) -> WriteResult[None]:
+            metadata = shard.get(transactional_id)
+            if metadata is None:
+                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+            if transactional_id in self._pending or metadata.state is TransactionState.ONGOING:
+                raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            if not metadata.producer_epoch < producer_epoch <= EXHAUSTED_PRODUCER_EPOCH:
+                text = f"the epoch is {metadata.producer_epoch}, the last that is given is {EXHAUSTED_PRODUCER_EPOCH}"
+                raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
+            self._last_producer_epochs.pop(transactional_id, None)
+            moved = replace(metadata, producer_epoch=producer_epoch)
+            return WriteResult((to_record(moved, self._transaction_version()),), None)
+
+        return self._runtime.write(transactional_id, operation)
+
+    def skip_producer_ids_to(self, producer_id: int) -> None:
+        """Hand out no producer id below this one."""
+        self._producer_ids.skip_to(producer_id)
 
     # --- start, background --------------------------------------------------------------------------------------------
 

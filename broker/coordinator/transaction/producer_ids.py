@@ -22,6 +22,12 @@ class ProducerIdManager:
         self._end = 0
         self._waiting: deque[Completion[int]] = deque()
         self._is_fetching = False
+        self._lowest = 0
+
+    def skip_to(self, producer_id: int) -> None:
+        """Hand out no id below this one from now on; a restart remembers it once an id was handed out."""
+        self._lowest = max(self._lowest, producer_id)
+        self._next = self._end
 
     def next_id(self) -> Completion[int]:
         """An id that nobody has; at once, or when the next block is durable. Fails if no block can be logged."""
@@ -40,7 +46,7 @@ class ProducerIdManager:
         if self._is_fetching:
             return
         self._is_fetching = True
-        start = self._metadata.state.next_producer_id
+        start = max(self._metadata.state.next_producer_id, self._lowest)
         record = ProducerIdsRecord(broker_id=self._node_id, broker_epoch=0, next_producer_id=start + BLOCK_SIZE)
         self._metadata.write([record]).then(lambda written: self._on_block(start, written.error))
 

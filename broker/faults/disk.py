@@ -1,0 +1,115 @@
+"""A Disk that tells of each batch written to a partition's log, before and after.
+
+Owns: what a written batch is an occurrence of. Everything else goes straight to the disk below.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.coordinator.runtime import CoordinatorRecord
+from broker.coordinator.transaction.records import from_record
+from broker.faults.planted import Occurrence
+from broker.faults.rule import Action, Point
+from broker.ports import Buffer, Disk, File
+from broker.topic_config import TRANSACTION_STATE
+from protocol.records.record import decode_records
+
+if TYPE_CHECKING:
+    from broker.faults.faults import Faults
+
+_LOG_SUFFIX = ".log"
+
+
+class FaultDisk:
+    def __init__(self, disk: Disk, faults: "Faults") -> None:
+        self._disk = disk
+        self._faults = faults
+
+    def open(self, path: str) -> File:
+        file = self._disk.open(path)
+        topic, _, partition = path.rpartition("/")[0].rpartition("-")
+        if path.endswith(_LOG_SUFFIX) and topic and partition.isdecimal():
+            return _LogFile(file, self._faults, (topic, int(partition)))
+        return file
+
+    def exists(self, path: str) -> bool:
+        return self._disk.exists(path)
+
+    def list_dir(self, path: str) -> list[str]:
+        return self._disk.list_dir(path)
+
+    def make_dir(self, path: str) -> None:
+        self._disk.make_dir(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        return self._disk.read_bytes(path)
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        return self._disk.read_range(path, start, end)
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        self._disk.write_atomically(path, data)
+
+    def rename(self, old_path: str, new_path: str) -> None:
+        self._disk.rename(old_path, new_path)
+
+    def delete(self, path: str) -> None:
+        self._disk.delete(path)
+
+    def sync_dir(self, path: str) -> None:
+        self._disk.sync_dir(path)
+
+    def volume_bytes(self) -> tuple[int, int]:
+        return self._disk.volume_bytes()
+
+
+class _LogFile:
+    """A segment's `.log`."""
+
+    def __init__(self, file: File, faults: "Faults", partition: tuple[str, int]) -> None:
+        self._file = file
+        self._faults = faults
+        self._partition = partition
+
+    @property
+    def path(self) -> str:
+        return self._file.path
+
+    @property
+    def size_bytes(self) -> int:
+        return self._file.size_bytes
+
+    def append(self, parts: Sequence[Buffer]) -> int:
+        watching = self._faults.is_watching
+        if watching[Point.APPEND]:
+            planted = self._faults.fire(self._occurrence(Point.APPEND, parts))
+            if planted is not None and planted.rule.action is Action.TEAR:
+                whole = b"".join(parts)
+                self._file.append((whole[: len(whole) // 2],))
+                self._faults.crash()
+        position = self._file.append(parts)
+        if watching[Point.APPENDED]:
+            self._faults.fire(self._occurrence(Point.APPENDED, parts))
+        return position
+
+    def _occurrence(self, point: Point, parts: Sequence[Buffer]) -> Occurrence:
+        transactional_ids: tuple[str, ...] = ()
+        state: str | None = None
+        if self._partition[0] == TRANSACTION_STATE:
+            for record in decode_records(memoryview(b"".join(parts))):
+                transactional_id, metadata = from_record(CoordinatorRecord(record.key or b"", record.value))
+                transactional_ids += (transactional_id,)
+                state = None if metadata is None else metadata.state.kafka_name
+        return Occurrence(point, transactional_ids=transactional_ids, partitions=(self._partition,), state=state)
+
+    def read_view(self, start: int, end: int) -> memoryview:
+        return self._file.read_view(start, end)
+
+    def truncate(self, size_bytes: int) -> None:
+        self._file.truncate(size_bytes)
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()

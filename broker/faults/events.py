@@ -1,0 +1,65 @@
+"""What has happened, in order: transitions of transactions, faults that fired, what was released.
+
+Owns: the last events, numbered from 1, and who listens. Invariant: a listener hears each event once, in order; what it
+missed before is in `since` for as long as it is among the last `KEPT`.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from broker.coordinator.transaction.coordinator import TransitionListener
+from broker.coordinator.transaction.metadata import TransactionMetadata
+from broker.ports import Clock
+from protocol.errors import ErrorCode
+
+KEPT = 1_000
+
+Event = dict[str, Any]
+
+
+class Events:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: deque[Event] = deque(maxlen=KEPT)
+        self._listeners: list[Callable[[Event], None]] = []
+        self.last_number = 0
+
+    def append(self, kind: str, **facts: Any) -> None:
+        self.last_number += 1
+        event = {"number": self.last_number, "at_ms": self._clock.now_ms(), "event": kind, **facts}
+        self._kept.append(event)
+        for listener in list(self._listeners):
+            listener(event)
+
+    def since(self, number: int) -> list[Event]:
+        """The kept events after this one."""
+        return [event for event in self._kept if event["number"] > number]
+
+    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Tell `listener` of each event from now on; the function that ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+
+class TransitionEvents:
+    """A TransitionListener that writes down what it hears and passes it on."""
+
+    def __init__(self, events: Events, listener: TransitionListener) -> None:
+        self._events = events
+        self._listener = listener
+
+    def on_transition(self, metadata: TransactionMetadata) -> None:
+        self._events.append(
+            "transition",
+            transactional_id=metadata.transactional_id,
+            state=metadata.state.kafka_name,
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            partitions=[f"{topic}-{partition}" for topic, partition in sorted(metadata.partitions)],
+        )
+        self._listener.on_transition(metadata)
+
+    def on_fenced(self, transactional_id: str, error: ErrorCode) -> None:
+        self._events.append("fenced", transactional_id=transactional_id, error=error.name)
+        self._listener.on_fenced(transactional_id, error)

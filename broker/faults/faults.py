@@ -1,0 +1,141 @@
+"""The fault rules of one broker: planted, fired, released, removed.
+
+Owns: the rules in the order in which they were planted, and the way to die. Does not own: what is done when a rule
+fires (`requests`, `markers`, `disk`), the broker's state. Invariants
+- At each occurrence at most one rule fires: the first that is due. Later ones do not count it.
+- A rule that is removed lets go of what it holds.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
+
+from broker.assembly import System
+from broker.completion import Completion
+from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransitionListener
+from broker.coordinator.transaction.markers import MarkerSender
+from broker.dispatch import Handler
+from broker.faults.disk import FaultDisk
+from broker.faults.events import Events, TransitionEvents
+from broker.faults.markers import FaultMarkers
+from broker.faults.planted import Occurrence, PlantedRule
+from broker.faults.requests import FaultHandler
+from broker.faults.rule import POSSIBLE, Action, Rule, RuleError
+from broker.faults.time import MovableTime
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+MAX_RULES = 1_000
+
+
+class Faults:
+    def __init__(self, system: System, crash: Callable[[], NoReturn]) -> None:
+        """Lays itself over `system`; the broker is to be assembled on `self.system`. `crash` ends the process."""
+        self.crash = crash
+        self.time = MovableTime(system.clock, system.scheduler)
+        self.events = Events(self.time)
+        self.system = replace(
+            system,
+            clock=self.time,
+            scheduler=self.time,
+            disk=FaultDisk(system.disk, self),
+            faults=self,
+        )
+        self.broker: Broker | None = None
+        self._transactions: TransactionCoordinator | None = None
+        self._rules: dict[int, PlantedRule] = {}
+        self._last_number = 0
+        self.is_watching = dict.fromkeys(POSSIBLE, False)
+        """Whether any rule waits at a point: what the points ask before they look closer."""
+
+    # --- rules --------------------------------------------------------------------------------------------------------
+
+    @property
+    def rules(self) -> list[PlantedRule]:
+        return list(self._rules.values())
+
+    def plant(self, rule: Rule) -> PlantedRule:
+        """Raises RuleError when there are too many, or when its API has no place for the error."""
+        if len(self._rules) >= MAX_RULES:
+            raise RuleError(f"there are {MAX_RULES} rules: remove some")
+        self._last_number += 1
+        planted = self._rules[self._last_number] = PlantedRule(self._last_number, rule)
+        self._update_watching()
+        self.events.append("rule planted", rule_number=planted.number, **rule.as_json())
+        return planted
+
+    def find(self, number: int) -> PlantedRule | None:
+        return self._rules.get(number)
+
+    def remove(self, planted: PlantedRule) -> None:
+        """It fires no more, and what it holds goes on."""
+        if self._rules.pop(planted.number, None) is not None:
+            self._update_watching()
+            self.events.append("rule removed", rule_number=planted.number)
+            self.release(planted)
+
+    def remove_all(self) -> None:
+        for planted in self.rules:
+            self.remove(planted)
+
+    def release(self, planted: PlantedRule, count: int | None = None) -> int:
+        """Let what the rule holds go on, the oldest `count` or all; how many went."""
+        for occurrence in planted.held[:count]:
+            self.events.append("released", rule_number=planted.number, **occurrence.as_json())
+        return planted.release(count)
+
+    def _update_watching(self) -> None:
+        for point in POSSIBLE:
+            self.is_watching[point] = any(planted.rule.point is point for planted in self._rules.values())
+
+    # --- at the points ------------------------------------------------------------------------------------------------
+
+    def fire(self, occurrence: Occurrence) -> PlantedRule | None:
+        """The rule that is due here, already counted; a crash does not return."""
+        for planted in self._rules.values():
+            if planted.rule.point is occurrence.point and planted.maybe_fire(occurrence):
+                action = planted.rule.action
+                self.events.append("fault", rule_number=planted.number, action=action.value, **occurrence.as_json())
+                if action is Action.CRASH:
+                    self.crash()
+                return planted
+        return None
+
+    def wait(self, planted: PlantedRule, occurrence: Occurrence) -> Completion[None]:
+        """For a hold, a delay, or the second time of a duplicate."""
+        held = planted.hold(occurrence)
+
+        def on_time() -> None:
+            # The delay of a rule is one for all, so the oldest is the one whose time has come.
+            if not held.done:
+                self.release(planted, 1)
+
+        if planted.rule.delay_ms is not None:
+            self.time.call_later(planted.rule.delay_ms, on_time)
+        return held
+
+    def transactional_ids_of(self, producer_id: int) -> tuple[str, ...]:
+        """Whose producer id it is, as far as a transaction of it is open or ending."""
+        if self._transactions is None:
+            return ()
+        return tuple(
+            status.metadata.transactional_id
+            for status in self._transactions.current()
+            if status.metadata.producer_id == producer_id
+        )
+
+    # --- assembly -----------------------------------------------------------------------------------------------------
+
+    def around_handler(self, handle: Handler) -> Handler:
+        return FaultHandler(self, handle).handle
+
+    def around_markers(self, markers: MarkerSender) -> MarkerSender:
+        return FaultMarkers(self, markers)
+
+    def around_listener(self, listener: TransitionListener) -> TransitionListener:
+        return TransitionEvents(self.events, listener)
+
+    def watch(self, transactions: TransactionCoordinator) -> None:
+        """Before the coordinator loads: its first markers are seen already."""
+        self._transactions = transactions

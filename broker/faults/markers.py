@@ -1,0 +1,76 @@
+"""A MarkerSender that stops before and after each single marker.
+
+Owns: the cut of one message of many markers into one for each partition, so that each can be held by itself.
+Invariant: the coordinator gets one answer for each partition, in their order, as from the sender below.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from broker.completion import Completion, all_of
+from broker.coordinator.transaction.markers import EndMarker, MarkerSender
+from broker.coordinator.transaction.metadata import TopicPartition
+from broker.faults.planted import Occurrence, PlantedRule
+from broker.faults.rule import Action, Point
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.faults.faults import Faults
+
+_WAITING = (Action.HOLD, Action.DELAY)
+
+
+class FaultMarkers:
+    def __init__(self, faults: "Faults", markers: MarkerSender) -> None:
+        self._faults = faults
+        self._markers = markers
+
+    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
+        watching = self._faults.is_watching
+        if not watching[Point.MARKER] and not watching[Point.MARKER_WRITTEN]:
+            return self._markers.send(node_id, marker)
+        return all_of([self._send_one(node_id, marker, partition) for partition in marker.partitions])
+
+    def _send_one(self, node_id: int, marker: EndMarker, partition: TopicPartition) -> Completion[ErrorCode]:
+        """The answer of one partition."""
+        faults = self._faults
+        single = replace(marker, partitions=(partition,))
+        occurrence = Occurrence(
+            Point.MARKER,
+            transactional_ids=faults.transactional_ids_of(marker.producer_id),
+            partitions=(partition,),
+            state="PrepareCommit" if marker.committed else "PrepareAbort",
+        )
+
+        def write() -> Completion[ErrorCode]:
+            return self._markers.send(node_id, single).flat_map(
+                lambda answers: self._answered(replace(occurrence, point=Point.MARKER_WRITTEN), answers[0])
+            )
+
+        planted = faults.fire(occurrence)
+        if planted is None:
+            return write()
+        if planted.rule.action in _WAITING:
+            return faults.wait(planted, occurrence).flat_map(lambda _: write())
+        if planted.rule.action is Action.ERROR:
+            return Completion.of(planted.rule.error)
+        self._again(planted, occurrence, node_id, single)
+        return write()
+
+    def _again(self, planted: PlantedRule, occurrence: Occurrence, node_id: int, marker: EndMarker) -> None:
+        """The marker comes a second time, later; nobody waits for its answer."""
+
+        def on_answer(done: Completion[list[ErrorCode]]) -> None:
+            name = done.result()[0].name if done.error is None else "no answer"
+            planted.answers_of_copies.append(name)
+            self._faults.events.append("copy answered", rule_number=planted.number, error=name)
+
+        self._faults.wait(planted, occurrence).flat_map(lambda _: self._markers.send(node_id, marker)).then(on_answer)
+
+    def _answered(self, occurrence: Occurrence, error: ErrorCode) -> Completion[ErrorCode]:
+        planted = self._faults.fire(occurrence)
+        if planted is None:
+            return Completion.of(error)
+        if planted.rule.action is Action.ERROR:
+            return Completion.of(planted.rule.error)
+        return self._faults.wait(planted, occurrence).map(lambda _: error)

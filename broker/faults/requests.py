@@ -1,0 +1,89 @@
+"""A handler that stops before and after each request.
+
+Owns: what the actions do to a request and its answer. Does not own: the frame, the order of answers on a connection:
+a request that waits keeps its connection waiting, as it would while a handler worked, and what was held is handled
+even when its connection has gone, as a packet that was long on its way would be.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from broker.completion import Completion
+from broker.dispatch import CloseConnection, Handler, Pipelined, RequestContext
+from broker.faults.error_answers import error_answer, error_names, with_error
+from broker.faults.planted import Occurrence, PlantedRule
+from broker.faults.request_subjects import partitions_of, transactional_ids_of
+from broker.faults.rule import Action, Point
+from protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from broker.faults.faults import Faults
+
+_WAITING = (Action.HOLD, Action.DELAY)
+
+
+class FaultHandler:
+    """Around the handler of one API."""
+
+    def __init__(self, faults: "Faults", handle: Handler) -> None:
+        self._faults = faults
+        self._handle = handle
+
+    def handle(self, context: RequestContext, request: Any) -> Any:
+        watching = self._faults.is_watching
+        if not watching[Point.REQUEST] and not watching[Point.ANSWER]:
+            return self._handle(context, request)
+        occurrence = Occurrence(
+            Point.REQUEST,
+            api=ApiKey(context.api_key),
+            api_version=context.api_version,
+            client_id=context.client_id,
+            transactional_ids=transactional_ids_of(request),
+            partitions=partitions_of(context.broker.topics, request),
+        )
+
+        def handled() -> Any:
+            return self._answered(replace(occurrence, point=Point.ANSWER), self._handle(context, request))
+
+        planted = self._faults.fire(occurrence)
+        if planted is None:
+            return handled()
+        action = planted.rule.action
+        if action in _WAITING:
+            return self._faults.wait(planted, occurrence).map(lambda _: handled())
+        if action is Action.ERROR:
+            return error_answer(context, request, planted.rule.error)
+        if action is Action.DROP:
+            raise CloseConnection("a fault rule drops the request")
+        self._again(planted, occurrence, context, request)
+        return handled()
+
+    def _answered(self, occurrence: Occurrence, outcome: Any) -> Any:
+        if isinstance(outcome, Pipelined):
+            return Pipelined(outcome.completion.map(lambda later: self._answered(occurrence, later)))
+        if isinstance(outcome, Completion):
+            return outcome.map(lambda later: self._answered(occurrence, later))
+        planted = self._faults.fire(occurrence)
+        if planted is None:
+            return outcome
+        if planted.rule.action is Action.ERROR:
+            return with_error(outcome, planted.rule.error)
+        if planted.rule.action is Action.DROP:
+            raise CloseConnection("a fault rule drops the answer")
+        return self._faults.wait(planted, occurrence).map(lambda _: outcome)
+
+    def _again(self, planted: PlantedRule, occurrence: Occurrence, context: RequestContext, request: Any) -> None:
+        """The request comes a second time, later; its answer goes nowhere."""
+
+        def on_outcome(outcome: Any) -> None:
+            if isinstance(outcome, Pipelined):
+                outcome = outcome.completion
+            if isinstance(outcome, Completion):
+                outcome.then(lambda done: on_outcome(done.error if done.error is not None else done.result()))
+                return
+            names = str(outcome) if isinstance(outcome, Exception) else " ".join(error_names(outcome)) or "NONE"
+            planted.answers_of_copies.append(names)
+            self._faults.events.append("copy answered", rule_number=planted.number, error=names)
+
+        waited = self._faults.wait(planted, occurrence)
+        waited.map(lambda _: self._handle(context, request)).then(on_outcome)

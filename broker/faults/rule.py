@@ -1,0 +1,190 @@
+"""Rules: at which point, for whom, which time, and what then. Values, checked when they are made.
+
+Owns: the points, the actions, the table of which action means something where, the form as JSON. Does not own: rules
+at work (`planted`), how an action is carried out (`requests`, `markers`, `disk`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+
+
+class Point(Enum):
+    """Where a broker can be stopped between two steps."""
+
+    REQUEST = "request"
+    """A request has come; nobody has looked at it."""
+    ANSWER = "answer"
+    """It was handled, what it did is durable; the answer is about to leave."""
+    MARKER = "marker"
+    """PREPARE is durable; the marker of one partition is about to be written."""
+    MARKER_WRITTEN = "marker_written"
+    """It is durable; the coordinator has not been told, so COMPLETE waits."""
+    APPEND = "append"
+    """A batch is about to be written to a partition's log."""
+    APPENDED = "appended"
+    """It is written, and not yet synced."""
+
+
+class Action(Enum):
+    HOLD = "hold"
+    """Wait until released."""
+    DELAY = "delay"
+    """Wait for `delay_ms`."""
+    ERROR = "error"
+    """Answer `error`; at a `*_written` or ANSWER point the work is done all the same."""
+    DROP = "drop"
+    """Close the connection: before the work is done, or in place of the answer."""
+    DUPLICATE = "duplicate"
+    """Do it now, and a second time `delay_ms` later, or when released, as a late packet of another connection would."""
+    CRASH = "crash"
+    """kill -9, here and now."""
+    TEAR = "tear"
+    """kill -9 in the middle of the write: half of the batch is there."""
+
+
+_A, _P = Action, Point
+POSSIBLE: dict[Point, frozenset[Action]] = {
+    _P.REQUEST: frozenset({_A.HOLD, _A.DELAY, _A.ERROR, _A.DROP, _A.DUPLICATE, _A.CRASH}),
+    _P.ANSWER: frozenset({_A.HOLD, _A.DELAY, _A.ERROR, _A.DROP, _A.CRASH}),
+    _P.MARKER: frozenset({_A.HOLD, _A.DELAY, _A.ERROR, _A.DUPLICATE, _A.CRASH}),
+    _P.MARKER_WRITTEN: frozenset({_A.HOLD, _A.DELAY, _A.ERROR, _A.CRASH}),
+    _P.APPEND: frozenset({_A.CRASH, _A.TEAR}),
+    _P.APPENDED: frozenset({_A.CRASH}),
+}
+"""What can be done where; an action that is not listed would mean nothing there."""
+
+_OF_REQUESTS = (_P.REQUEST, _P.ANSWER)
+_STATES = frozenset({"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"})
+
+
+class RuleError(ValueError):
+    """The rule makes no sense; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """For whom: each field that is given must fit; none given fits everything."""
+
+    api: ApiKey | None = None
+    client_id: str | None = None
+    transactional_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    state: str | None = None
+    """Of an append to `__transaction_state`: the state in the record, as Kafka spells it (`PrepareCommit`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Raises RuleError when point, action and selector do not go together."""
+
+    point: Point
+    action: Action
+    of: Selector = field(default_factory=Selector)
+    nth: int = 1
+    """Fires from the nth time on that the selector fits."""
+    times: int | None = 1
+    """How often it fires in all; None: always."""
+    delay_ms: int | None = None
+    error: ErrorCode = ErrorCode.NONE
+
+    def __post_init__(self) -> None:
+        of, action, point = self.of, self.action, self.point
+        if action not in POSSIBLE[point]:
+            possible = ", ".join(sorted(possible.value for possible in POSSIBLE[point]))
+            raise RuleError(f"{action.value} means nothing at the point {point.value}: {possible} do")
+        if self.nth < 1 or (self.times is not None and self.times < 1):
+            raise RuleError("nth and times count from 1")
+        if (action is Action.DELAY) != (self.delay_ms is not None) and action is not Action.DUPLICATE:
+            raise RuleError("delay_ms belongs to delay, which needs it, and to duplicate")
+        if self.delay_ms is not None and self.delay_ms < 0:
+            raise RuleError("delay_ms is not negative")
+        if (action is Action.ERROR) != (self.error is not ErrorCode.NONE):
+            raise RuleError("error belongs to the action error, which needs one other than NONE")
+        if (of.api is not None or of.client_id is not None) and point not in _OF_REQUESTS:
+            raise RuleError(f"api and client_id select requests: at the point {point.value} there is none")
+        if of.state is not None and (point in _OF_REQUESTS or of.state not in _STATES):
+            raise RuleError(f"state selects appends and markers by one of {', '.join(sorted(_STATES))}")
+
+    def as_json(self) -> dict[str, Any]:
+        """What `rule_from_json` reads, without what is left to its default."""
+        of = self.of
+        values: dict[str, Any] = {
+            "point": self.point.value,
+            "action": self.action.value,
+            "api": None if of.api is None else api_name(of.api),
+            "client_id": of.client_id,
+            "transactional_id": of.transactional_id,
+            "topic": of.topic,
+            "partition": of.partition,
+            "state": of.state,
+            "delay_ms": self.delay_ms,
+            "error": None if self.error is ErrorCode.NONE else self.error.name,
+        }
+        given = {name: value for name, value in values.items() if value is not None}
+        return {**given, "nth": self.nth, "times": self.times}
+
+
+_TEXTS = ("client_id", "transactional_id", "topic", "state")
+_NUMBERS = ("partition", "nth", "delay_ms")
+_KNOWN = ("point", "action", "api", "times", "error", *_TEXTS, *_NUMBERS)
+
+
+def rule_from_json(values: Mapping[str, Any]) -> Rule:
+    """Raises RuleError, whose message names the field."""
+    unknown = sorted(set(values) - set(_KNOWN))
+    if unknown:
+        raise RuleError(f"{unknown[0]} is no field of a rule: these are {', '.join(_KNOWN)}")
+    for name in _TEXTS:
+        if not isinstance(values.get(name), str | None):
+            raise RuleError(f"{name} is a text")
+    for name in (*_NUMBERS, "times"):
+        value = values.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | None):
+            raise RuleError(f"{name} is a whole number")
+    of = Selector(
+        api=None if values.get("api") is None else _api(values["api"]),
+        partition=values.get("partition"),
+        **{name: values.get(name) for name in _TEXTS},
+    )
+    nth = values.get("nth")
+    return Rule(
+        point=_choice(Point, "point", values.get("point")),
+        action=_choice(Action, "action", values.get("action")),
+        of=of,
+        nth=1 if nth is None else nth,
+        times=values.get("times", 1),
+        delay_ms=values.get("delay_ms"),
+        error=ErrorCode.NONE if values.get("error") is None else _error(values["error"]),
+    )
+
+
+def _choice(kind: Any, name: str, value: object) -> Any:
+    for choice in kind:
+        if choice.value == value:
+            return choice
+    raise RuleError(f"{name} is {value!r}: it is one of {', '.join(choice.value for choice in kind)}")
+
+
+def api_name(api: ApiKey) -> str:
+    """As Kafka spells it: `EndTxn`."""
+    return "".join(word.capitalize() for word in api.name.split("_"))
+
+
+def _api(value: object) -> ApiKey:
+    for api in ApiKey:
+        if value in (api_name(api), api.name, int(api)):
+            return api
+    raise RuleError(f"api is {value!r}: it is a name such as EndTxn, or Kafka's number for it")
+
+
+def _error(value: object) -> ErrorCode:
+    for code in ErrorCode:
+        if value in (code.name, int(code)) and not isinstance(value, bool):
+            return code
+    raise RuleError(f"error is {value!r}: it is a name such as NOT_COORDINATOR, or its number")

@@ -1,0 +1,89 @@
+"""Time that can be moved on: the machine's clocks and timers, and how far they were pushed.
+
+Owns: the timers of a broker while they wait. Invariants
+- After `advance` everything is as after a sleep of the machine: what fell due has run, once, in the order of its time.
+- Only the wall clock can be set back; the monotonic clock and its timers never go back.
+"""
+
+from collections.abc import Callable
+from itertools import count
+
+from broker.ports import Clock, Scheduler, Timer
+
+
+class _Waiting:
+    """A timer on its way; serves as Timer."""
+
+    __slots__ = ("_forget", "below", "due_ms", "function", "order")
+
+    def __init__(self, order: int, due_ms: float, function: Callable[[], None], forget: Callable[[int], None]) -> None:
+        self.order = order
+        self.due_ms = due_ms
+        self.function = function
+        self.below: Timer | None = None
+        self._forget = forget
+
+    def cancel(self) -> None:
+        if self.below is not None:
+            self.below.cancel()
+        self._forget(self.order)
+
+
+class MovableTime:
+    """Serves as Clock and as Scheduler."""
+
+    def __init__(self, clock: Clock, scheduler: Scheduler) -> None:
+        self._clock = clock
+        self._scheduler = scheduler
+        self._ahead_ms = 0
+        self._wall_offset_ms = 0
+        self._order = count()
+        self._waiting: dict[int, _Waiting] = {}
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() + self._ahead_ms + self._wall_offset_ms
+
+    def monotonic_ms(self) -> int:
+        return self._clock.monotonic_ms() + self._ahead_ms
+
+    def advance(self, delay_ms: int) -> None:
+        """Let `delay_ms` pass at once, as for a machine that slept: what fell due runs now, once, in its order."""
+        self._ahead_ms += delay_ms
+        now_ms = self.monotonic_ms()
+        waiting = sorted(self._waiting.values(), key=lambda each: (each.due_ms, each.order))
+        for each in waiting:
+            if each.below is not None:
+                each.below.cancel()
+            self._arm(each)
+        for each in waiting:
+            # One that ran may have cancelled another.
+            if each.due_ms <= now_ms and each.order in self._waiting:
+                each.cancel()
+                each.function()
+
+    def jump_wall(self, offset_ms: int) -> None:
+        """The wall clock is set, as by an operator or NTP: no timer may care."""
+        self._wall_offset_ms += offset_ms
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        self._scheduler.call_soon(function)
+
+    def call_later(self, delay_ms: float, function: Callable[[], None]) -> Timer:
+        due_ms = self.monotonic_ms() + max(0.0, delay_ms)
+        waiting = _Waiting(next(self._order), due_ms, function, self._forget)
+        self._waiting[waiting.order] = waiting
+        self._arm(waiting)
+        return waiting
+
+    def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        self._scheduler.run_in_thread(function, done)
+
+    def _arm(self, waiting: _Waiting) -> None:
+        def expire() -> None:
+            del self._waiting[waiting.order]
+            waiting.function()
+
+        waiting.below = self._scheduler.call_later(max(0.0, waiting.due_ms - self.monotonic_ms()), expire)
+
+    def _forget(self, order: int) -> None:
+        self._waiting.pop(order, None)
