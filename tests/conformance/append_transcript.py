@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
-from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.generated.list_transactions_request import ListTransactionsRequest
 from protocol.generated.write_txn_markers_request import (
     WritableTxnMarker,
@@ -16,12 +15,11 @@ from protocol.generated.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from tests.conformance.transaction_transcript import prepare
-from tests.conformance.transactional_producer import IMPLICIT, VERIFIED, Conversation, Producer, name
+from tests.conformance.transactional_producer import IMPLICIT, VERIFIED, Conversation, Producer, ends, name
 from tests.unit.group.members import Broker
 
 Told = Iterator[tuple[str, Any]]
 
-_LATEST = -1
 _LAST_SEQUENCE = 2**31 - 1
 
 
@@ -35,19 +33,6 @@ def conversation(broker: Broker, now_ms: int) -> Told:
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
-
-
-def _ends(talk: Conversation, topic: str) -> tuple[int, ...]:
-    """High watermark and last stable offset."""
-    partition = ListOffsetsPartition(partition_index=0, timestamp=_LATEST)
-    topics = [ListOffsetsTopic(name=topic, partitions=[partition])]
-    return tuple(
-        talk.ask(ListOffsetsRequest(replica_id=-1, isolation_level=level, topics=topics), 7)
-        .topics[0]
-        .partitions[0]
-        .offset
-        for level in (0, 1)
-    )
 
 
 def _producers(talk: Conversation, topic: str, *known: Producer, partition: int = 0) -> Any:
@@ -105,7 +90,7 @@ def sequences(talk: Conversation) -> Told:
         yield f"then sequence {start + 3 & _LAST_SEQUENCE}, 2", write(stranger, start + 3 & _LAST_SEQUENCE, 2)
     yield "sequence -1", write(producer.but(producer_id=77), -1)
     yield "an epoch of -1", write(producer.but(producer_id=78, producer_epoch=-1), 0)
-    yield "ends", _ends(talk, topic)
+    yield "ends", ends(talk, topic)
 
 
 def classic(talk: Conversation) -> Told:
@@ -122,7 +107,7 @@ def classic(talk: Conversation) -> Told:
     yield "added", producer.add(0, topic=topic)
     yield "sequence 1 first", write(1)
     yield "sequence 0", write(0)
-    yield "ends, open", _ends(talk, topic)
+    yield "ends, open", ends(talk, topic)
     yield "known to the partition, open", _producers(talk, topic, producer)
     yield "sequence 0 again", write(0)
     yield "a gap", write(5)
@@ -131,7 +116,7 @@ def classic(talk: Conversation) -> Told:
     yield "v12 goes on", write(2, version=IMPLICIT)
     yield "a plain producer", talk.produce(None, topic=topic)
     yield "commits", (producer.end(True), producer.settled())
-    yield "ends, committed", _ends(talk, topic)
+    yield "ends, committed", ends(talk, topic)
     yield "known to the partition, committed", _producers(talk, topic, producer)
     yield "a duplicate after the end", write(2)
     yield "the next one, not added", write(3)
@@ -140,7 +125,7 @@ def classic(talk: Conversation) -> Told:
     yield "sequence 0 is not the next", write(0)
     yield "the next one, added", write(4)
     yield "aborts", (producer.end(False), producer.settled())
-    yield "ends, aborted", _ends(talk, topic)
+    yield "ends, aborted", ends(talk, topic)
     second = talk.started("classic")
     yield "a second instance's epoch", second.producer_epoch
     yield "the first instance writes", write(5)
@@ -152,7 +137,7 @@ def classic(talk: Conversation) -> Told:
     yield "the second, sequence 0", second.produce(topic=topic)
     yield "the first instance writes after it", write(5)
     yield "the second commits", (second.end(True), second.settled())
-    yield "ends", _ends(talk, topic)
+    yield "ends", ends(talk, topic)
     yield "known to the partition", _producers(talk, topic, producer)
 
 
@@ -189,7 +174,7 @@ def implicit(talk: Conversation) -> Told:
     yield "sequence 0", (write(first), first.settled())
     yield "sequence 0 again", write(first)
     yield "known to the partition, open", _producers(talk, topic, producer)
-    yield "ends, open", _ends(talk, topic)
+    yield "ends, open", ends(talk, topic)
     yield "commits", (first.end(True, 5), first.settled())
     yield "commits again, the answer was lost", (first.end(True, 5), first.settled())
     yield "aborts by the old epoch", first.end(False, 5)
@@ -214,7 +199,7 @@ def implicit(talk: Conversation) -> Told:
     yield "writes on without a new epoch", (write(fourth, 1), fourth.settled())
     yield "ends as of new", (fourth.end(True, 5), fourth.settled())
     yield "known to the partition", _producers(talk, topic, producer)
-    yield "ends", _ends(talk, topic)
+    yield "ends", ends(talk, topic)
 
 
 def zombies(talk: Conversation) -> Told:
@@ -227,7 +212,7 @@ def zombies(talk: Conversation) -> Told:
         yield f"{kind}: the second arrives", first.renew()
         yield f"{kind}: the open transaction", first.settled()
         yield f"{kind}: the second arrives again", first.renew()
-        yield f"{kind}: ends", _ends(talk, topic)
+        yield f"{kind}: ends", ends(talk, topic)
         yield f"{kind}: the first writes on", first.produce(topic=topic, sequence=1, version=version)
         yield f"{kind}: the first sends a duplicate", first.produce(topic=topic, version=version)
         yield f"{kind}: the first ends", [first.end(True, end) for end in range(6)]
@@ -279,22 +264,22 @@ def markers(talk: Conversation) -> Told:
             _marker(talk, topic, producer, partitions=(9,)),
         ],
     )
-    yield "ends, still open", _ends(talk, topic)
+    yield "ends, still open", ends(talk, topic)
     yield "abort", _marker(talk, topic, producer, coordinator_epoch=5)
-    yield "ends, aborted", _ends(talk, topic)
+    yield "ends, aborted", ends(talk, topic)
     yield "known to the partition", _producers(talk, topic, producer)
     yield "abort again", _marker(talk, topic, producer, coordinator_epoch=5)
     yield "an older coordinator", _marker(talk, topic, producer, coordinator_epoch=4)
     yield "a newer coordinator", _marker(talk, topic, producer, coordinator_epoch=6)
-    yield "ends, after markers of nothing", _ends(talk, topic)
+    yield "ends, after markers of nothing", ends(talk, topic)
     yield "a batch of the open transaction", producer.produce(topic=topic, sequence=1)
-    yield "ends, opened anew", _ends(talk, topic)
+    yield "ends, opened anew", ends(talk, topic)
     later = producer.but(producer_epoch=producer.producer_epoch + 3)
     yield "a later epoch", _marker(talk, topic, later, commit=True, coordinator_epoch=6)
     yield "a batch of the epoch before", producer.produce(topic=topic, sequence=2)
     yield "of an unknown producer", _marker(talk, topic, producer.but(producer_id=10**12))
     yield "known to the partition at last", _producers(talk, topic, producer)
-    yield "ends", _ends(talk, topic)
+    yield "ends", ends(talk, topic)
 
 
 def markers_by_version(talk: Conversation) -> Told:
@@ -308,11 +293,11 @@ def markers_by_version(talk: Conversation) -> Told:
         for step, change in enumerate((-1, 0, 1, 0, 1, 2)):
             changed = producer.but(producer_epoch=producer.producer_epoch + change)
             answer = _marker(talk, topic, changed, transaction_version=transaction_version, version=2)
-            yield f"version {transaction_version}, step {step}, epoch {change:+}", (answer, _ends(talk, topic))
+            yield f"version {transaction_version}, step {step}, epoch {change:+}", (answer, ends(talk, topic))
         last = producer.but(producer_epoch=2**15 - 1)
         for attempt in ("once", "twice"):
             answer = _marker(talk, topic, last, transaction_version=transaction_version, version=2)
-            yield f"version {transaction_version}, the last epoch, {attempt}", (answer, _ends(talk, topic))
+            yield f"version {transaction_version}, the last epoch, {attempt}", (answer, ends(talk, topic))
         yield f"version {transaction_version}, known to the partition", _producers(talk, topic, producer)
 
 

@@ -19,6 +19,7 @@ from protocol.generated.create_topics_request import CreatableTopic, CreateTopic
 from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
 from protocol.generated.end_txn_request import EndTxnRequest
 from protocol.generated.init_producer_id_request import InitProducerIdRequest
+from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
@@ -35,6 +36,7 @@ TIMEOUT_MS = 60_000
 PLAIN, VERIFIED, IMPLICIT = 8, 11, 12
 """Versions of Produce: before transactions are verified in full, with verification, adding its partitions by itself."""
 _PAUSE_MS = 20
+_LATEST = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,10 @@ class Conversation:
     now_ms: int
 
     def ask(self, request: Message, version: int) -> Any:
-        return self.broker.ask(request, version)
+        reply = self.broker.send(request, version)
+        while not reply.is_there:  # a broker may wait a moment for markers before it says "try again"
+            self.broker.let_pass(_PAUSE_MS)
+        return reply.message
 
     def create_topic(self, name: str, partitions: int = 1) -> str:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
@@ -201,6 +206,19 @@ class Producer:
 
     def settled(self) -> str:
         return self.talk.settled(self.transactional_id)
+
+
+def ends(talk: Conversation, topic: str) -> tuple[int, ...]:
+    """High watermark and last stable offset."""
+    partition = ListOffsetsPartition(partition_index=0, timestamp=_LATEST)
+    topics = [ListOffsetsTopic(name=topic, partitions=[partition])]
+    return tuple(
+        talk.ask(ListOffsetsRequest(replica_id=-1, isolation_level=level, topics=topics), 7)
+        .topics[0]
+        .partitions[0]
+        .offset
+        for level in (0, 1)
+    )
 
 
 def name(code: int) -> str:

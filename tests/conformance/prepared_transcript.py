@@ -1,0 +1,89 @@
+"""A conversation about transactions whose end is decided while their markers are on their way, as far as frames go.
+
+Owns: how frames hold a transaction there: one of its partitions takes no batch as large as a marker
+(`max.message.bytes`), which Apache Kafka's coordinator does not expect and so never goes on from. A broker that writes
+the marker all the same needs another way to hold it; whoever asks gives it (`HELD`). Every cell has a transactional id
+of its own, as in `transaction_transcript`.
+"""
+
+from collections.abc import Callable, Iterator
+from operator import methodcaller
+from typing import Any
+
+from protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tests.conformance.transaction_transcript import WHO, Question, prepare, questions
+from tests.conformance.transactional_producer import IMPLICIT, TOPIC, VERIFIED, Conversation, Producer, ends
+from tests.unit.group.members import Broker
+
+Told = Iterator[tuple[str, Any]]
+
+HELD = "held"
+"""The topic whose partition does not take its marker."""
+_LESS_THAN_A_MARKER = "70"
+
+
+def conversation(broker: Broker, now_ms: int) -> Told:
+    """Every question and its answer; `broker` must be fresh."""
+    talk = Conversation(broker, now_ms)
+    prepare(talk)
+    _create_held(talk)
+    for state, bring in STATES.items():
+        for who, pretend in WHO.items():
+            for slot, (question, asked) in enumerate(_questions()):
+                producer = pretend(bring(talk, f"{state} {who} {slot}"))
+                yield f"{state}, {who}, {question}", (asked(producer), _described(producer))
+
+
+def _create_held(talk: Conversation) -> None:
+    config = CreatableTopicConfig(name="max.message.bytes", value=_LESS_THAN_A_MARKER)
+    topic = CreatableTopic(name=HELD, num_partitions=1, replication_factor=1, configs=[config])
+    while talk.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5).topics[0].error_code not in (0, 36):
+        talk.broker.let_pass(100)
+
+
+def _described(producer: Producer) -> str:
+    """State and epoch as they are: nothing here settles."""
+    state = producer.talk.described(producer.transactional_id)
+    return f"{state.transaction_state}, epoch {state.producer_epoch}"
+
+
+def _prepared(opens_with: int, ends_with: int, commit: bool) -> Callable[[Conversation, str], Producer]:
+    def bring(talk: Conversation, transactional_id: str) -> Producer:
+        talk.started(transactional_id)
+        producer = talk.started(transactional_id)
+        added = [producer.add(0), producer.add(0, topic=HELD)]
+        while added[1] == ["UNKNOWN_TOPIC_OR_PARTITION"]:  # a new topic
+            talk.broker.let_pass(100)
+            added[1] = producer.add(0, topic=HELD)
+        if [*added, producer.write(0, version=opens_with)] != [["NONE"], ["NONE"], "NONE"]:
+            raise AssertionError(f"{transactional_id} was not opened: {added}")
+        return _ended(producer, commit, ends_with)
+
+    return bring
+
+
+def _ended(producer: Producer, commit: bool, version: int) -> Producer:
+    """The pair to go on with; one of its markers is still on its way."""
+    answer = producer.end(commit, version)
+    if (answer[0] if version >= 5 else answer) != "NONE":
+        raise AssertionError(answer)
+    while len(set(ends(producer.talk, TOPIC))) > 1:  # the partition that is not held may have its marker, or not yet
+        producer.talk.broker.let_pass(10)
+    state = producer.talk.described(producer.transactional_id)
+    return producer.but(producer_id=state.producer_id, producer_epoch=state.producer_epoch)
+
+
+STATES: dict[str, Callable[[Conversation, str], Producer]] = {
+    "PrepareCommit by v3": _prepared(VERIFIED, 3, True),
+    "PrepareAbort by v3": _prepared(VERIFIED, 3, False),
+    "PrepareCommit by v5": _prepared(IMPLICIT, 5, True),
+    "PrepareAbort by v5": _prepared(IMPLICIT, 5, False),
+}
+
+
+def _questions() -> Iterator[tuple[str, Question]]:
+    yield from questions()
+    for version in (3, 4, 5):
+        yield f"InitProducerId v{version}", methodcaller("resume", version)
+    for version in (0, 3, 4, 5):
+        yield f"InitProducerId v{version}, a new instance", methodcaller("renew", version)
