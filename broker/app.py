@@ -159,7 +159,8 @@ class _App:
         now_ms = broker.clock.now_ms()
         broker.logs.step(now_ms)
         broker.transactions.step(now_ms)
-        broker.groups.step(now_ms)
+        if broker.known_groups is not None:
+            broker.known_groups.step(now_ms)
         broker.scheduler.call_later(_STEP_INTERVAL_MS, lambda: self._step(broker))
 
     def _on_disk_failure(self, error: OSError) -> None:

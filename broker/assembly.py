@@ -8,12 +8,10 @@ Invariant: when `assemble` returns, every log is recovered and every coordinator
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.broker import Broker
 from broker.config import BrokerConfig
-from broker.coordinator.group.coordinator import GroupCoordinator, GroupLimits
-from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits, TransitionListener
 from broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
@@ -21,7 +19,6 @@ from broker.coordinator.transaction.producer_ids import ProducerIdManager
 from broker.coordinator.transaction.shard import TransactionShard
 from broker.features import first_levels
 from broker.fetch_session_cache import FetchSessionCache
-from broker.group_settings import GroupSettings
 from broker.live_config import LiveConfig
 from broker.log.compaction.cleaner import CompactionSettings
 from broker.log.flusher import Flusher
@@ -42,7 +39,11 @@ from broker.topics import InternalTopicSource, Topics
 from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from broker.coordinator.group.coordinator import GroupCoordinator
+    from broker.coordinator.group.shard import GroupShard
     from broker.faults.faults import Faults
+
+T = TypeVar("T")
 
 WHAT_TO_DO = (
     "stop the broker; `oncelog log verify DIR` tells what is lost, `oncelog log repair DIR` makes it usable again"
@@ -115,7 +116,8 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         fetch_sessions=_fetch_sessions(config, system, metrics),
         markers=coordinators.markers,
         transactions=coordinators.transactions,
-        groups=coordinators.groups,
+        make_groups=coordinators.make_groups,
+        known_groups=coordinators.groups,
         metrics=metrics,
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
@@ -156,7 +158,8 @@ def _topics(
 class _Coordinators:
     markers: PartitionMarkers
     transactions: TransactionCoordinator
-    groups: GroupCoordinator
+    make_groups: Callable[[], "GroupCoordinator"]
+    groups: "GroupCoordinator | None"
 
 
 def _coordinators(
@@ -169,8 +172,8 @@ def _coordinators(
 ) -> _Coordinators:
     """Both coordinators, their internal topics replayed; markers reach offsets through the group runtime."""
     node_id = config.get_int("node.id")
-    group_runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-        CONSUMER_OFFSETS, InternalTopicSource(topics, CONSUMER_OFFSETS), GroupShard, system.clock
+    group_runtime: "CoordinatorRuntime[GroupShard]" = CoordinatorRuntime(
+        CONSUMER_OFFSETS, InternalTopicSource(topics, CONSUMER_OFFSETS), _group_shard, system.clock
     )
     transaction_runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
         TRANSACTION_STATE, InternalTopicSource(topics, TRANSACTION_STATE), TransactionShard, system.clock
@@ -191,21 +194,26 @@ def _coordinators(
         transitions,
         lambda: metadata.state.features.get("transaction.version", 0),
     )
-    groups = GroupCoordinator(
-        group_runtime,
-        system.clock,
-        system.scheduler,
-        system.entropy,
-        _group_limits(config),
-        topics,
-        GroupSettings(live_config, metadata),
-    )
-    topics.watch(groups.consumers.on_topic_changed)
+
+    def make_groups() -> "GroupCoordinator":
+        from broker.group_assembly import assemble_groups
+
+        return assemble_groups(config, system, group_runtime, topics, live_config, metadata)
+
+    def load_groups() -> "GroupCoordinator | None":
+        return None if next(group_runtime.shards(), None) is None else make_groups()
+
     if system.faults is not None:
         system.faults.watch(transactions)
-    _replay(group_runtime, groups.load)
+    groups = _replay(group_runtime, load_groups)
     _replay(transaction_runtime, transactions.load)
-    return _Coordinators(markers, transactions, groups)
+    return _Coordinators(markers, transactions, make_groups, groups)
+
+
+def _group_shard(partition: int) -> "GroupShard":
+    from broker.coordinator.group.shard import GroupShard
+
+    return GroupShard(partition)
 
 
 def _load_metadata(config: BrokerConfig, system: System, logs: LogManager) -> MetadataLog:
@@ -231,10 +239,10 @@ def _load_metadata(config: BrokerConfig, system: System, logs: LogManager) -> Me
     return metadata
 
 
-def _replay(runtime: CoordinatorRuntime[Any], load: Callable[[], None]) -> None:
+def _replay(runtime: CoordinatorRuntime[Any], load: Callable[[], T]) -> T:
     try:
         runtime.load_all()
-        load()
+        return load()
     except KafkaError as error:
         raise StartError(f"{runtime.topic} cannot be replayed: {error}; {WHAT_TO_DO}.") from error
 
@@ -290,15 +298,4 @@ def _transaction_limits(config: BrokerConfig) -> TransactionLimits:
         max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
         id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
         expiry_interval_ms=config.get_int("transaction.remove.expired.transaction.cleanup.interval.ms"),
-    )
-
-
-def _group_limits(config: BrokerConfig) -> GroupLimits:
-    return GroupLimits(
-        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
-        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
-        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
-        max_size=config.get_int("group.max.size"),
-        offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
-        offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
     )

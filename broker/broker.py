@@ -3,6 +3,7 @@
 Owns nothing but the references. Built by `broker.assembly`, the one place that knows how the parts are made.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,9 @@ class Broker:
     fetch_sessions: "FetchSessionCache"
     markers: "PartitionMarkers"
     transactions: "TransactionCoordinator"
-    groups: "GroupCoordinator"
+    make_groups: "Callable[[], GroupCoordinator]"
+    known_groups: "GroupCoordinator | None"
+    """None as long as nobody has asked for a group and none was found."""
     metrics: "Metrics"
     log: Any
     """structlog's bound logger; its own types say Any too."""
@@ -51,3 +54,10 @@ class Broker:
     def config(self) -> "BrokerConfig":
         """The settings as they are now."""
         return self.live_config.current
+
+    @property
+    def groups(self) -> "GroupCoordinator":
+        """Made when first asked for: a start need not wait for code that many brokers never run."""
+        if self.known_groups is None:
+            self.known_groups = self.make_groups()
+        return self.known_groups

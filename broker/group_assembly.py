@@ -1,0 +1,53 @@
+"""Makes the coordinator of groups, once a group is asked for or found in the log.
+
+Owns: which part it gets, its limits. Apart from `broker.assembly` because it is imported late: the code of groups is a
+fifth of what a broker would have to load before it can answer anybody.
+"""
+
+from typing import TYPE_CHECKING
+
+from broker.config import BrokerConfig
+from broker.coordinator.group.coordinator import GroupCoordinator, GroupLimits
+from broker.coordinator.group.shard import GroupShard
+from broker.coordinator.runtime import CoordinatorRuntime
+from broker.group_settings import GroupSettings
+from broker.live_config import LiveConfig
+from broker.metadata_log import MetadataLog
+from broker.topics import Topics
+
+if TYPE_CHECKING:
+    from broker.assembly import System
+
+
+def assemble_groups(
+    config: BrokerConfig,
+    system: "System",
+    runtime: CoordinatorRuntime[GroupShard],
+    topics: Topics,
+    live_config: LiveConfig,
+    metadata: MetadataLog,
+) -> GroupCoordinator:
+    """The shards of `runtime` have replayed what is in the log."""
+    groups = GroupCoordinator(
+        runtime,
+        system.clock,
+        system.scheduler,
+        system.entropy,
+        _limits(config),
+        topics,
+        GroupSettings(live_config, metadata),
+    )
+    topics.watch(groups.consumers.on_topic_changed)
+    groups.load()
+    return groups
+
+
+def _limits(config: BrokerConfig) -> GroupLimits:
+    return GroupLimits(
+        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
+        max_size=config.get_int("group.max.size"),
+        offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
+    )
