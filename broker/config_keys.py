@@ -252,6 +252,7 @@ _TABLE = (
     ),
     ConfigKey("offset.metadata.max.bytes", _INT, "4096", "The longest text kept with a committed offset."),
     ConfigKey("offsets.retention.minutes", _INT, "10080", "How long an empty group keeps its offsets.", 1),
+    ConfigKey("offsets.retention.check.interval.ms", _LONG, "600000", "How often old offsets are looked for.", 1),
     ConfigKey("offsets.topic.num.partitions", _INT, "50", "Partitions of __consumer_offsets.", 1),
     ConfigKey("offsets.topic.segment.bytes", _INT, "104857600", "segment.bytes of __consumer_offsets.", 1),
     # Our own.

@@ -127,7 +127,6 @@ UNNEEDED = frozenset(
         "num.replica.fetchers",
         "offsets.commit.timeout.ms",
         "offsets.load.buffer.size",
-        "offsets.retention.check.interval.ms",
         "offsets.topic.compression.codec",
         "offsets.topic.replication.factor",
         "principal.builder.class",

@@ -37,7 +37,8 @@ def assemble_groups(
         topics,
         GroupSettings(live_config, metadata),
     )
-    topics.watch(groups.consumers.on_topic_changed)
+    topics.watch(groups.on_topic_changed)
+    topics.watch_removals(groups.on_topic_removed)
     groups.load()
     return groups
 
@@ -50,4 +51,5 @@ def _limits(config: BrokerConfig) -> GroupLimits:
         max_size=config.get_int("group.max.size"),
         offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
         offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
+        offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
     )

@@ -48,10 +48,15 @@ class Topics:
         self._internal_topics = internal_topics
         self._deleting: set[str] = set()
         self._watchers: list[Callable[[str], None]] = []
+        self._removal_watchers: list[Callable[[str], None]] = []
 
     def watch(self, on_change: Callable[[str], None]) -> None:
         """Call `on_change(name)` whenever a topic was made, was deleted or got more partitions, in that turn."""
         self._watchers.append(on_change)
+
+    def watch_removals(self, on_removed: Callable[[str], None]) -> None:
+        """Call `on_removed(name)` once the removal of a topic is durable, before its name can be used again."""
+        self._removal_watchers.append(on_removed)
 
     def _changed(self, name: str) -> None:
         for on_change in self._watchers:
@@ -171,6 +176,8 @@ class Topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
 
         def remove_files(_: None) -> None:
+            for on_removed in self._removal_watchers:
+                on_removed(name)
             self._deleting.discard(name)
             for index in range(topic.partition_count):
                 self._logs.delete(name, index)
@@ -201,9 +208,7 @@ class InternalTopicSource:
     def partition_count(self) -> int:
         topic = self._topics.get(self._name)
         if topic is None:
-            raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self._name} does not exist yet: send FindCoordinator first"
-            )
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{self._name} does not exist: send FindCoordinator first")
         return topic.partition_count
 
     def partition(self, index: int) -> PartitionLog:

@@ -69,7 +69,7 @@ class InternalTopic(Protocol):
     def partition_count(self) -> int: ...
 
     def partition(self, index: int) -> PartitionLog:
-        """Raises KafkaError(COORDINATOR_NOT_AVAILABLE) until the topic exists."""
+        """Raises KafkaError(NOT_COORDINATOR) until the topic exists."""
 
     def partitions_with_data(self) -> Iterable[int]: ...
 
@@ -97,6 +97,18 @@ class CoordinatorRuntime(Generic[ShardT]):
         """Every loaded shard, by partition."""
         for partition in sorted(self._shards):
             yield self._shards[partition]
+
+    @property
+    def is_available(self) -> bool:
+        """The topic exists."""
+        try:
+            return self._source.partition_count() > 0
+        except KafkaError:
+            return False
+
+    def unload(self) -> None:
+        """The topic was deleted, and all that was replayed from it with it."""
+        self._shards.clear()
 
     def load_all(self) -> None:
         """Load each partition that holds records; called once before the first request."""
@@ -231,7 +243,18 @@ def _replay_batch(shard: Shard, header: BatchHeader, batch: memoryview) -> None:
 
 
 def _released(log: PartitionLog, response: T) -> Completion[T]:
-    return log.when_durable(log.log_end_offset).map(lambda _: response)
+    released: Completion[T] = Completion()
+
+    def on_durable(done: Completion[None]) -> None:
+        if done.error is None:
+            released.complete(response)
+        elif log.is_deleted:  # nobody has asked for this topic: look the coordinator up again
+            released.fail(KafkaError(ErrorCode.NOT_COORDINATOR, str(done.error)))
+        else:
+            released.fail(done.error)
+
+    log.when_durable(log.log_end_offset).then(on_durable)
+    return released
 
 
 def _failed(error: KafkaError) -> Completion[T]:

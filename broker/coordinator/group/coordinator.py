@@ -47,6 +47,7 @@ class GroupLimits:
     max_size: int
     offset_metadata_max_bytes: int
     offsets_retention_ms: int
+    offsets_retention_check_interval_ms: int
 
 
 class GroupCoordinator:
@@ -71,7 +72,13 @@ class GroupCoordinator:
         self.offsets = OffsetCoordinator(
             runtime, clock, self._groups.get, self._rebalancer.on_alive, limits.offset_metadata_max_bytes
         )
-        self.inventory = Inventory(runtime, self._groups, self._rebalancer.stop, limits.offsets_retention_ms)
+        self.inventory = Inventory(
+            runtime,
+            self._groups,
+            self._rebalancer.stop,
+            limits.offsets_retention_ms,
+            limits.offsets_retention_check_interval_ms,
+        )
 
     def partition_for(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that holds a group. Raises COORDINATOR_NOT_AVAILABLE."""
@@ -92,6 +99,27 @@ class GroupCoordinator:
     def step(self, now_ms: int) -> None:
         """Forget offsets and groups that nobody has used for offsets.retention.minutes."""
         self.inventory.step(now_ms)
+
+    # --- topics -------------------------------------------------------------------------------------------------------
+
+    def on_topic_changed(self, name: str) -> None:
+        """A topic was made, deleted or has grown: consumer groups look again, or all groups have gone with theirs."""
+        if name != self._runtime.topic:
+            self.consumers.on_topic_changed(name)
+        elif not self._runtime.is_available:
+            self._unload()
+
+    def on_topic_removed(self, name: str) -> None:
+        """The removal of a topic is durable."""
+        self.inventory.on_topic_removed(name)
+
+    def _unload(self) -> None:
+        """Somebody has deleted `__consumer_offsets`: no group was ever there, and who waits looks for it elsewhere."""
+        self._runtime.unload()
+        for group in self._groups.values():
+            self._rebalancer.release(group, ErrorCode.NOT_COORDINATOR)
+        self._groups.clear()
+        self.consumers.unload()
 
     # --- joining ------------------------------------------------------------------------------------------------------
 

@@ -5,24 +5,27 @@ themselves.
 Invariant: what goes is tombstoned in `__consumer_offsets`, offsets of open transactions included; a group with members
 never goes.
 
+Offsets go with their topic once its removal is durable: before that a crash could bring the topic back without them.
+
 KIPs: 211 (expiry of offsets), 229 (DeleteGroups), 496 (OffsetDelete), 518 and 848 (states and types of groups).
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from broker.completion import Completion
 from broker.coordinator.group.consumer.update import tombstones
 from broker.coordinator.group.exchange import CONSUMER_TYPE, GroupDescription
 from broker.coordinator.group.membership import Group
-from broker.coordinator.group.records import TopicPartition, group_record, offset_record
+from broker.coordinator.group.records import NO_TIMESTAMP, TopicPartition, group_record, offset_record
 from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.group.states import GroupState
 from broker.coordinator.group.subscription import CONSUMER, subscribed_topics
 from broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
 from protocol.errors import ErrorCode, KafkaError
 
-EXPIRY_INTERVAL_MS = 60_000
-"""Kafka looks every ten minutes; both are small against retentions that count in minutes."""
+_BATCH_BYTES = 512 * 1024
+_RECORD_OVERHEAD_BYTES = 24
 
 
 class Inventory:
@@ -32,13 +35,15 @@ class Inventory:
         groups: dict[str, Group],
         on_deleted: Callable[[Group], None],
         offsets_retention_ms: int,
+        check_interval_ms: int,
     ) -> None:
         """`groups` are the coordinator's own; one that is deleted is taken out, and `on_deleted` told."""
         self._runtime = runtime
         self._groups = groups
         self._on_deleted = on_deleted
         self._retention_ms = offsets_retention_ms
-        self._next_expiry_ms = 0
+        self._check_interval_ms = check_interval_ms
+        self._next_expiry_ms: int | None = None
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -133,10 +138,16 @@ class Inventory:
     # --- expiry -------------------------------------------------------------------------------------------------------
 
     def step(self, now_ms: int) -> None:
-        """Forget offsets, and then groups, that nobody has used for offsets.retention.minutes."""
-        if now_ms < self._next_expiry_ms:
+        """Forget offsets that nobody has used for offsets.retention.minutes, and groups without members or offsets.
+
+        The first time comes one interval after the start, as in Kafka: members that the stop has cut off are back then.
+        """
+        due_ms = self._next_expiry_ms
+        if due_ms is not None and now_ms < due_ms:
             return
-        self._next_expiry_ms = now_ms + EXPIRY_INTERVAL_MS
+        self._next_expiry_ms = now_ms + self._check_interval_ms
+        if due_ms is None:
+            return
         for shard in self._runtime.shards():
             for group_id in shard.group_ids():
                 read = self._topics_read(shard, group_id)
@@ -158,25 +169,51 @@ class Inventory:
         return subscribed_topics(group) if group.state is GroupState.STABLE else None
 
     def _maybe_expire(self, shard: GroupShard, group_id: str, read: frozenset[str], now_ms: int) -> None:
-        stored, group = shard.group(group_id), self._groups.get(group_id)
-        is_empty = group is None or group.state is GroupState.EMPTY
-        # With members it is the time of the commit that counts: their state does not tell what nobody reads any more.
-        idle_since_ms = stored.state_timestamp_ms if stored is not None and is_empty else 0
-        old = shard.expired_partitions(group_id, idle_since_ms, now_ms, self._retention_ms)
+        old = shard.expired_partitions(group_id, self._idle_since_ms(shard, group_id), now_ms, self._retention_ms)
         expired = [partition for partition in old if partition[0] not in read]
         records = [offset_record(group_id, partition, None) for partition in expired]
-        is_bare = len(expired) == len(shard.offsets(group_id)) and not shard.pending_partitions(group_id)
-        if is_bare:
-            records += self._end(shard, group_id, is_idle=is_empty and now_ms - idle_since_ms >= self._retention_ms)
-        if records:
-            self._runtime.write(group_id, lambda _: WriteResult(records, None))
+        if len(expired) == len(shard.offsets(group_id)) and not shard.pending_partitions(group_id):
+            records += self._end(shard, group_id)
+        self._log(group_id, records)
 
-    def _end(self, shard: GroupShard, group_id: str, *, is_idle: bool) -> list[CoordinatorRecord]:
-        """Of a group without offsets, if it has no members either; a consumer group does not say since when."""
+    def _log(self, group_id: str, records: Sequence[CoordinatorRecord]) -> None:
+        """Tombstones in as many batches as they need: a topic may have more offsets than one batch can hold."""
+        batch: list[CoordinatorRecord] = []
+        size_bytes = 0
+        for record in records:
+            if batch and size_bytes + len(record.key) > _BATCH_BYTES:
+                self._runtime.write(group_id, partial(_logged, batch))
+                batch, size_bytes = [], 0
+            batch.append(record)
+            size_bytes += len(record.key) + _RECORD_OVERHEAD_BYTES
+        if batch:
+            self._runtime.write(group_id, partial(_logged, batch))
+
+    def _idle_since_ms(self, shard: GroupShard, group_id: str) -> int | None:
+        """Since when a group that once had members has none, whoever has committed for it since then; None where the
+        time of each commit counts: with members, in consumer groups, and in groups that never had any."""
+        stored, group = shard.group(group_id), self._groups.get(group_id)
+        is_empty = group is None or group.state is GroupState.EMPTY
+        if stored is None or not stored.protocol_type or not is_empty or stored.state_timestamp_ms == NO_TIMESTAMP:
+            return None
+        return stored.state_timestamp_ms
+
+    def _end(self, shard: GroupShard, group_id: str) -> list[CoordinatorRecord]:
+        """Of a group without offsets, if it has no members either."""
         consumer_group = shard.consumer_group(group_id)
         if consumer_group is not None:
             return [] if consumer_group.members else tombstones(consumer_group)
-        return [group_record(group_id, None)] if is_idle and shard.group(group_id) is not None else []
+        group = self._groups.get(group_id)
+        is_vacant = group is None or (group.state is GroupState.EMPTY and not group.pending_members)
+        return [group_record(group_id, None)] if is_vacant and shard.group(group_id) is not None else []
+
+    def on_topic_removed(self, name: str) -> None:
+        """The offsets for a topic go with it, those of open transactions too."""
+        for shard in self._runtime.shards():
+            keys = shard.offsets_of_topic(name)
+            if keys:
+                records = [offset_record(key.group_id, key.partition, None) for key in keys]
+                self._log(keys[0].group_id, records)
 
     def _is_logged(self, group_id: str) -> bool:
         return self._runtime.shard(group_id).knows(group_id)
@@ -185,3 +222,7 @@ class Inventory:
         group = self._groups.pop(group_id, None)
         if group is not None:
             self._on_deleted(group)
+
+
+def _logged(records: Sequence[CoordinatorRecord], _: GroupShard) -> WriteResult[None]:
+    return WriteResult(records, None)

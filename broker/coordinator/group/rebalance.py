@@ -230,11 +230,11 @@ class Rebalancer:
             group.rebalance.clear()
             group.rebalance = None
 
-    def release(self, group: Group) -> None:
-        """The members live on in a consumer group: who waits here joins there."""
+    def release(self, group: Group, error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS) -> None:
+        """The group is no longer here: who waits is told to join again, or why that is no use."""
         for member in group.members.values():
-            member.answer_join(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-            member.answer_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+            member.answer_join(JoinResult(error, member.member_id))
+            member.answer_sync(SyncResult(error))
             if member.session is not None:
                 member.session.clear()
         self.stop(group)

@@ -133,14 +133,21 @@ class GroupShard:
     # --- expiry -------------------------------------------------------------------------------------------------------
 
     def expired_partitions(
-        self, group_id: str, idle_since_ms: int, now_ms: int, retention_ms: int
+        self, group_id: str, idle_since_ms: int | None, now_ms: int, retention_ms: int
     ) -> Iterable[TopicPartition]:
-        """Offsets of a group without members that nobody used for `retention_ms`, or for as long as their own record
-        says; never one that a transaction still holds (KIP-211)."""
+        """Offsets whose time is over: `retention_ms` after `idle_since_ms`, or after their own commit if that is None,
+        or when their own record says; never one that a transaction still holds (KIP-211)."""
         pending = self.pending_partitions(group_id)
         for partition, (_, committed) in self._offsets.get(group_id, {}).items():
             expires_ms = committed.expire_timestamp_ms
             if expires_ms == NO_TIMESTAMP:
-                expires_ms = max(idle_since_ms, committed.commit_timestamp_ms) + retention_ms
+                expires_ms = retention_ms + (committed.commit_timestamp_ms if idle_since_ms is None else idle_since_ms)
             if now_ms >= expires_ms and partition not in pending:
                 yield partition
+
+    def offsets_of_topic(self, topic: str) -> list[OffsetKey]:
+        """Every offset for a topic, those in open transactions too."""
+        kept = (OffsetKey(group_id, partition) for group_id, offsets in self._offsets.items() for partition in offsets)
+        pending = (key for offsets in self._pending.values() for key in offsets)
+        found = {key for keys in (kept, pending) for key in keys if key.partition[0] == topic}
+        return sorted(found, key=lambda key: (key.group_id, key.partition))

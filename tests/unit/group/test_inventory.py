@@ -20,6 +20,7 @@ from tests.unit.group.producers import Producer
 # A subscription of version 1 as consumers send it: topics, no user data, no owned partitions.
 SUBSCRIBED_TO_READ = b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x04read" + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00"
 RETENTION_MS = 60_000
+QUICK = ("offsets.retention.minutes=1", "offsets.retention.check.interval.ms=1")
 
 
 def listed(broker: VirtualBroker, **filters: Any) -> dict[str, str]:
@@ -84,7 +85,7 @@ class TestDescriptions:
 
     def test_without_a_coordinator_it_is_said_so(self) -> None:
         group = VirtualBroker().ask(DescribeGroupsRequest(groups=[GROUP]), 5).groups[0]
-        assert group.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert group.error_code == ErrorCode.NOT_COORDINATOR
 
 
 class TestDeletion:
@@ -183,16 +184,17 @@ class TestOffsetDeletion:
 
 class TestExpiry:
     def expire(self, broker: VirtualBroker) -> None:
-        broker.broker.groups.step(broker.time.now_ms())
-        broker.time.settle()
+        for _ in range(2):  # the first turn after a start only sets the time of the next
+            broker.broker.groups.step(broker.time.now_ms())
+            broker.time.advance(1)
 
     def test_offsets_go_once_nobody_has_used_their_group_for_the_retention(self) -> None:
-        broker = started("offsets.retention.minutes=1")
+        broker = started(*QUICK)
         member = Member(broker)
         form(member)
         member.commit(1)
         broker.time.advance(SESSION_TIMEOUT_MS)  # the member is out
-        broker.time.advance(RETENTION_MS - 1)
+        broker.time.advance(RETENTION_MS - 10)
         self.expire(broker)
         assert fetch(broker)[0] == 1
         broker.time.advance(RETENTION_MS)
@@ -201,7 +203,7 @@ class TestExpiry:
         assert listed(broker) == listed(broker.killed()) == {}
 
     def test_a_group_with_members_keeps_its_offsets(self) -> None:
-        broker = started("offsets.retention.minutes=1")
+        broker = started(*QUICK)
         member = Member(broker, session_timeout_ms=RETENTION_MS * 5)
         form(member)
         member.commit(1)
@@ -209,8 +211,8 @@ class TestExpiry:
         self.expire(broker)
         assert fetch(broker)[0] == 1
 
-    def test_without_members_the_last_commit_counts(self) -> None:
-        broker = started("offsets.retention.minutes=1")
+    def test_in_a_group_that_never_had_members_each_commit_counts(self) -> None:
+        broker = started(*QUICK)
         commit(broker, 1, 0)
         broker.time.advance(RETENTION_MS // 2)
         commit(broker, 2, 1)
@@ -218,8 +220,44 @@ class TestExpiry:
         self.expire(broker)
         assert (fetch(broker, 0)[0], fetch(broker, 1)[0]) == (-1, 2)
 
+    @pytest.mark.parametrize("is_restarted", [False, True])
+    def test_a_commit_does_not_prolong_the_time_of_a_group_that_its_members_have_left(self, is_restarted: bool) -> None:
+        broker = started(*QUICK)
+        member = Member(broker)
+        form(member)
+        member.leave()
+        broker.time.advance(RETENTION_MS - 10)
+        commit(broker, 1)
+        broker = broker.killed() if is_restarted else broker
+        self.expire(broker)
+        assert fetch(broker)[0] == 1
+        broker.time.advance(10)
+        self.expire(broker)
+        assert fetch(broker)[0] == -1
+
+    @pytest.mark.parametrize("is_restarted", [False, True])
+    def test_a_group_without_members_and_offsets_is_gone_at_the_next_look(self, is_restarted: bool) -> None:
+        broker = started(*QUICK)
+        member = Member(broker)
+        form(member)
+        member.leave()
+        broker = broker.killed() if is_restarted else broker
+        assert listed(broker) == {GROUP: "Empty"}
+        self.expire(broker)
+        assert listed(broker) == listed(broker.killed()) == {}
+
+    def test_old_offsets_are_looked_for_every_interval_and_first_one_after_the_start(self) -> None:
+        broker = started("offsets.retention.minutes=1", "offsets.retention.check.interval.ms=300000")
+        commit(broker, 1)
+        left = []
+        for _ in range(11):
+            broker.broker.groups.step(broker.time.now_ms())
+            left.append(fetch(broker)[0])
+            broker.time.advance(RETENTION_MS)
+        assert left == [1] * 5 + [-1] * 6
+
     def test_an_offset_with_a_retention_of_its_own_goes_by_that_also_after_a_restart(self) -> None:
-        broker = started("offsets.retention.minutes=1")
+        broker = started(*QUICK)
         commit(broker, 1, 0, version=4, retention_time_ms=RETENTION_MS * 10)
         commit(broker, 2, 1, version=4, retention_time_ms=1)
         broker = broker.killed()
@@ -228,7 +266,7 @@ class TestExpiry:
         assert (fetch(broker, 0)[0], fetch(broker, 1)[0]) == (1, -1)
 
     def test_a_generation_stays_as_long_as_one_of_its_offsets(self) -> None:
-        broker = started("offsets.retention.minutes=1")
+        broker = started(*QUICK)
         member = Member(broker)
         form(member)
         member.leave()
@@ -242,7 +280,7 @@ class TestExpiry:
         assert listed(broker) == {}
 
     def test_an_offset_of_an_open_transaction_never_goes(self) -> None:
-        broker = started("offsets.retention.minutes=1", "transaction.max.timeout.ms=900000")
+        broker = started(*QUICK, "transaction.max.timeout.ms=900000")
         commit(broker, 1)
         producer = Producer(broker).init()
         broker.time.advance(RETENTION_MS * 2 - 1)
@@ -251,7 +289,7 @@ class TestExpiry:
         assert fetch(broker)[0] == 1
 
     def test_a_group_whose_ids_were_never_used_leaves_nothing_behind(self) -> None:
-        broker = started()
+        broker = started(*QUICK)
         Member(broker).send_join()
         broker.time.advance(SESSION_TIMEOUT_MS)
         self.expire(broker)

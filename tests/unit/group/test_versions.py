@@ -180,10 +180,10 @@ def test_offset_fetch_without_a_coordinator(version: int) -> None:
         error_code = answer.groups[0].error_code
     else:
         error_code = answer.error_code if version >= 2 else answer.topics[0].partitions[0].error_code
-    assert error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert error_code == ErrorCode.NOT_COORDINATOR
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.JOIN_GROUP))
 def test_join_group_without_a_coordinator(version: int) -> None:
     answer = Member(VirtualBroker(), join_version=version).send_join().message
-    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR

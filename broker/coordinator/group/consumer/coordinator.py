@@ -89,6 +89,11 @@ class ConsumerGroupCoordinator:
     def on_topic_changed(self, name: str) -> None:
         self.writer.on_topic_changed(name)
 
+    def unload(self) -> None:
+        """The groups are gone with their topic."""
+        self._sessions.forget_all()
+        self.writer.forget_topics()
+
     def describe(self, group_id: str) -> Completion[ConsumerGroup]:
         """The group once all that it shows is durable. Fails with GROUP_ID_NOT_FOUND."""
         return self._runtime.read(group_id, lambda shard: self._existing(shard, group_id).copy())

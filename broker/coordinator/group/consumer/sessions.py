@@ -59,6 +59,10 @@ class Sessions:
         for deadline in self._deadlines.pop((group_id, member_id), {}).values():
             deadline.clear()
 
+    def forget_all(self) -> None:
+        for group_id, member_id in list(self._deadlines):
+            self.forget(group_id, member_id)
+
     def _on_passed(self, group_id: str, member_id: str, wait: Wait) -> None:
         self.done(group_id, member_id, wait)
         self._on_expired(group_id, member_id)

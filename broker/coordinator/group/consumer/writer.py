@@ -107,3 +107,6 @@ class GroupWriter:
             group = self._runtime.shard(group_id).consumer_group(group_id)
             if group is None or name in group.topics or group.regexes:
                 self._checked.discard(group_id)
+
+    def forget_topics(self) -> None:
+        self._checked.clear()

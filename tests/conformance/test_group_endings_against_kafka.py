@@ -1,0 +1,75 @@
+"""Groups and their offsets end as in Apache Kafka 4.3: a conversation held with Kafka, written down, held with us.
+
+`group_endings_answers.json` is what Kafka said. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked
+`kafka` asks it again; ONCELOG_RECORD=1 writes the file anew.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.group_endings_transcript import SETTINGS, conversation
+from tests.fakes.broker import VirtualBroker
+from tests.support.kafka import Kafka
+from tests.support.wire import WireBroker
+from tests.unit.group.members import Broker
+
+ANSWERS = Path(__file__).with_name("group_endings_answers.json")
+_STEP_MS = 500
+
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    "vanished: transactional commit": (
+        "Kafka asks the partition about the transaction first, and it is not there; either sends the producer to look "
+        "the coordinator up again",
+        "NOT_COORDINATOR",
+    ),
+}
+
+
+class Stepping(VirtualBroker):
+    """Takes its background turns while time passes."""
+
+    def let_pass(self, delay_ms: int) -> None:
+        for _ in range(0, delay_ms, _STEP_MS):
+            self.time.advance(_STEP_MS)
+            self.broker.transactions.step(self.time.now_ms())
+            self.broker.groups.step(self.time.now_ms())
+            self.time.settle()
+
+
+def answers(broker: Broker) -> dict[str, str]:
+    return {name: repr(answer) for name, answer in conversation(broker)}
+
+
+def recorded() -> dict[str, str]:
+    known: dict[str, str] = json.loads(ANSWERS.read_text())
+    return known
+
+
+def test_every_answer_is_kafkas_but_for_those_that_differ_on_purpose() -> None:
+    expected = recorded()
+    expected.update({name: repr(answer) for name, (_, answer) in DIFFERENCES.items()})
+    assert answers(Stepping(*SETTINGS)) == expected
+
+
+def test_a_difference_is_listed_only_where_there_is_one() -> None:
+    known = recorded()
+    assert all(known[name] != repr(answer) for name, (_, answer) in DIFFERENCES.items())
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(400)
+def test_kafka_still_answers_what_was_written_down(tmp_path: Path) -> None:
+    kafka = Kafka(tmp_path, overrides=SETTINGS)
+    try:
+        broker = WireBroker(kafka.bootstrap)
+        said = answers(broker)
+        broker.close()
+    finally:
+        kafka.stop()
+    if os.environ.get("ONCELOG_RECORD"):
+        ANSWERS.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n")
+    assert said == recorded()
