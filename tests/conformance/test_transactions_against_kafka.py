@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from broker.completion import Completion
-from protocol.errors import ErrorCode
+from broker.faults.rule import Action, Point, Rule, Selector
 from tests.conformance import append_transcript, prepared_transcript, transaction_transcript
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
@@ -90,18 +89,9 @@ def virtual_broker(conversation: str, level: str) -> VirtualBroker:
     # Small segments: the disk in memory copies a whole file when it is made durable.
     broker = VirtualBroker(f"oncelog.feature.transaction.version={level}", "transaction.state.log.segment.bytes=131072")
     if conversation == "prepared":
-        _hold_markers(broker)
+        # The marker that Kafka's partition does not take is one that is never written here.
+        broker.faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(topic=prepared_transcript.HELD), times=None))
     return broker
-
-
-def _hold_markers(broker: VirtualBroker) -> None:
-    """The marker that Kafka's partition refuses is one that never gets an answer here."""
-    write = broker.broker.markers.write_marker
-
-    def held(topic: str, partition: int, **marker: Any) -> Completion[ErrorCode]:
-        return Completion() if topic == prepared_transcript.HELD else write(topic, partition, **marker)
-
-    broker.broker.markers.write_marker = held  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(("conversation", "level"), CASES)
