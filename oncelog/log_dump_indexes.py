@@ -11,13 +11,12 @@ from pathlib import PurePath
 from struct import Struct
 from typing import Any
 
-from crc32c import crc32c
-
 from broker.log import time_index, transaction_index
 from broker.log.offset_index import ENTRY_BYTES
 from oncelog.log_dump_batches import MAX_INT, optional_long
 from oncelog.log_dump_findings import Findings, Problem
 from oncelog.read_only_disk import ReadOnlyFile
+from protocol.checksum import crc32c
 from protocol.errors import ProtocolError
 from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from protocol.records.record import decode_records

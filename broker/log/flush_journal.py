@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from struct import Struct
 from uuid import UUID
 
-from crc32c import crc32c
-
 from broker.log.flusher import FlushTarget
 from broker.ports import Disk, File
+from protocol.checksum import crc32c
 
 NAME = "flushed-offsets"
 _ENTRY = Struct(">16siqq")

@@ -16,8 +16,6 @@ from operator import itemgetter
 from struct import Struct
 from uuid import UUID
 
-from crc32c import crc32c
-
 from broker.completion import Completion
 from broker.log.batch_validation import validate_batch
 from broker.log.compaction.swap import swap_in
@@ -39,6 +37,7 @@ from broker.log.segments import SEGMENT_SUFFIXES, Segments
 from broker.log.transaction_index import AbortedEntry
 from broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation, FetchResult
 from broker.ports import Buffer, File, PartitionListener
+from protocol.checksum import crc32c
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import BatchHeader
 from protocol.records.control import ControlRecordType, encode_end_txn_marker

@@ -11,9 +11,8 @@ a snapshot of no producers needs none.
 from dataclasses import dataclass
 from struct import Struct
 
-from crc32c import crc32c
-
 from broker.log.producer_state import NO_OFFSET, AppendedBatch, ProducerState, ProducerStateManager
+from protocol.checksum import crc32c
 
 SUFFIX = ".snapshot"
 BATCHES_SUFFIX = ".batches"

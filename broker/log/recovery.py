@@ -15,8 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from crc32c import crc32c
-
 from broker.log.batch_scan import BatchScan
 from broker.log.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
 from broker.log.compaction.swap import complete_swaps
@@ -42,6 +40,7 @@ from broker.log.segments import SEGMENT_SUFFIXES, Segments, write_snapshot
 from broker.log.time_index import TimeIndex
 from broker.log.transaction_index import AbortedEntry, TransactionIndex
 from broker.ports import Disk
+from protocol.checksum import crc32c
 from protocol.errors import KafkaError, ProtocolError
 from protocol.records.batch import BatchHeader
 from protocol.records.control import ControlRecordType, decode_end_txn_marker

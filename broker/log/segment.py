@@ -13,12 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 
-from crc32c import crc32c
-
 from broker.log.offset_index import OffsetIndex
 from broker.log.time_index import TimeIndex
 from broker.log.transaction_index import TransactionIndex
 from broker.ports import Buffer, Disk, File
+from protocol.checksum import crc32c
 from protocol.errors import ErrorCode, KafkaError
 
 # base offset, batch length, (leader epoch, magic, crc, attributes), last offset delta, base timestamp, max timestamp

@@ -10,12 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from crc32c import crc32c
-
 from broker.log.batch_scan import BatchScan
 from broker.log.partition_log import PartitionLog
 from broker.log.segment import LOG_SUFFIX, Segment
 from broker.ports import Clock, Disk, Scheduler
+from protocol.checksum import crc32c
 
 SLICE_BYTES = 1024 * 1024
 _FIRST_PAUSE_MS = 100

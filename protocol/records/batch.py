@@ -9,8 +9,7 @@ Base offset and partition leader epoch lie outside the checksum, so that a broke
 from collections.abc import Iterator, Sequence
 from struct import Struct, error
 
-from crc32c import crc32c
-
+from protocol.checksum import crc32c
 from protocol.errors import ProtocolError
 from protocol.records.record import Record, encode_records
 
