@@ -9,13 +9,15 @@ Invariants
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import uvloop
 
+from broker.admin_address import parse_admin_address
 from broker.assembly import StartError, System, assemble
 from broker.broker import Broker
 from broker.completion import all_of
@@ -27,6 +29,7 @@ from broker.system.limits import raise_open_files
 from broker.system.loop import LoopScheduler
 
 if TYPE_CHECKING:
+    from broker.admin.server import AdminServer
     from broker.observability.statsd import StatsdReporter
 
 __all__ = ["EXIT_DISK_FAILED", "StartError", "serve"]
@@ -61,10 +64,13 @@ class _App:
         scheduler = LoopScheduler(loop)
         try:
             system = System(SystemClock(), SystemEntropy(), scheduler, disk, self._syncs.run_all, self._on_disk_failure)
-            broker = assemble(self._config, system, self._log)
+            broker = assemble(self._config, self._with_faults(system), self._log)
             listeners = Listeners(broker)
             await self._listen(listeners)
+            admin = await self._start_admin(broker)
             await self._serve(broker, listeners)
+            if admin is not None:
+                await admin.close()
         finally:
             scheduler.close()
             self._syncs.close()
@@ -124,6 +130,28 @@ class _App:
             self._log.warning("broker.stopped_uncleanly", error=str(unclean), message="the next start recovers")
         self._log.info("broker.stopped")
 
+    def _with_faults(self, system: System) -> System:
+        """The machine with what can disturb it on purpose, if that was asked for."""
+        if not self._config.get("oncelog.admin.listen"):
+            return system
+        from broker.faults.faults import Faults
+
+        return Faults(system, crash=_kill).system
+
+    async def _start_admin(self, broker: Broker) -> "AdminServer | None":
+        if broker.faults is None:
+            return None
+        from broker.admin.server import AdminServer
+
+        host, port = parse_admin_address(self._config.get_str("oncelog.admin.listen"))
+        admin = AdminServer(broker.faults)
+        try:
+            host, port = await admin.start(host, port)
+        except OSError as error:
+            raise StartError(f"oncelog.admin.listen {host}:{port}: {error.strerror or error}") from error
+        self._log.info("admin.ready", address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        return admin
+
     async def _flushed(self, broker: Broker) -> None:
         """Wait for the round in flight and what was appended since; a disk that has failed never answers."""
         ended = asyncio.Event()
@@ -167,3 +195,9 @@ class _App:
         self._log.critical("disk.failed", error=str(error), data_dir=str(self._config.data_dir))
         self._exit_code = EXIT_DISK_FAILED
         self._stop.set()
+
+
+def _kill() -> NoReturn:
+    """As by kill -9 from outside: nothing is flushed, no handler runs."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(EXIT_DISK_FAILED)  # not reached

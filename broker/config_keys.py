@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from broker.admin_address import parse_admin_address
 from broker.connection_limits import parse_connection_limits
 
 INT16_MAX = 2**15 - 1
@@ -263,6 +264,13 @@ _TABLE = (
         "transaction.version of a new data directory; later `kafka-features.sh` and UpdateFeatures change it.",
         0,
         2,
+    ConfigKey(
+        "oncelog.admin.listen",
+        _STRING,
+        None,
+        "HOST:PORT on this machine for faults on purpose and a view of open transactions; nobody listens when empty.",
+        parse=parse_admin_address,
+    ),
     ),
     ConfigKey(
         "oncelog.flush.policy",

@@ -25,6 +25,7 @@ FOLDERS = (
     "broker/system",
     "broker/observability",
     "broker/faults",
+    "broker/admin",
     "client",
     "pipeline",
     "oncelog",

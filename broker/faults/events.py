@@ -1,4 +1,4 @@
-"""What has happened, in order: transitions of transactions, faults that fired, what was released.
+"""What has happened, in order: transitions of transactions, markers, faults that fired, what was released.
 
 Owns: the last events, numbered from 1, and who listens. Invariant: a listener hears each event once, in order; what it
 missed before is in `since` for as long as it is among the last `KEPT`.

@@ -14,6 +14,7 @@ from broker.assembly import System
 from broker.completion import Completion
 from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransitionListener
 from broker.coordinator.transaction.markers import MarkerSender
+from broker.coordinator.transaction.metadata import TopicPartition
 from broker.dispatch import Handler
 from broker.faults.disk import FaultDisk
 from broker.faults.events import Events, TransitionEvents
@@ -44,6 +45,7 @@ class Faults:
         )
         self.broker: Broker | None = None
         self._transactions: TransactionCoordinator | None = None
+        self._markers: FaultMarkers | None = None
         self._rules: dict[int, PlantedRule] = {}
         self._last_number = 0
         self.is_watching = dict.fromkeys(POSSIBLE, False)
@@ -125,13 +127,18 @@ class Faults:
             if status.metadata.producer_id == producer_id
         )
 
+    def has_marker(self, producer_id: int, partition: TopicPartition) -> bool:
+        """Whether a partition of a prepared transaction has its marker, while others of it are held."""
+        return self._markers is not None and self._markers.is_answered(producer_id, partition)
+
     # --- assembly -----------------------------------------------------------------------------------------------------
 
     def around_handler(self, handle: Handler) -> Handler:
         return FaultHandler(self, handle).handle
 
     def around_markers(self, markers: MarkerSender) -> MarkerSender:
-        return FaultMarkers(self, markers)
+        self._markers = FaultMarkers(self, markers)
+        return self._markers
 
     def around_listener(self, listener: TransitionListener) -> TransitionListener:
         return TransitionEvents(self.events, listener)

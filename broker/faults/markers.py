@@ -5,6 +5,7 @@ Invariant: the coordinator gets one answer for each partition, in their order, a
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.completion import Completion, all_of
@@ -24,12 +25,28 @@ class FaultMarkers:
     def __init__(self, faults: "Faults", markers: MarkerSender) -> None:
         self._faults = faults
         self._markers = markers
+        self._unanswered: dict[tuple[int, TopicPartition], None] = {}
+
+    def is_answered(self, producer_id: int, partition: TopicPartition) -> bool:
+        """While others of the same transaction are on their way: the partition has its marker already."""
+        unanswered = self._unanswered
+        return (producer_id, partition) not in unanswered and any(known == producer_id for known, _ in unanswered)
 
     def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
-        watching = self._faults.is_watching
-        if not watching[Point.MARKER] and not watching[Point.MARKER_WRITTEN]:
-            return self._markers.send(node_id, marker)
-        return all_of([self._send_one(node_id, marker, partition) for partition in marker.partitions])
+        keys = [(marker.producer_id, partition) for partition in marker.partitions]
+        self._unanswered.update(dict.fromkeys(keys))
+        sent = []
+        for key in keys:
+            answer = self._send_one(node_id, marker, key[1])
+            answer.then(partial(self._on_answer, key))
+            sent.append(answer)
+        return all_of(sent)
+
+    def _on_answer(self, key: tuple[int, TopicPartition], answer: Completion[ErrorCode]) -> None:
+        self._unanswered.pop(key, None)
+        producer_id, (topic, partition) = key
+        error = answer.result().name if answer.error is None else "no answer"
+        self._faults.events.append("marker", producer_id=producer_id, partition=f"{topic}-{partition}", error=error)
 
     def _send_one(self, node_id: int, marker: EndMarker, partition: TopicPartition) -> Completion[ErrorCode]:
         """The answer of one partition."""

@@ -12,6 +12,8 @@ from typing import Any
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 
+MAX_DELAY_MS = 366 * 86_400_000
+
 
 class Point(Enum):
     """Where a broker can be stopped between two steps."""
@@ -102,8 +104,8 @@ class Rule:
             raise RuleError("nth and times count from 1")
         if (action is Action.DELAY) != (self.delay_ms is not None) and action is not Action.DUPLICATE:
             raise RuleError("delay_ms belongs to delay, which needs it, and to duplicate")
-        if self.delay_ms is not None and self.delay_ms < 0:
-            raise RuleError("delay_ms is not negative")
+        if self.delay_ms is not None and not 0 <= self.delay_ms <= MAX_DELAY_MS:
+            raise RuleError(f"delay_ms is between 0 and {MAX_DELAY_MS}")
         if (action is Action.ERROR) != (self.error is not ErrorCode.NONE):
             raise RuleError("error belongs to the action error, which needs one other than NONE")
         if (of.api is not None or of.client_id is not None) and point not in _OF_REQUESTS:

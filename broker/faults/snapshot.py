@@ -1,0 +1,77 @@
+"""The broker as it is in this turn, durable or not: for those who step through a transaction.
+
+Owns: what is shown. Changes nothing, waits for nothing; whoever needs what is durable asks over Kafka's protocol.
+"""
+
+from typing import Any
+
+from broker.coordinator.transaction.coordinator import TransactionStatus
+from broker.coordinator.transaction.metadata import NO_PRODUCER_ID
+from broker.faults.faults import Faults
+from broker.log.partition_log import PartitionLog
+from broker.log.producer_state import NO_OFFSET
+
+Shown = dict[str, Any]
+
+
+def show_transactions(faults: Faults) -> list[Shown]:
+    """Every transactional id, with the partitions that still lack their marker."""
+    if faults.broker is None:
+        return []
+    return [_transaction(faults, status) for status in faults.broker.transactions.current()]
+
+
+def _transaction(faults: Faults, status: TransactionStatus) -> Shown:
+    metadata = status.metadata
+    shown: Shown = {
+        "transactional_id": metadata.transactional_id,
+        "state": metadata.state.kafka_name,
+        "is_pending": status.is_pending,
+        "producer_id": metadata.producer_id,
+        "producer_epoch": metadata.producer_epoch,
+        "timeout_ms": metadata.timeout_ms,
+        "start_timestamp_ms": metadata.start_timestamp_ms,
+        "last_update_timestamp_ms": metadata.last_update_timestamp_ms,
+        "transaction_version": metadata.client_transaction_version,
+        "partitions": [_name(*partition) for partition in sorted(metadata.partitions)],
+        "without_marker": [
+            _name(*partition)
+            for partition in status.without_marker
+            if not faults.has_marker(metadata.producer_id, partition)
+        ],
+    }
+    if metadata.next_producer_id != NO_PRODUCER_ID:
+        shown["next_producer_id"] = metadata.next_producer_id
+    return shown
+
+
+def show_partitions(faults: Faults, topic: str | None = None) -> list[Shown]:
+    """Every partition that has a log, with its offsets and what is open in it."""
+    if faults.broker is None:
+        return []
+    logs = sorted(faults.broker.logs.logs, key=lambda log: (log.topic, log.partition))
+    return [_partition(log) for log in logs if topic in (None, log.topic)]
+
+
+def _partition(log: PartitionLog) -> Shown:
+    return {
+        "topic": log.topic,
+        "partition": log.partition,
+        "log_start_offset": log.log_start_offset,
+        "last_stable_offset": log.last_stable_offset,
+        "high_watermark": log.high_watermark,
+        "log_end_offset": log.log_end_offset,
+        "open_transactions": [
+            {
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.producer_epoch,
+                "first_offset": producer.current_transaction_first_offset,
+            }
+            for producer in log.producer_state.producers()
+            if producer.current_transaction_first_offset != NO_OFFSET
+        ],
+    }
+
+
+def _name(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"

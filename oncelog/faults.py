@@ -1,0 +1,186 @@
+"""Faults on purpose in a running broker, from Python: `FaultClient` speaks to its `oncelog.admin.listen`.
+
+Owns: one HTTP request for each call. Does not own: what a rule means (`broker.faults.rule`, whose values are offered
+here). For tests that have a broker of their own, and for whoever wants to see what lies between two steps.
+
+    faults = FaultClient("127.0.0.1:9644")
+    held = faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(transactional_id="mover"), times=None))
+    ...                                     # commit: it is answered, and no marker is written
+    print(faults.transactions())            # PrepareCommit, and which partitions lack their marker
+    faults.release(held)
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from broker.faults.rule import Action, Point, Rule, RuleError, Selector
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+
+__all__ = [
+    "Action",
+    "ApiKey",
+    "ErrorCode",
+    "FaultClient",
+    "FaultsRefused",
+    "Point",
+    "Rule",
+    "RuleError",
+    "RuleStatus",
+    "Selector",
+]
+
+
+class FaultsRefused(Exception):
+    """The broker refuses what was asked; the message says why."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class RuleStatus:
+    """A planted rule at one moment."""
+
+    number: int
+    matched_count: int
+    fired_count: int
+    is_consumed: bool
+    held: list[dict[str, Any]]
+    answers_of_copies: list[str]
+
+
+class FaultClient:
+    def __init__(self, address: str, timeout_s: float = 30.0) -> None:
+        """`address` is HOST:PORT. Every call raises OSError when nobody listens there, and FaultsRefused."""
+        self._address = address
+        self._timeout_s = timeout_s
+
+    # --- rules
+
+    def plant(self, rule: Rule) -> int:
+        """The rule's number."""
+        number: int = self._ask("POST", "/faults", rule.as_json())["number"]
+        return number
+
+    def status(self, number: int) -> RuleStatus:
+        return _status(self._ask("GET", f"/faults/{number}"))
+
+    def wait_fired(self, number: int, timeout_ms: int = 10_000) -> RuleStatus:
+        """As soon as the rule has fired, or after the timeout: `fired_count` tells."""
+        return _status(self._ask("GET", f"/faults/{number}?{urlencode({'until': 'fired', 'timeout_ms': timeout_ms})}"))
+
+    def release(self, number: int, count: int | None = None) -> int:
+        """Let go on what the rule holds, the oldest `count` or all; how many went."""
+        released: int = self._ask("POST", f"/faults/{number}/release", {} if count is None else {"count": count})[
+            "released"
+        ]
+        return released
+
+    def remove(self, number: int) -> RuleStatus:
+        """It fires no more; what it holds goes on."""
+        return _status(self._ask("DELETE", f"/faults/{number}", {}))
+
+    def remove_all(self) -> None:
+        self._ask("DELETE", "/faults", {})
+
+    # --- looking
+
+    def transactions(self) -> list[dict[str, Any]]:
+        """Every transactional id: its state, its partitions, and those `without_marker`."""
+        transactions: list[dict[str, Any]] = self._ask("GET", "/transactions")["transactions"]
+        return transactions
+
+    def state(self, transactional_id: str) -> str | None:
+        """`PrepareCommit` and the like; None for an id that is not known."""
+        for transaction in self.transactions():
+            if transaction["transactional_id"] == transactional_id:
+                state: str = transaction["state"]
+                return state
+        return None
+
+    def partitions(self, topic: str | None = None) -> list[dict[str, Any]]:
+        """Offsets, and the open transactions of each partition."""
+        query = "" if topic is None else f"?{urlencode({'topic': topic})}"
+        partitions: list[dict[str, Any]] = self._ask("GET", f"/partitions{query}")["partitions"]
+        return partitions
+
+    def events(self, since: int = 0) -> list[dict[str, Any]]:
+        """Those of the last 1,000 that came after number `since`."""
+        events: list[dict[str, Any]] = self._ask("GET", f"/events?follow=false&since={since}")["events"]
+        return events
+
+    def follow(self, since: int = 0) -> Iterator[dict[str, Any]]:
+        """Events after number `since`, as they come, until the broker goes; TimeoutError after `timeout_s` of none."""
+        connection = self._connection()
+        try:
+            connection.request("GET", f"/events?since={since}")
+            for line in connection.getresponse():
+                if line.startswith(b"data: "):
+                    yield json.loads(line.removeprefix(b"data: "))
+        finally:
+            connection.close()
+
+    # --- moving on
+
+    def move_epoch_on(self, transactional_id: str, producer_epoch: int) -> None:
+        """Go on from a later producer epoch, up to 32766; the id has nothing open."""
+        self._ask("POST", f"/transactions/{quote(transactional_id, safe='')}/epoch", {"producer_epoch": producer_epoch})
+
+    def skip_producer_ids_to(self, producer_id: int) -> None:
+        self._ask("POST", "/producer-ids", {"next": producer_id})
+
+    def advance_time(self, advance_ms: int) -> None:
+        """Let time pass, as for a machine that slept."""
+        self._ask("POST", "/time", {"advance_ms": advance_ms})
+
+    def jump_wall_clock(self, offset_ms: int) -> None:
+        """Set the wall clock by so much, forth or back; timers do not care."""
+        self._ask("POST", "/time", {"jump_wall_ms": offset_ms})
+
+    def crash(self) -> None:
+        """kill -9."""
+        try:
+            self._ask("POST", "/crash", {})
+        except (HTTPException, ConnectionError):
+            return  # it did not live to answer
+        raise FaultsRefused(200, "the broker has survived")
+
+    # --- HTTP
+
+    def _connection(self) -> HTTPConnection:
+        return HTTPConnection(self._address, timeout=self._timeout_s)
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        connection = self._connection()
+        try:
+            if body is None:
+                connection.request(method, path)
+            else:
+                connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+            return _read(connection.getresponse())
+        finally:
+            connection.close()
+
+
+def _read(response: HTTPResponse) -> Any:
+    answer = json.loads(response.read())
+    if response.status >= 400:
+        raise FaultsRefused(response.status, answer["error"])
+    return answer
+
+
+def _status(values: dict[str, Any]) -> RuleStatus:
+    return RuleStatus(
+        values["number"],
+        values["matched"],
+        values["fired"],
+        values["is_consumed"],
+        values["held"],
+        values.get("answers_of_copies", []),
+    )
