@@ -258,19 +258,19 @@ _TABLE = (
     ConfigKey("offsets.topic.segment.bytes", _INT, "104857600", "segment.bytes of __consumer_offsets.", 1),
     # Our own.
     ConfigKey(
-        "oncelog.feature.transaction.version",
-        _INT,
-        "2",
-        "transaction.version of a new data directory; later `kafka-features.sh` and UpdateFeatures change it.",
-        0,
-        2,
-    ConfigKey(
         "oncelog.admin.listen",
         _STRING,
         None,
         "HOST:PORT on this machine for faults on purpose and a view of open transactions; nobody listens when empty.",
         parse=parse_admin_address,
     ),
+    ConfigKey(
+        "oncelog.feature.transaction.version",
+        _INT,
+        "2",
+        "transaction.version of a new data directory; later `kafka-features.sh` and UpdateFeatures change it.",
+        0,
+        2,
     ),
     ConfigKey(
         "oncelog.flush.policy",
