@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from oncelog.log_dump_cli import dump
+from oncelog.log_map_cli import map_
 
 if TYPE_CHECKING:
     from broker.system.disk import RealDisk
@@ -32,6 +33,7 @@ def log() -> None:
 
 
 log.add_command(dump)
+log.add_command(map_)
 
 
 @log.command()

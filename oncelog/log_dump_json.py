@@ -39,6 +39,8 @@ FIELDS: Mapping[tuple[str, str], tuple[int, int, bool]] = {
     ("ConsumerProtocolSubscription", "generation_id"): (2, 32_767, False),
     ("ConsumerProtocolSubscription", "rack_id"): (3, 32_767, False),
 }
+# Tagged fields of ours, which Kafka's tools pass over.
+NOT_KAFKAS = frozenset({("TransactionLogValue", "last_producer_epoch")})
 _LOWER_CASE_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][a-f])")
 
 
@@ -61,6 +63,8 @@ def _message_as_json(message: Message, version: int) -> dict[str, Any]:
     default = message_type()
     fields = {}
     for name in message_type.__slots__:
+        if (message_type.__name__, name) in NOT_KAFKAS:
+            continue
         first, last, is_tagged = FIELDS.get((message_type.__name__, name), _ALWAYS)
         value = getattr(message, name)
         if first <= version <= last and not (is_tagged and value == getattr(default, name)):

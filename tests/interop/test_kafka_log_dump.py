@@ -197,3 +197,5 @@ def _record(root: Path) -> Iterator[None]:
                 shutil.copy(path, ROOT / partition)
     for case in CASES:
         (ROOT / f"{case}.txt").write_bytes(ask_kafka(ROOT, *arguments(case, ROOT)).stdout)
+    drawn = CliRunner().invoke(main, ["log", "map", str(ROOT / "orders-0"), "--width", "60"])
+    (ROOT / "map.golden").write_text(drawn.output)
