@@ -1,5 +1,7 @@
-"""confluent-kafka with `group.protocol=consumer` (KIP-848), unmodified, against the daemon."""
+"""confluent-kafka in groups, unmodified, against the daemon: every assignor of the classic protocol, and
+`group.protocol=consumer` (KIP-848)."""
 
+import json
 import subprocess
 import sys
 import uuid
@@ -15,36 +17,50 @@ from tests.support.daemon import Daemon
 PARTITIONS = 6
 POLLS = 600
 QUICK = (
+    "group.min.session.timeout.ms=1000",
     "group.consumer.min.session.timeout.ms=1000",
     "group.consumer.session.timeout.ms=2000",
     "group.consumer.min.heartbeat.interval.ms=100",
     "group.consumer.heartbeat.interval.ms=200",
 )
 Start = Callable[..., Daemon]
+CONSUMER = "consumer"
+KINDS = (CONSUMER, "range", "roundrobin", "cooperative-sticky")
+"""The new protocol, or an assignor of the classic one."""
+
+
+def about_protocol(kind: str) -> dict[str, str | int]:
+    if kind == CONSUMER:
+        return {"group.protocol": CONSUMER}
+    quick: dict[str, str | int] = {"session.timeout.ms": 2000, "heartbeat.interval.ms": 200}
+    return {"group.protocol": "classic", "partition.assignment.strategy": kind, **quick}
 
 
 class Group:
     """Members of one group, polled in turn until something holds."""
 
-    def __init__(self, daemon: Daemon, topics: Sequence[str]) -> None:
+    def __init__(self, daemon: Daemon, topics: Sequence[str], kind: str = CONSUMER) -> None:
         self._daemon = daemon
+        self._kind = kind
         self._topics = list(topics)
         self.group_id = f"group-{uuid.uuid4().hex[:8]}"
         self.members: list[Consumer] = []
         self.values: list[bytes] = []
+        self.given_up: list[int] = []
+        """How many partitions at once, each time that any member had to."""
 
     def join(self) -> Consumer:
         member = Consumer(
             {
                 "bootstrap.servers": self._daemon.bootstrap,
                 "group.id": self.group_id,
-                "group.protocol": "consumer",
+                **about_protocol(self._kind),
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "reconnect.backoff.max.ms": 200,
             }
         )
-        member.subscribe(self._topics)
+        member.subscribe(self._topics, on_revoke=lambda _, partitions: self.given_up.append(len(partitions)))
         self.members.append(member)
         return member
 
@@ -62,7 +78,7 @@ class Group:
             for member in self.members:
                 message = member.poll(0.05)
                 if message is not None and message.error() is None:
-                    self.values.append(message.value())
+                    self.values.append(message.value() or b"")
         raise AssertionError(f"not reached: {self.owned()}, {len(self.values)} records")
 
     def await_sizes(self, *sizes: int) -> None:
@@ -89,10 +105,11 @@ def produce(daemon: Daemon, topic: str, count: int, prefix: str) -> set[bytes]:
     return values
 
 
-def test_members_come_and_go_and_every_partition_is_read(start_daemon: Start) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_come_and_go_and_every_partition_is_read(start_daemon: Start, kind: str) -> None:
     daemon = start_daemon(*QUICK)
     topic = new_topic(daemon, partitions=PARTITIONS)
-    group = Group(daemon, [topic])
+    group = Group(daemon, [topic], kind)
     first = group.join()
     group.await_sizes(6)
     group.join()
@@ -109,11 +126,23 @@ def test_members_come_and_go_and_every_partition_is_read(start_daemon: Start) ->
     group.close()
 
 
+@pytest.mark.parametrize(("kind", "most"), [(CONSUMER, 3), ("range", 6), ("cooperative-sticky", 3)])
+def test_who_keeps_a_partition_reads_on_unless_the_assignor_is_eager(start_daemon: Start, kind: str, most: int) -> None:
+    daemon = start_daemon(*QUICK)
+    topic = new_topic(daemon, partitions=PARTITIONS)
+    group = Group(daemon, [topic], kind)
+    group.join()
+    group.await_sizes(6)
+    group.join()
+    group.await_sizes(3, 3)
+    assert group.given_up == [most]
+    group.close()
+
+
 MEMBER = """
-import sys
+import json, sys
 from confluent_kafka import Consumer
-bootstrap, group_id, topic = sys.argv[1:]
-settings = {"bootstrap.servers": bootstrap, "group.id": group_id, "group.protocol": "consumer"}
+settings, topic = json.loads(sys.argv[1]), sys.argv[2]
 member = Consumer(settings)
 member.subscribe([topic])
 while True:
@@ -121,13 +150,17 @@ while True:
 """
 
 
-def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session(start_daemon: Start) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session(
+    start_daemon: Start, kind: str
+) -> None:
     daemon = start_daemon(*QUICK)
     topic = new_topic(daemon, partitions=PARTITIONS)
-    group = Group(daemon, [topic])
+    group = Group(daemon, [topic], kind)
     group.join()
     group.await_sizes(6)
-    other = subprocess.Popen([sys.executable, "-c", MEMBER, daemon.bootstrap, group.group_id, topic])
+    settings = {"bootstrap.servers": daemon.bootstrap, "group.id": group.group_id, **about_protocol(kind)}
+    other = subprocess.Popen([sys.executable, "-c", MEMBER, json.dumps(settings), topic])
     try:
         group.poll_until(lambda: len(group.owned()[0]) == 3)
     finally:
@@ -137,10 +170,11 @@ def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session
     group.close()
 
 
-def test_a_group_goes_on_after_the_broker_was_killed(start_daemon: Start) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_goes_on_after_the_broker_was_killed(start_daemon: Start, kind: str) -> None:
     daemon = start_daemon(*QUICK)
     topic = new_topic(daemon, partitions=PARTITIONS)
-    group = Group(daemon, [topic])
+    group = Group(daemon, [topic], kind)
     group.join()
     group.join()
     group.await_sizes(3, 3)
