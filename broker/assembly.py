@@ -294,8 +294,13 @@ def _tell(log: Any, report: RecoveryReport) -> None:
 
 
 def _transaction_limits(config: BrokerConfig) -> TransactionLimits:
+    is_kafka = config.get_str("oncelog.compat") == "kafka"
     return TransactionLimits(
         max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
         id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
         expiry_interval_ms=config.get_int("transaction.remove.expired.transaction.cleanup.interval.ms"),
+        timeout_check_interval_ms=config.get_int("transaction.abort.timed.out.transaction.cleanup.interval.ms")
+        if is_kafka
+        else 0,
+        keeps_last_epoch=not is_kafka,
     )

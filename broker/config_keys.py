@@ -211,6 +211,13 @@ _TABLE = (
     ConfigKey("unclean.leader.election.enable", _BOOLEAN, "false", "Default of unclean.leader.election.enable."),
     # Idempotent and transactional producers.
     ConfigKey("producer.id.expiration.ms", _INT, "86400000", "An idle producer id is forgotten after this time.", 1),
+    ConfigKey(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        _INT,
+        "10000",
+        "How often transactions over their timeout are looked for with oncelog.compat=kafka; here each ends in time.",
+        1,
+    ),
     ConfigKey("transaction.max.timeout.ms", _INT, "900000", "The longest transaction timeout a client may ask for.", 1),
     ConfigKey("transaction.state.log.num.partitions", _INT, "50", "Partitions of __transaction_state.", 1),
     ConfigKey("transaction.state.log.segment.bytes", _INT, "104857600", "segment.bytes of __transaction_state.", 1),
@@ -263,6 +270,13 @@ _TABLE = (
         None,
         "HOST:PORT on this machine for faults on purpose and a view of open transactions; nobody listens when empty.",
         parse=parse_admin_address,
+    ),
+    ConfigKey(
+        "oncelog.compat",
+        _STRING,
+        "oncelog",
+        "kafka: as Apache Kafka also where the protocol allows more. oncelog: it remembers more, timeouts are exact.",
+        choices=("oncelog", "kafka"),
     ),
     ConfigKey(
         "oncelog.feature.transaction.version",

@@ -269,7 +269,6 @@ UNNEEDED = frozenset(
         "ssl.truststore.password",
         "ssl.truststore.type",
         "telemetry.max.bytes",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.partition.verification.enable",
         "transaction.state.log.load.buffer.size",
         "transaction.state.log.min.isr",

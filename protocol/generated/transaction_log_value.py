@@ -31,7 +31,7 @@ class PartitionsSchema(Message):
 
 
 class TransactionLogValue(Message):
-    __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version")
+    __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version", "last_producer_epoch")
 
     API_KEY = 0
 
@@ -48,6 +48,7 @@ class TransactionLogValue(Message):
         transaction_last_update_timestamp_ms: int = 0,
         transaction_start_timestamp_ms: int = 0,
         client_transaction_version: int = 0,
+        last_producer_epoch: int = -1,
     ) -> None:
         self.producer_id: Final = producer_id
         self.previous_producer_id: Final = previous_producer_id
@@ -60,6 +61,7 @@ class TransactionLogValue(Message):
         self.transaction_last_update_timestamp_ms: Final = transaction_last_update_timestamp_ms
         self.transaction_start_timestamp_ms: Final = transaction_start_timestamp_ms
         self.client_transaction_version: Final = client_transaction_version
+        self.last_producer_epoch: Final = last_producer_epoch
 
 
 def _read_partitions_schema_0(view: memoryview, position: int) -> tuple[PartitionsSchema, int]:
@@ -80,7 +82,7 @@ def _read_transaction_log_value_0(view: memoryview, position: int) -> tuple[Tran
         transaction_partitions.append(transaction_partitions_item)  # type: ignore[union-attr]
     transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _S1.unpack_from(view, position)
     position += 16
-    return TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, 0), position
+    return TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, 0, -1), position
 
 
 def _write_partitions_schema_0(out: list[Data], message: PartitionsSchema) -> None:
@@ -121,6 +123,7 @@ def _read_transaction_log_value_1(view: memoryview, position: int) -> tuple[Tran
     next_producer_id: int = -1
     client_transaction_version: int = 0
     next_producer_epoch: int = -1
+    last_producer_epoch: int = -1
     tag_count, position = read_varint(view, position)
     for _ in range(tag_count):
         tag, position, end = read_tag(view, position)
@@ -136,11 +139,14 @@ def _read_transaction_log_value_1(view: memoryview, position: int) -> tuple[Tran
         elif tag == 3:
             (next_producer_epoch,) = _S3.unpack_from(view, position)
             position += 2
+        elif tag == 1000:
+            (last_producer_epoch,) = _S3.unpack_from(view, position)
+            position += 2
         else:
             position = end
         if position != end:
             refuse_tag(tag, position, end)
-    return TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version), position
+    return TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version, last_producer_epoch), position
 
 
 def _write_partitions_schema_1(out: list[Data], message: PartitionsSchema) -> None:
@@ -174,6 +180,10 @@ def _write_transaction_log_value_1(out: list[Data], message: TransactionLogValue
         data = []
         data.append(_S3.pack(message.next_producer_epoch))
         tags.append((3, data))
+    if message.last_producer_epoch != -1:
+        data = []
+        data.append(_S3.pack(message.last_producer_epoch))
+        tags.append((1000, data))
     write_tags(out, tags)
 
 

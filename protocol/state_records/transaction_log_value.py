@@ -1,6 +1,7 @@
 """TransactionLogValue: a record of transaction-coordinator.
 
-KIPs: 98 (transactions), 890 (earlier and next producer id, version), 915 (tagged fields).
+KIPs: 98 (transactions), 890 (earlier and next producer id, version), 915 (tagged fields), 939 (next producer epoch).
+`last_producer_epoch` is not Kafka's, which passes over tags that it does not know; its tag is far from Kafka's own.
 """
 
 from protocol.schema import ArrayOf, Field, Schema, Structure
@@ -36,5 +37,6 @@ TRANSACTION_LOG_VALUE = Schema(
         Field("transaction_last_update_timestamp_ms", Int64),
         Field("transaction_start_timestamp_ms", Int64),
         Field("client_transaction_version", Int16, "1+", default=0, tag=2, tagged="1+"),
+        Field("last_producer_epoch", Int16, "1+", default=-1, tag=1000, tagged="1+"),
     ),
 )

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from broker.completion import Completion, all_of
-from broker.coordinator.runtime import CoordinatorRuntime, WriteResult
+from broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
 from broker.coordinator.transaction.decision import NOTHING_TO_DO, Decision, refuse
 from broker.coordinator.transaction.decisions import prepare_add_partitions, prepare_init_producer_id, verify_partition
 from broker.coordinator.transaction.endings import (
@@ -75,6 +75,10 @@ class TransactionLimits:
     max_timeout_ms: int
     id_expiration_ms: int
     expiry_interval_ms: int
+    timeout_check_interval_ms: int = 0
+    """How often Kafka looks for transactions over their time; 0: each is aborted just when its time is over."""
+    keeps_last_epoch: bool = True
+    """Kafka does not: there a restart between the answer to InitProducerId and its retry fences the producer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ class TransactionCoordinator:
         self._listener = listener
         self._transaction_version = transaction_version
         self._delivery = MarkerDelivery(markers, leader_of, scheduler, self._log_complete)
-        self._timeouts = TransactionTimeouts(scheduler, self._on_timeout)
+        self._timeouts = TransactionTimeouts(clock, scheduler, self._on_timeout, limits.timeout_check_interval_ms)
         self._pending: set[str] = set()
         self._not_durable: dict[str, frozenset[TopicPartition]] = {}
         self._last_producer_epochs: dict[str, int] = {}
@@ -313,7 +317,7 @@ class TransactionCoordinator:
                 raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
             self._last_producer_epochs.pop(transactional_id, None)
             moved = replace(metadata, producer_epoch=producer_epoch)
-            return WriteResult((to_record(moved, self._transaction_version()),), None)
+            return WriteResult((self._record(moved),), None)
 
         return self._runtime.write(transactional_id, operation)
 
@@ -328,6 +332,8 @@ class TransactionCoordinator:
         now_ms = self._clock.now_ms()
         for shard in self._runtime.shards():
             for metadata in list(shard.all()):
+                if not self._limits.keeps_last_epoch:
+                    self._last_producer_epochs[metadata.transactional_id] = NO_PRODUCER_EPOCH
                 if metadata.state in PREPARED:
                     self._pending.add(metadata.transactional_id)
                     self._delivery.deliver(metadata)
@@ -405,7 +411,7 @@ class TransactionCoordinator:
             if decision.target is None:
                 return WriteResult((), None)
             check_step(current, decision.target)
-            return WriteResult((to_record(decision.target, self._transaction_version()),), None)
+            return WriteResult((self._record(decision.target),), None)
 
         written = self._runtime.write(transactional_id, operation)
         if decision.needs_producer_id:
@@ -419,8 +425,11 @@ class TransactionCoordinator:
     def _current(self, shard: TransactionShard, transactional_id: str) -> TransactionMetadata | None:
         metadata = shard.get(transactional_id)
         last = self._last_producer_epochs.get(transactional_id)
-        # Kafka's record has no room for the epoch before a bump, so it is kept here, and lost with a restart.
+        # Not every record has room for the epoch before a bump (`to_record`).
         return metadata if metadata is None or last is None else replace(metadata, last_producer_epoch=last)
+
+    def _record(self, metadata: TransactionMetadata) -> CoordinatorRecord:
+        return to_record(metadata, self._transaction_version(), keeps_last_epoch=self._limits.keeps_last_epoch)
 
     def _on_logged(
         self, previous: TransactionMetadata | None, target: TransactionMetadata, written: Completion[None]
@@ -461,7 +470,7 @@ class TransactionCoordinator:
         """Every marker is durable."""
         completed = prepared.completed(self._clock.now_ms())
         transactional_id = prepared.transactional_id
-        record = to_record(completed, self._transaction_version())
+        record = self._record(completed)
 
         def on_durable(done: Completion[None]) -> None:
             if done.error is None:

@@ -46,7 +46,8 @@ class TransactionMetadata:
     start_timestamp_ms: int
     last_update_timestamp_ms: int
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The epoch before the last bump: not in the log, so a restart forgets it, as Kafka's does."""
+    """The epoch before the last bump, by which a producer resumes whose answer was lost (KIP-360). Kafka's log has no
+    place for it, so that its restart forgets it."""
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
     client_transaction_version: int = 0

@@ -1,11 +1,12 @@
 """The form of a transactional id's metadata in `__transaction_state`: Kafka's TransactionLog.
 
-Owns: encoding and decoding of keys, values and tombstones. Invariant: `from_record(to_record(m)) == m`, but for the
-last producer epoch, which Kafka's record has no place for.
+Owns: encoding and decoding of keys, values and tombstones. Invariant: `from_record(to_record(m)) == m`. The epoch
+before the last bump is a tag of our own, which Kafka's decoder passes over (KIP-915); without it, as in Kafka, a
+restart forgets that epoch.
 """
 
 from broker.coordinator.runtime import CoordinatorRecord
-from broker.coordinator.transaction.metadata import NO_PRODUCER_ID, TransactionMetadata
+from broker.coordinator.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionMetadata
 from broker.coordinator.transaction.states import TransactionState
 from protocol import state_record_codec
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -16,13 +17,15 @@ from protocol.generated.transaction_log_value import PartitionsSchema, Transacti
 _NEVER_LOGGED = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 
 
-def to_record(metadata: TransactionMetadata, transaction_version: int) -> CoordinatorRecord:
+def to_record(
+    metadata: TransactionMetadata, transaction_version: int, *, keeps_last_epoch: bool = True
+) -> CoordinatorRecord:
     """Key and value. Value version 1 has the fields of KIP-890 as tags; a cluster at level 0 may still go back to a
-    release that reads version 0 alone."""
+    release that reads version 0 alone, but for a transaction that was promised its next producer id before."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(metadata.partitions):
         topics.setdefault(topic, []).append(partition)
-    has_tags = transaction_version > 0
+    has_tags = transaction_version > 0 or metadata.next_producer_id != NO_PRODUCER_ID
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
         previous_producer_id=metadata.previous_producer_id if has_tags else NO_PRODUCER_ID,
@@ -36,6 +39,7 @@ def to_record(metadata: TransactionMetadata, transaction_version: int) -> Coordi
         transaction_last_update_timestamp_ms=metadata.last_update_timestamp_ms,
         transaction_start_timestamp_ms=metadata.start_timestamp_ms,
         client_transaction_version=metadata.client_transaction_version if has_tags else 0,
+        last_producer_epoch=metadata.last_producer_epoch if has_tags and keeps_last_epoch else NO_PRODUCER_EPOCH,
     )
     return CoordinatorRecord(
         _key(metadata.transactional_id), state_record_codec.encode_value(value, 1 if has_tags else 0)
@@ -83,4 +87,5 @@ def _decode_value(transactional_id: str, data: bytes) -> TransactionMetadata:
         previous_producer_id=value.previous_producer_id,
         next_producer_id=value.next_producer_id,
         client_transaction_version=value.client_transaction_version,
+        last_producer_epoch=value.last_producer_epoch,
     )

@@ -33,6 +33,7 @@ known = st.builds(
     previous_producer_id=st.integers(-1, INT64),
     next_producer_id=st.integers(-1, INT64),
     client_transaction_version=st.integers(0, 2),
+    last_producer_epoch=st.integers(-1, INT16),
 )
 
 
@@ -43,10 +44,22 @@ def test_metadata_survives_its_record(value: TransactionMetadata) -> None:
 
 @given(known)
 def test_at_level_0_a_record_holds_what_a_release_without_tags_can_read(value: TransactionMetadata) -> None:
+    value = replace(value, next_producer_id=-1)
     record = to_record(value, 0)
     assert record.value is not None and state_record_codec.prefix(record.value) == 0
-    plain = replace(value, previous_producer_id=-1, next_producer_id=-1, client_transaction_version=0)
+    plain = replace(value, previous_producer_id=-1, client_transaction_version=0, last_producer_epoch=-1)
     assert from_record(record) == (value.transactional_id, plain)
+
+
+@given(known.filter(lambda value: value.next_producer_id >= 0))
+def test_a_producer_id_that_was_promised_is_not_forgotten_at_level_0(value: TransactionMetadata) -> None:
+    assert from_record(to_record(value, 0)) == (value.transactional_id, value)
+
+
+@given(known)
+def test_in_kafkas_way_a_record_holds_nothing_that_kafkas_does_not(value: TransactionMetadata) -> None:
+    record = to_record(value, 2, keeps_last_epoch=False)
+    assert from_record(record) == (value.transactional_id, replace(value, last_producer_epoch=-1))
 
 
 @given(known, st.data())
