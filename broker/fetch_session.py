@@ -10,12 +10,14 @@ Invariants
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from broker.log.partition_log import FetchIsolation, PartitionLog
 from broker.purgatory import FetchPurgatory
-from protocol.generated.fetch_request import FetchPartition, FetchTopic, ForgottenTopic
+
+if TYPE_CHECKING:
+    from protocol.generated.fetch_request import FetchPartition, FetchTopic, ForgottenTopic
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
@@ -47,7 +49,7 @@ class FetchedPartition:
     )
 
     def __init__(
-        self, session: "FetchSession", topic: str | None, topic_id: UUID | None, asked: FetchPartition
+        self, session: "FetchSession", topic: str | None, topic_id: UUID | None, asked: "FetchPartition"
     ) -> None:
         self.session = session
         self.topic = topic  # None: asked by an id that was never found
@@ -60,7 +62,7 @@ class FetchedPartition:
         self.told_log_start_offset = -1
         self.ask(asked)
 
-    def ask(self, asked: FetchPartition) -> None:
+    def ask(self, asked: "FetchPartition") -> None:
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
@@ -124,7 +126,7 @@ class FetchSession:
 
     # -- what the client asks
 
-    def ask(self, topics: Iterable[FetchTopic]) -> None:
+    def ask(self, topics: "Iterable[FetchTopic]") -> None:
         """Add partitions, or take their new offsets; the last one counts where a request repeats itself."""
         partitions, ready = self._partitions, self.ready
         by_topic_id = self.by_topic_id
@@ -141,7 +143,7 @@ class FetchSession:
                     partition = partitions[key] = FetchedPartition(self, topic.topic, None, asked)
                 ready[partition] = None
 
-    def forget(self, topics: Iterable[ForgottenTopic]) -> None:
+    def forget(self, topics: "Iterable[ForgottenTopic]") -> None:
         for topic in topics:
             topic_key: UUID | str = topic.topic_id if self.by_topic_id else topic.topic
             for index in topic.partitions:

@@ -9,12 +9,15 @@ minutes, if the new one has more partitions: large sessions save most. Otherwise
 """
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from broker.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, next_epoch
 from broker.observability.metrics import Metrics
 from broker.ports import Clock, Entropy
 from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.fetch_request import FetchRequest
+
+if TYPE_CHECKING:
+    from protocol.generated.fetch_request import FetchRequest
 
 EVICTION_MS = 120_000
 _MAX_SESSION_ID = 2**31 - 1
@@ -36,7 +39,7 @@ class FetchSessionCache:
     def partition_count(self) -> int:
         return sum(map(len, self._sessions.values()))
 
-    def resume(self, request: FetchRequest, by_topic_id: bool) -> FetchSession | None:
+    def resume(self, request: "FetchRequest", by_topic_id: bool) -> FetchSession | None:
         """The session that the request goes on with, its partitions brought up to date; None when there is none (any
         more) or the request says all by itself. Raises KafkaError."""
         session = self._sessions.get(request.session_id)

@@ -3,22 +3,36 @@
 Owns: the list of commands. Does not own: what they do; each is imported when it is called.
 """
 
+from importlib import import_module
+
 import click
 
 from broker.cli import serve
-from oncelog.log_cli import log
-from oncelog.txn_cli import txn
+
+_TOOLS = {"log": "oncelog.log_cli", "txn": "oncelog.txn_cli"}
+"""Commands with commands of their own, each in a module of which `serve` should not wait for one."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """click's own way to bring commands late: a group that is asked for them by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *_TOOLS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _TOOLS:
+            found: click.Command = getattr(import_module(_TOOLS[cmd_name]), cmd_name)
+            return found
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="oncelog", prog_name="oncelog")
 def main() -> None:
     """A Kafka-compatible broker, complete in exactly-once semantics."""
 
 
 main.add_command(serve)
-main.add_command(log)
-main.add_command(txn)
 
 
 @main.command()

@@ -11,13 +11,16 @@ does. Invariants
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from broker.log.checkpoints import CLEANER_OFFSET, read_checkpoint, write_checkpoint
-from broker.log.compaction.round import CompactionRound, Slice
 from broker.log.flusher import is_transient
 from broker.log.partition_log import PartitionLog
 from broker.ports import Disk, Scheduler
 from protocol.errors import KafkaError, ProtocolError
+
+if TYPE_CHECKING:
+    from broker.log.compaction.round import CompactionRound, Slice
 
 _PAUSE_MS = 2
 """A slice takes about one millisecond: a third of the loop's time at most."""
@@ -78,8 +81,8 @@ class LogCleaner:
         self._disk = disk
         self._settings = settings
         self._log: PartitionLog | None = None
-        self._round: CompactionRound | None = None
-        self._slices: Generator[Slice, None, None] | None = None
+        self._round: "CompactionRound | None" = None
+        self._slices: "Generator[Slice, None, None] | None" = None
         self._log_start_offset = 0
         self._next_look_ms = 0
         self._uncleanable: set[PartitionLog] = set()
@@ -135,6 +138,9 @@ class LogCleaner:
     # -- working
 
     def _begin(self, log: PartitionLog, dirty_offset: int, end_offset: int, now_ms: int) -> None:
+        # Late: a start needs none of it.
+        from broker.log.compaction.round import CompactionRound
+
         self._log = log
         self._log_start_offset = log.log_start_offset
         self._round = CompactionRound(
@@ -181,7 +187,7 @@ class LogCleaner:
         else:
             log.on_disk_failure(error)
 
-    def _wait(self, work: Slice) -> None:
+    def _wait(self, work: "Slice") -> None:
         if work is None:
             self._settings.scheduler.call_later(_PAUSE_MS, self._go_on)
         else:

@@ -1,0 +1,73 @@
+"""A broker starts in a blink: it loads what its first answer needs, and nothing that only later ones do."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oncelog.health import check_health
+from tests.support.daemon import READY
+
+ROOT = Path(__file__).parent.parent.parent
+MOST_MODULES = 125
+"""Of our own. Each takes half a millisecond or so."""
+OUR_OWN = ("broker", "oncelog", "protocol")
+# What costs, and who loads it when it is needed.
+NOT_AT_START = {
+    "broker.admin": "when it is switched on",
+    "broker.coordinator.group": "when a group is asked for, or found in the log",
+    "broker.faults": "when it is switched on",
+    "broker.log.compaction.round": "when a log is compacted",
+    "client": "by clients",
+    "construct": "by tests and generators",
+    "cramjam": "by the first batch to look into or to rewrite",
+    "crc32c": "never: see protocol.checksum",
+    "email": "never: importlib.metadata would",
+    "importlib.metadata": "by oncelog --version",
+    "lz4": "by the first batch to look into or to rewrite",
+    "oncelog.log_cli": "by its commands",
+    "oncelog.txn_cli": "by its commands",
+    "protocol.generated.fetch_request": "by the first Fetch",
+    "protocol.generated.produce_request": "by the first Produce",
+    "pyarrow": "by the demonstration",
+    "re2": "by the first pattern",
+    "rich": "by commands that draw",
+    "zstandard": "by the first batch to look into or to rewrite",
+}
+_IMPORTED = re.compile(r"^import '([\w.]+)' #", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Every module that a daemon has imported when it has answered its first ApiVersions."""
+    path = tmp_path_factory.mktemp("start")
+    command = [sys.executable, "-P", "-v", "-m", "oncelog", "serve", "--listen", "127.0.0.1:0"]
+    with (path / "stderr").open("w") as stderr:
+        process = subprocess.Popen(
+            [*command, "--data-dir", str(path / "data")],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            host, _, port = line.removeprefix(READY).strip().rpartition(":")
+            check_health(host, int(port), timeout_s=20)
+        finally:
+            process.kill()
+            process.communicate()
+    return set(_IMPORTED.findall((path / "stderr").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("name", NOT_AT_START)
+def test_first_answer_waits_for_nothing_that_only_later_ones_need(name: str, loaded: set[str]) -> None:
+    assert not [module for module in loaded if module == name or module.startswith(f"{name}.")], NOT_AT_START[name]
+
+
+def test_start_loads_no_more_modules_than_it_did(loaded: set[str]) -> None:
+    assert "broker.handlers.api_versions" in loaded
+    assert len([module for module in loaded if module.partition(".")[0] in OUR_OWN]) <= MOST_MODULES
