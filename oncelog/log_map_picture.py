@@ -17,11 +17,11 @@ from oncelog.log_map import PartitionMap, SegmentMap, State
 
 _LOOKS: dict[int, tuple[str, str, str]] = {
     State.PLAIN: (".", "white on grey30", "outside any transaction"),
-    State.COMMITTED: ("C", "black on green3", "committed"),
+    State.COMMITTED: ("C", "#000000 on green3", "committed"),
     State.ABORTED: ("A", "white on red3", "aborted"),
-    State.OPEN: ("O", "black on gold1", "open: neither committed nor aborted"),
+    State.OPEN: ("O", "#000000 on gold1", "open: neither committed nor aborted"),
     State.COMMIT_MARKER: ("c", "bold green3", "COMMIT marker"),
-    State.ABORT_MARKER: ("a", "bold red3", "ABORT marker"),
+    State.ABORT_MARKER: ("a", "bold #ff6b6b", "ABORT marker"),
     State.OTHER_CONTROL: ("k", "bold cyan", "other control batch"),
     State.EMPTIED: ("_", "grey50", "emptied by compaction"),
     State.DAMAGED: ("!", "bold white on magenta", "damaged"),
@@ -63,7 +63,8 @@ def svg(found: PartitionMap, width: int | None = None, first_cell: int = 0, end_
     )
     draw(found, console, console.width, first_cell, end_cell)
     # The fonts that are named there would be fetched by whoever looks at the image.
-    layout = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    layout = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    layout = layout.replace("<svg ", '<svg xml:space="preserve" ')  # some viewers drop spaces, hard ones too
     image = console.export_svg(title=f"oncelog log map {found.name}", code_format=layout, unique_id="map")
     return "".join(f"{line.rstrip()}\n" for line in image.splitlines())
 
