@@ -66,3 +66,13 @@ def isolation(bootstrap: str | None, as_json: bool) -> None:
     from oncelog import demo_isolation
 
     raise SystemExit(demo_isolation.run(bootstrap=bootstrap, as_json=as_json))
+
+
+@demo.command()
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
+@click.option("--step", "waits", is_flag=True, help="Wait for Enter after each step.")
+def crash(as_json: bool, waits: bool) -> None:
+    """A broker killed in the middle of a commit, just before and just after the point of no return."""
+    from oncelog import demo_crash
+
+    raise SystemExit(demo_crash.run(as_json=as_json, waits=waits))
