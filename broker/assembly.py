@@ -2,16 +2,18 @@
 
 Owns: which part gets which other part, and the order in which their state is replayed. Does not own: the machine
 (`System`: real in `broker.app`, virtual in tests and simulation), sockets, signals.
-Invariant: when `assemble` returns, every log is recovered and every coordinator has replayed its records.
+Invariant: when `assemble` returns, every log is recovered, and every coordinator has replayed its records or says that
+it is still at it (`broker.coordinator.loading`).
 """
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from broker.broker import Broker
 from broker.config import BrokerConfig
+from broker.coordinator.loading import CoordinatorLoading
 from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits, TransitionListener
 from broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from broker.coordinator.group.coordinator import GroupCoordinator
     from broker.coordinator.group.shard import GroupShard
     from broker.faults.faults import Faults
-
-T = TypeVar("T")
 
 WHAT_TO_DO = (
     "stop the broker; `oncelog log verify DIR` tells what is lost, `oncelog log repair DIR` makes it usable again"
@@ -117,7 +117,7 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         markers=coordinators.markers,
         transactions=coordinators.transactions,
         make_groups=coordinators.make_groups,
-        known_groups=coordinators.groups,
+        known_groups=None,
         metrics=metrics,
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
@@ -125,6 +125,7 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     )
     if system.faults is not None:
         system.faults.broker = broker
+    _load_coordinators(broker, coordinators, system)
     return broker
 
 
@@ -159,7 +160,8 @@ class _Coordinators:
     markers: PartitionMarkers
     transactions: TransactionCoordinator
     make_groups: Callable[[], "GroupCoordinator"]
-    groups: "GroupCoordinator | None"
+    transaction_runtime: CoordinatorRuntime[TransactionShard]
+    group_runtime: "CoordinatorRuntime[GroupShard]"
 
 
 def _coordinators(
@@ -170,7 +172,7 @@ def _coordinators(
     metadata: MetadataLog,
     transitions: TransitionListener,
 ) -> _Coordinators:
-    """Both coordinators, their internal topics replayed; markers reach offsets through the group runtime."""
+    """Both coordinators, nothing replayed yet; markers reach offsets through the group runtime."""
     node_id = config.get_int("node.id")
     group_runtime: "CoordinatorRuntime[GroupShard]" = CoordinatorRuntime(
         CONSUMER_OFFSETS, InternalTopicSource(topics, CONSUMER_OFFSETS), _group_shard, system.clock
@@ -200,14 +202,35 @@ def _coordinators(
 
         return assemble_groups(config, system, group_runtime, topics, live_config, metadata)
 
-    def load_groups() -> "GroupCoordinator | None":
-        return None if next(group_runtime.shards(), None) is None else make_groups()
-
     if system.faults is not None:
         system.faults.watch(transactions)
-    groups = _replay(group_runtime, load_groups)
-    _replay(transaction_runtime, transactions.load)
-    return _Coordinators(markers, transactions, make_groups, groups)
+    return _Coordinators(markers, transactions, make_groups, transaction_runtime, group_runtime)
+
+
+def _load_coordinators(broker: Broker, coordinators: _Coordinators, system: System) -> None:
+    def load_groups() -> None:
+        if broker.known_groups is not None:  # somebody has asked already, and was told to wait
+            broker.known_groups.load()
+        elif next(coordinators.group_runtime.shards(), None) is not None:
+            broker.known_groups = coordinators.make_groups()
+
+    def on_failure(error: KafkaError) -> None:
+        system.on_disk_failure(OSError(_not_replayed(error)))
+
+    loading = CoordinatorLoading(system.scheduler, on_failure)
+    try:
+        loading.begin(
+            (
+                (coordinators.group_runtime.begin_loading, load_groups),
+                (coordinators.transaction_runtime.begin_loading, coordinators.transactions.load),
+            )
+        )
+    except KafkaError as error:
+        raise StartError(_not_replayed(error)) from error
+
+
+def _not_replayed(error: KafkaError) -> str:
+    return f"{error}; {WHAT_TO_DO}."
 
 
 def _group_shard(partition: int) -> "GroupShard":
@@ -237,14 +260,6 @@ def _load_metadata(config: BrokerConfig, system: System, logs: LogManager) -> Me
             "drop cluster.id, or use another --data-dir."
         )
     return metadata
-
-
-def _replay(runtime: CoordinatorRuntime[Any], load: Callable[[], T]) -> T:
-    try:
-        runtime.load_all()
-        return load()
-    except KafkaError as error:
-        raise StartError(f"{runtime.topic} cannot be replayed: {error}; {WHAT_TO_DO}.") from error
 
 
 def _fetch_sessions(config: BrokerConfig, system: System, metrics: Metrics) -> FetchSessionCache:

@@ -6,6 +6,7 @@ Invariants
 - A shard changes only by replaying a record, live and while loading alike, so that a restart gives the same shard.
 - A response leaves once everything that it was decided from is durable: the high watermark has passed the log's end
   as it was in the turn of the decision.
+- While logs are replayed nothing is decided from any shard: every key is COORDINATOR_LOAD_IN_PROGRESS.
 
 Shaped by Kafka's CoordinatorRuntime, without its threads: the event loop is the lock.
 """
@@ -81,6 +82,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         self._shard_factory = shard_factory
         self._clock = clock
         self._shards: dict[int, ShardT] = {}
+        self._is_loading = False
 
     @property
     def partition_count(self) -> int:
@@ -94,7 +96,9 @@ class CoordinatorRuntime(Generic[ShardT]):
         return self._shard_of(self.partition_for(key))
 
     def shards(self) -> Iterator[ShardT]:
-        """Every loaded shard, by partition."""
+        """Every loaded shard, by partition; none while logs are replayed."""
+        if self._is_loading:
+            return
         for partition in sorted(self._shards):
             yield self._shards[partition]
 
@@ -106,14 +110,32 @@ class CoordinatorRuntime(Generic[ShardT]):
         except KafkaError:
             return False
 
+    def check_loaded(self) -> None:
+        """Asked by those who tell of all shards. Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS)."""
+        if self._is_loading:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic} is being replayed.")
+
     def unload(self) -> None:
         """The topic was deleted, and all that was replayed from it with it."""
+        self._is_loading = False
         self._shards.clear()
 
-    def load_all(self) -> None:
-        """Load each partition that holds records; called once before the first request."""
-        for partition in self._source.partitions_with_data():
-            self._shard_of(partition)
+    def begin_loading(self) -> Iterator[int]:
+        """Replay each partition that holds records, a batch a step, which tells how many records that was."""
+        self._is_loading = True
+        return self._load_all()
+
+    def _load_all(self) -> Iterator[int]:
+        """Nobody changes the logs meanwhile: who writes asks a shard first. Raises KafkaError for a damaged log: then
+        no shard is ever told of."""
+        for partition in list(self._source.partitions_with_data()):
+            try:
+                yield from self._load(partition)
+            except KafkaError as error:
+                raise KafkaError(error.code, f"{self.topic} cannot be replayed: {error}") from error
+            if not self._is_loading:
+                return  # its topic was deleted
+        self._is_loading = False
 
     def write(self, key: str, operation: Callable[[ShardT], WriteResult[T]]) -> Completion[T]:
         """Decide, append, replay in this turn; the response comes once durable, or the KafkaError raised on the way."""
@@ -213,14 +235,24 @@ class CoordinatorRuntime(Generic[ShardT]):
             shard.replay(record, offset=appended.base_offset + index, producer_id=producer_id)
 
     def _shard_of(self, partition: int) -> ShardT:
+        self.check_loaded()
         shard = self._shards.get(partition)
-        if shard is None:
-            log = self._source.partition(partition)
-            shard = self._shard_factory(partition)
-            for header, batch in log.batches():
-                _replay_batch(shard, header, batch)
-            self._shards[partition] = shard
+        if shard is None:  # it had no records when the others were loaded
+            for _ in self._load(partition):
+                pass
+            shard = self._shards[partition]
         return shard
+
+    def _load(self, partition: int) -> Iterator[int]:
+        log = self._source.partition(partition)
+        shard = self._shard_factory(partition)
+        for header, batch in log.batches():
+            _replay_batch(shard, header, batch)
+            yield header.record_count
+            if log.is_deleted:
+                self.unload()
+                return
+        self._shards[partition] = shard
 
 
 def _replay_batch(shard: Shard, header: BatchHeader, batch: memoryview) -> None:

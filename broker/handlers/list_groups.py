@@ -1,15 +1,20 @@
 """ListGroups (16), versions 0–5: every group of this broker; v4+ filters by state (KIP-518), v5+ by type (KIP-848).
 
 Filters ignore case, as Kafka's do. Types are `classic` and `consumer`. A group that has only offsets is classic, is
-`Empty` and has no protocol type.
+`Empty` and has no protocol type. COORDINATOR_LOAD_IN_PROGRESS after a start, until all groups are known again.
 """
 
 from broker.dispatch import RequestContext
+from protocol.errors import KafkaError
 from protocol.generated.list_groups_request import ListGroupsRequest
 from protocol.generated.list_groups_response import ListedGroup, ListGroupsResponse
 
 
 def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    try:
+        known = context.broker.groups.inventory.all()
+    except KafkaError as error:
+        return ListGroupsResponse(error_code=error.code)
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     return ListGroupsResponse(
@@ -20,7 +25,7 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsRes
                 group_state=group.state,
                 group_type=group.group_type,
             )
-            for group in context.broker.groups.inventory.all()
+            for group in known
             if (not states or group.state.lower() in states) and (not types or group.group_type in types)
         ]
     )

@@ -41,6 +41,9 @@ class FakeRuntime(Generic[ShardT]):
     def shard(self, key: str) -> ShardT:
         return self._shard
 
+    def check_loaded(self) -> None:
+        """Replayed when it was made."""
+
     def shards(self) -> Iterator[ShardT]:
         yield self._shard
 

@@ -63,7 +63,8 @@ class Inventory:
         return GroupDescription(group_id, GroupState.EMPTY.value, "")
 
     def all(self) -> Sequence[GroupDescription]:
-        """Every group, without its members, by id."""
+        """Every group, without its members, by id. Raises KafkaError while some may be missing."""
+        self._runtime.check_loaded()
         found = {
             group.group_id: GroupDescription(group.group_id, group.state.value, group.protocol_type or "")
             for group in self._groups.values()

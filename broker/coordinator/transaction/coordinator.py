@@ -287,8 +287,14 @@ class TransactionCoordinator:
         return self._runtime.read(transactional_id, look)
 
     def list_all(self) -> Completion[list[TransactionMetadata]]:
-        """Every transactional id of this node, once all that is told of it is durable."""
+        """Every transactional id of this node, once all that is told is durable. Fails while a log is replayed."""
         shown: list[Completion[list[TransactionMetadata]]] = []
+        try:
+            self._runtime.check_loaded()
+        except KafkaError as error:
+            refused: Completion[list[TransactionMetadata]] = Completion()
+            refused.fail(error)
+            return refused
         for shard in self._runtime.shards():
             first = next(iter(shard.all()), None)
             if first is not None:

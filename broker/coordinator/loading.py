@@ -1,0 +1,58 @@
+"""Replays the logs of coordinators at a start: at once while that is a blink, in slices of the event loop after that.
+
+Owns: how much is replayed before anybody is listened to, and in one turn afterwards; the order (offsets before
+transactions, whose markers end offsets too). Does not own: what a record means (the shards), what is answered meanwhile
+(COORDINATOR_LOAD_IN_PROGRESS: `runtime`).
+Invariant: a coordinator is told that it is loaded once, in the turn in which its last record was replayed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from broker.ports import Scheduler
+from protocol.errors import KafkaError
+
+RECORDS_AT_ONCE = 5_000
+"""About a tenth of a second: most brokers are whole before their first request."""
+RECORDS_IN_A_SLICE = 200
+"""A few milliseconds, which is what others wait for."""
+
+Stage = tuple[Callable[[], Iterator[int]], Callable[[], None]]
+"""What replays, telling of each batch how many records it held, and who is told when that is done."""
+
+
+class CoordinatorLoading:
+    def __init__(self, scheduler: Scheduler, on_failure: Callable[[KafkaError], None]) -> None:
+        """`on_failure` hears of a log that is found damaged after `begin`."""
+        self._scheduler = scheduler
+        self._on_failure = on_failure
+        self._replayed: Iterator[int] = iter(())
+        self.is_done = False
+
+    def begin(self, stages: Sequence[Stage]) -> None:
+        """Raises KafkaError for a log that cannot be replayed, if it comes to that at once."""
+        self._replayed = _one_after_the_other([(begin(), on_loaded) for begin, on_loaded in stages])
+        self._replay(RECORDS_AT_ONCE)
+        if not self.is_done:
+            self._scheduler.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        try:
+            self._replay(RECORDS_IN_A_SLICE)
+        except KafkaError as error:
+            self._on_failure(error)
+            return
+        if not self.is_done:
+            self._scheduler.call_soon(self._go_on)
+
+    def _replay(self, record_count: int) -> None:
+        for batch_record_count in self._replayed:
+            record_count -= max(1, batch_record_count)  # compaction leaves empty ones
+            if record_count <= 0:
+                return
+        self.is_done = True
+
+
+def _one_after_the_other(stages: Sequence[tuple[Iterator[int], Callable[[], None]]]) -> Iterator[int]:
+    for replayed, on_loaded in stages:
+        yield from replayed
+        on_loaded()
