@@ -104,7 +104,9 @@ def dump_offset_index(
         if offset == base_offset and slot:
             return  # zeros: room that was set aside and never used
         header = _header_at(log, position, options.max_message_bytes)
-        if header is None:
+        if _is_unused(data, slot * ENTRY_BYTES):
+            pass  # Kafka takes its own empty index for one that does not fit
+        elif header is None:
             problem = f"entry {slot} names position {position} of the log, where no batch begins"
             findings.problems.append(Problem(shown_path, problem, slot * ENTRY_BYTES, offset))
         elif header.last_offset != offset:
@@ -126,6 +128,11 @@ def _header_at(log: ReadOnlyFile, position: int, max_bytes: int = MAX_INT) -> Ba
 
 def _whole_entries(data: bytes, entry_bytes: int) -> bytes:
     return data[: len(data) - len(data) % entry_bytes]
+
+
+def _is_unused(data: bytes, position: int) -> bool:
+    """Room that Kafka sets aside for the entries of the segment that grows."""
+    return not any(data[position:])
 
 
 def _odd_size(data: bytes, entry_bytes: int) -> str | None:
@@ -179,6 +186,10 @@ def dump_time_index(
     for slot, (timestamp, offset) in enumerate(entries):
         if offset == base_offset and slot:
             return  # zeros, as above
+        if _is_unused(data, slot * entry_bytes):
+            if not options.verify_only:
+                yield EntryLine("time_index_entry", (("timestamp", timestamp), ("offset", offset)))
+            return
         start = max((place for relative, place in places if base_offset + relative <= offset), default=0)
         found = _batch_of(log, start, offset)
         if found is None or found[0].last_offset != offset:

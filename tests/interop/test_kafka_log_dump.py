@@ -17,6 +17,7 @@ from oncelog.cli import main
 from protocol.records.batch import read_header
 from tests.interop.test_kafka_log_tools import write_compacted_partition
 from tests.support.daemon import Daemon
+from tests.support.kafka import Kafka
 from tests.support.log_dumps import CASES, PARTITIONS, ROOT, arguments
 
 pytestmark = pytest.mark.kafka
@@ -44,7 +45,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "data"
 
 
-def fill(daemon: Daemon) -> None:
+def fill(daemon: Daemon | Kafka) -> None:
     topics = {
         "orders": {"segment.ms": "10000", "index.interval.bytes": "200"},
         "stamped": {"message.timestamp.type": "LogAppendTime"},
@@ -76,7 +77,7 @@ def fill(daemon: Daemon) -> None:
         run_group(daemon, protocol)
 
 
-def run_transactions(daemon: Daemon) -> None:
+def run_transactions(daemon: Daemon | Kafka) -> None:
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "dumped \u00e4", "linger.ms": 0})
     producer.init_transactions(20)
     with closing(consumer_of(daemon, "classic")) as consumer:
@@ -97,13 +98,13 @@ def run_transactions(daemon: Daemon) -> None:
     producer.flush(10)
 
 
-def run_group(daemon: Daemon, protocol: str) -> None:
+def run_group(daemon: Daemon | Kafka, protocol: str) -> None:
     with closing(consumer_of(daemon, protocol)) as consumer:
         wait(lambda: bool(consumer.assignment()), consumer)
         consumer.commit(offsets=[TopicPartition("orders", 0, 3, "noted")], asynchronous=False)
 
 
-def consumer_of(daemon: Daemon, protocol: str) -> Consumer:
+def consumer_of(daemon: Daemon | Kafka, protocol: str) -> Consumer:
     settings = {"bootstrap.servers": daemon.bootstrap, "group.id": f"group-{protocol}", "group.protocol": protocol}
     consumer = Consumer({**settings, "auto.offset.reset": "earliest", "enable.auto.commit": False})
     consumer.subscribe(["orders", "stamped"])
@@ -182,6 +183,31 @@ def test_damage_is_named_where_kafka_says_nothing_or_breaks_off(root: Path, tmp_
     assert ours.exit_code == 1
     assert f"oncelog: {files[0]} at position" in ours.stderr
     assert f"oncelog: {files[1]} at position" in ours.stderr
+
+
+@pytest.mark.timeout(180)
+def test_kafkas_own_files_are_read_alike(tmp_path: Path) -> None:
+    """Also where Kafka was killed, and has set room aside in its indexes."""
+    kafka = Kafka(tmp_path)
+    try:
+        fill(kafka)
+    finally:
+        kafka.stop()
+    data_dir = tmp_path / "data"
+    for pattern, options in (
+        ("[ons]*-0/0*.*", ("--print-data-log",)),
+        ("__consumer_offsets-*/*.log", ("--offsets-decoder",)),
+        ("__transaction_state-*/*.log", ("--transaction-log-decoder",)),
+        ("__cluster_metadata-0/*.log", ()),
+    ):
+        named = ",".join(sorted(str(path.relative_to(data_dir)) for path in data_dir.glob(pattern)))
+        kafkas, ours = ask_kafka(data_dir, *options, "--files", named), ask(data_dir, *options, "--files", named)
+        assert kafkas.returncode == 0
+        assert ours.stdout_bytes == kafkas.stdout
+        assert ours.exit_code == 0, ours.stderr
+    drawn = CliRunner().invoke(main, ["log", "map", str(data_dir / "orders-0")])
+    assert drawn.exit_code == 0
+    assert "CCCcAAAaCCCcCCCcAAAaCCCcCCCcAAAaO" in drawn.output
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -183,6 +183,18 @@ def test_index_entry_larger_than_the_limit_or_without_a_log_is_told(tmp_path: Pa
     assert f"{tmp_path / index.name}: there is no .log file" in result.stderr
 
 
+def test_room_that_kafka_sets_aside_in_an_index_is_no_damage(tmp_path: Path) -> None:
+    shutil.copy(LOGS[1], tmp_path)
+    for suffix, entry_bytes in ((".index", 8), (".timeindex", 12)):
+        path = tmp_path / LOGS[1].with_suffix(suffix).name
+        for kept in (b"", LOGS[1].with_suffix(suffix).read_bytes()):
+            path.write_bytes(kept + bytes(100 * entry_bytes))
+            result = dump(path)
+            assert (result.exit_code, result.stderr) == (0, "")
+            lines = result.stdout.splitlines()
+            assert len(lines) == 1 + max(len(kept) // entry_bytes, 1)
+
+
 # --- what it refuses --------------------------------------------------------------------------------------------------
 
 
