@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
+from protocol.generated.delete_topics_request import DeleteTopicsRequest
+from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.fakes.broker import VirtualBroker
 from tests.unit.group.members import SESSION_TIMEOUT_MS, Member, Reply, describe, started
 
@@ -24,6 +26,7 @@ steps = st.one_of(
     st.tuples(st.just("restart client"), clients),
     st.tuples(st.just("wait"), st.sampled_from([1, 100, SESSION_TIMEOUT_MS - 1, SESSION_TIMEOUT_MS])),
     st.tuples(st.just("restart broker"), st.booleans()),
+    st.tuples(st.just("lose all groups")),
 )
 
 
@@ -132,6 +135,11 @@ class Run:
                 self.broker = self.broker.crashed(1) if is_power_cut else self.broker.killed()
                 for client in self.clients:
                     client.lose_connection(self.broker)
+            case ("lose all groups",):
+                self.broker.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=1000), 5)
+                found = self.broker.ask(FindCoordinatorRequest(key="group"), 1)
+                assert found.error_code == ErrorCode.NONE
+                assert all(client.joining is None or client.joining.is_there for client in self.clients)
 
     def check(self) -> None:
         """Whoever may commit holds a part that nobody else holds."""

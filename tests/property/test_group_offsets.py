@@ -6,7 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
+from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from protocol.generated.delete_groups_request import DeleteGroupsRequest
+from protocol.generated.delete_topics_request import DeleteTopicsRequest
+from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from protocol.generated.list_groups_request import ListGroupsRequest
 from protocol.generated.offset_delete_request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -15,11 +19,12 @@ from protocol.generated.offset_delete_request import (
 from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.fakes.broker import VirtualBroker
 from tests.unit.group.members import TOPIC, commit, started
-from tests.unit.group.producers import Producer
+from tests.unit.group.producers import TIMEOUT_MS, Producer
 
 GROUPS = ("one", "two")
 PARTITIONS = (0, 1)
 PRODUCERS = ("first", "second")
+RETENTION_MS = 60_000
 
 Key = tuple[str, int]
 
@@ -33,6 +38,9 @@ steps = st.one_of(
     st.tuples(st.just("fence"), producers),
     st.tuples(st.just("delete group"), group_ids),
     st.tuples(st.just("delete offset"), group_ids, partitions),
+    st.tuples(st.just("make the topic anew")),
+    st.tuples(st.just("lose all groups")),
+    st.tuples(st.just("stay idle")),
     st.tuples(st.just("kill")),
     st.tuples(st.just("power cut"), st.integers(0, 1000)),
 )
@@ -60,6 +68,10 @@ class Model:
         for offsets in (self.committed, *self.pending.values()):
             offsets.pop(key, None)
 
+    def forget_all(self) -> None:
+        self.committed = {}
+        self.pending = {name: {} for name in PRODUCERS}
+
     def fetched(self, *, require_stable: bool) -> dict[Key, int]:
         found = dict(self.committed)
         if require_stable:
@@ -80,10 +92,15 @@ def fetched(broker: VirtualBroker, *, require_stable: bool) -> dict[Key, int]:
     return found
 
 
+def delete_topic(broker: VirtualBroker, name: str) -> None:
+    answer = broker.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
+    assert answer.responses[0].error_code == ErrorCode.NONE
+
+
 class Run:
     def __init__(self) -> None:
         self.model = Model()
-        self.broker = started()
+        self.broker = started("offsets.retention.minutes=1", "offsets.retention.check.interval.ms=1")
         self.producers = {name: Producer(self.broker, name).init() for name in PRODUCERS}
 
     def restart(self, broker: VirtualBroker) -> None:
@@ -116,10 +133,31 @@ class Run:
                 )
                 self.broker.ask(OffsetDeleteRequest(group_id=group_id, topics=[topic]), 0)
                 self.model.forget((group_id, partition))
+            case ("make the topic anew",):
+                delete_topic(self.broker, TOPIC)
+                anew = CreatableTopic(name=TOPIC, num_partitions=len(PARTITIONS), replication_factor=1)
+                self.broker.ask(CreateTopicsRequest(topics=[anew], timeout_ms=1000), 5)
+                self.model.forget_all()
+            case ("lose all groups",):
+                delete_topic(self.broker, "__consumer_offsets")
+                assert self.broker.ask(FindCoordinatorRequest(key="one"), 1).error_code == ErrorCode.NONE
+                self.model.forget_all()
+            case ("stay idle",):
+                self._stay_idle()
             case ("kill",):
                 self.restart(self.broker.killed())
             case ("power cut", int(seed)):
                 self.restart(self.broker.crashed(seed))
+
+    def _stay_idle(self) -> None:
+        """Longer than offsets are kept and transactions may take."""
+        self.broker.time.advance(RETENTION_MS + TIMEOUT_MS)
+        for _ in range(2):
+            self.broker.broker.groups.step(self.broker.time.now_ms())
+            self.broker.time.advance(1)
+        self.model.forget_all()
+        assert self.broker.ask(ListGroupsRequest(), 5).groups == []
+        self.producers = {name: Producer(self.broker, name).init() for name in PRODUCERS}
 
     def _end(self, name: str, committed: bool) -> None:
         error = self.producers[name].send_end(committed=committed).message.error_code
