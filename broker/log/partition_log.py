@@ -459,6 +459,8 @@ class PartitionLog:
         self._update_last_stable_offset()
         while len(self._segments) > 1 and self._segments[0].next_offset <= offset:
             self._removed.append(self._segments.take_first())
+        if self._removed and self._segments.secure_first_snapshot():
+            self._flusher.arm(self)
         self._listener.on_log_start_offset(self)
 
     def is_flushing(self, segments: list[Segment]) -> bool:

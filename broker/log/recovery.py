@@ -11,8 +11,10 @@ Owns: the judgement of what is on disk. Does not own: serving. Invariants
 - What was scanned is durable before the caller serves it. Recovering twice gives what recovering once gives.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from uuid import UUID
 
 from broker.log.batch_scan import BatchScan
@@ -36,7 +38,7 @@ from broker.log.segment_manifest import (
     rewrite_manifest,
     sum_of,
 )
-from broker.log.segments import SEGMENT_SUFFIXES, Segments, write_snapshot
+from broker.log.segments import SEGMENT_SUFFIXES, Segments, open_snapshot, write_snapshot
 from broker.log.time_index import TimeIndex
 from broker.log.transaction_index import AbortedEntry, TransactionIndex
 from broker.ports import Disk
@@ -44,6 +46,8 @@ from protocol.checksum import crc32c
 from protocol.errors import KafkaError, ProtocolError
 from protocol.records.batch import BatchHeader
 from protocol.records.control import ControlRecordType, decode_end_txn_marker
+
+_BASE_OFFSET = attrgetter("base_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,9 +344,8 @@ class _Recovery:
         if self._state_offset == offset and self._state_is_whole:
             return  # the usual case of one scanned segment after the other
         newer_than = self._state_offset if self._state_is_whole else -1
-        for candidate in [known for known in reversed(self._snapshots) if known <= offset]:
-            if candidate <= newer_than:
-                break  # what was replayed so far is newer
+        candidates = self._snapshots[bisect_right(self._snapshots, newer_than) : bisect_right(self._snapshots, offset)]
+        for candidate in reversed(candidates):
             state = self._try_snapshot(candidate)
             if state is not None:
                 self._state, self._state_offset, self._state_is_whole = state, candidate, True
@@ -352,7 +355,9 @@ class _Recovery:
             # The deletion of the first segments may have got no further than to the snapshot before them.
             self._state_is_whole = self._state_offset == 0
         passed = [known for known in self._without_batches if self._state_offset < known <= offset]
-        segments = Segments(self._disk, self._directory, self._segments)
+        first = max(0, bisect_right(self._segments, self._state_offset, key=_BASE_OFFSET) - 1)
+        behind = bisect_right(self._segments, offset, key=_BASE_OFFSET)
+        segments = Segments(self._disk, self._directory, self._segments[first:behind])
         try:
             for header, batch in iterate_batches(segments, self._state_offset, offset):
                 self._recovered.scanned_bytes += len(batch)
@@ -364,31 +369,32 @@ class _Recovery:
         self._state_offset = offset
 
     def _renew_snapshots(self) -> dict[int, tuple[int, int]]:
-        """Make the snapshot before each segment good and durable: once retention has removed what lies before it,
-        nothing else tells what producers did there. The sums of those that had to be written anew, by offset."""
+        """Make the snapshot before each segment good, for once retention has removed what lies before it, nothing else
+        tells what producers did there. Durable it is made then. The sums of those written anew, by offset."""
         live = self._state, self._state_offset
+        self._state, self._state_offset, self._state_is_whole = ProducerStateManager(), -1, False
         renewed: dict[int, tuple[int, int]] = {}
         for segment in self._segments[1:]:
             offset = segment.base_offset
             is_good = offset in self._snapshots and self._try_snapshot(offset) is not None
             if not is_good:
-                self._state, self._state_offset, self._state_is_whole = ProducerStateManager(), -1, False
                 self._load_state(offset)
                 snapshot = encode_snapshot(self._state)
                 for file in write_snapshot(self._disk, self._directory, offset, snapshot):
-                    file.sync()
                     file.close()
                 renewed[offset] = sum_of(snapshot.rows)
-                self._snapshots = sorted({*self._snapshots, offset})
+                insort(self._snapshots, offset)
                 self._snapshot_sums[offset] = renewed[offset]
-            elif offset >= self._synced_offset:
-                for path in self._snapshot_paths(offset):
-                    if self._disk.exists(path):
-                        self._disk.open(path).sync()
-        if renewed:
-            self._disk.sync_dir(self._directory)
+            if not is_good or offset >= self._synced_offset:
+                self._recovered.segments.note_unsynced_snapshot(offset)
         self._state, self._state_offset = live
         return renewed
+
+    def _sync_snapshot(self, offset: int) -> None:
+        for file in open_snapshot(self._disk, self._directory, offset):
+            file.sync()
+            file.close()
+        self._disk.sync_dir(self._directory)
 
     def _try_snapshot(self, offset: int) -> ProducerStateManager | None:
         path, batches_path = self._snapshot_paths(offset)
@@ -447,6 +453,8 @@ class _Recovery:
         doomed_count = sum(segment.next_offset <= log_start_offset for segment in self._segments[:-1])
         first_base = self._segments[doomed_count].base_offset
         entries = [self._without_lost_snapshot(entry) for entry in vouched] + self._make_durable(rebuilt)
+        recovered = self._recovered
+        recovered.segments = Segments(self._disk, self._directory, self._segments)
         renewed = self._renew_snapshots()
         entries = [
             replace(entry, snapshot=renewed.get(entry.next_offset, entry.snapshot))
@@ -455,8 +463,8 @@ class _Recovery:
         ]
         if {entry.base_offset: entry for entry in entries} != manifest:
             rewrite_manifest(self._disk, self._directory, entries)
-        recovered = self._recovered
-        recovered.segments = Segments(self._disk, self._directory, self._segments)
+        if doomed_count:
+            self._sync_snapshot(first_base)
         for _ in range(doomed_count):
             recovered.segments.delete_files(recovered.segments.take_first())
         recovered.producer_state = self._state

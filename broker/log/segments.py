@@ -28,6 +28,7 @@ class Segments:
         "_dirty_files",
         "_is_active_dirty",
         "_list",
+        "_unsynced_snapshots",
         "directory",
         "disk",
         "summary",
@@ -42,6 +43,7 @@ class Segments:
         self._dirty_files: list[File] = []
         self._dirty_directories: list[str] = []
         self._is_active_dirty = False
+        self._unsynced_snapshots: set[int] = set()
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._list)
@@ -146,6 +148,20 @@ class Segments:
         """To be synced with the next round."""
         self._dirty_files += files
 
+    def note_unsynced_snapshot(self, offset: int) -> None:
+        """Of a snapshot that a start has found or written: as long as the log before it is there, it need not last."""
+        self._unsynced_snapshots.add(offset)
+
+    def secure_first_snapshot(self) -> bool:
+        """The log before the first segment is to go: whether a round must make the snapshot of it durable first."""
+        offset = self._base_offsets[0]
+        if offset not in self._unsynced_snapshots:
+            return False
+        self._unsynced_snapshots.remove(offset)
+        self._dirty_files += open_snapshot(self.disk, self.directory, offset)
+        self._dirty_directories.append(self.directory)
+        return True
+
     def delete_files(self, segment: Segment) -> None:
         """The `.log` goes last: after a crash in between the segment is whole, or rebuilt."""
         segment.file.close()
@@ -171,6 +187,12 @@ def write_snapshot(disk: Disk, directory: str, offset: int, snapshot: ProducerSn
         elif disk.exists(path):
             disk.delete(path)
     return files
+
+
+def open_snapshot(disk: Disk, directory: str, offset: int) -> list[File]:
+    """Those files of a snapshot that are there."""
+    paths = [f"{directory}/{file_name(offset, suffix)}" for suffix in SNAPSHOT_SUFFIXES]
+    return [disk.open(path) for path in paths if disk.exists(path)]
 
 
 def write_anew(disk: Disk, path: str, data: bytes) -> File:
