@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from oncelog.txn_tail_cli import tail
+
 if TYPE_CHECKING:
     from client.admin import Admin
 
@@ -183,6 +185,9 @@ def fence(bootstrap: str, as_json: bool, transactional_ids: Sequence[str]) -> No
     from oncelog.txn_operations import fence as fence_all
 
     _show(_ask(bootstrap, lambda admin: fence_all(admin, transactional_ids)), as_json, "")
+
+
+txn.add_command(tail)
 
 
 # --- asking, printing -------------------------------------------------------------------------------------------------
