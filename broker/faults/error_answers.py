@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import Any
 
 from broker.api_table import API_TABLE
-from broker.dispatch import RequestContext
+from broker.completion import Completion
+from broker.dispatch import CloseConnection, Handler, RequestContext
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.message import Message
@@ -19,8 +20,55 @@ _ERRORS_OF_ALL_SINCE = 4
 """AddPartitionsToTxn answers batches from this version on, with one error over all of them."""
 
 
-def error_answer(context: RequestContext, request: Any, error: ErrorCode) -> Any:
-    """The response as a refusal. Raises ValueError for an API that has no place for one."""
+_LOOKS = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.FETCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    }
+)
+"""They change nothing: handled, and each row of what they answer then says the error."""
+_OWN_ROWS = frozenset({ApiKey.PRODUCE, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_COMMIT})
+
+
+def has_place_for_error(api: ApiKey) -> bool:
+    """Whether an answer can say an error for a request that nobody may handle. Some that change one thing for each row
+    cannot: those are refused by the point `answer`."""
+    return api in _LOOKS or api in _OWN_ROWS or "error_code" in _response(api).__slots__
+
+
+def error_answer(context: RequestContext, request: Any, error: ErrorCode, handle: Handler) -> Any:
+    """The response as a refusal; None for acks=0. Raises CloseConnection when there is no place for it."""
+    api = ApiKey(context.api_key)
+    if api in _LOOKS:
+        return _refused(handle(context, request), error)
+    if api not in _OWN_ROWS and "error_code" not in _response(api).__slots__:
+        raise CloseConnection(f"a fault rule answers {error.name}, for which {api.name} has no place")
+    return _refusal(context, request, error)
+
+
+def _refused(outcome: Any, error: ErrorCode) -> Any:
+    if isinstance(outcome, Completion):
+        return outcome.map(lambda response: with_error(response, error))
+    return with_error(outcome, error)
+
+
+def _response(api: ApiKey) -> Any:
+    module = import_module(f"protocol.generated.{API_TABLE[api].name}_response")
+    return getattr(module, module.NAME)
+
+
+def _refusal(context: RequestContext, request: Any, error: ErrorCode) -> Any:
     match context.api_key:
         case ApiKey.PRODUCE:
             return None if request.acks == 0 else _produce(request, error)
@@ -28,11 +76,7 @@ def error_answer(context: RequestContext, request: Any, error: ErrorCode) -> Any
             return _add_partitions(request, error)
         case ApiKey.TXN_OFFSET_COMMIT | ApiKey.OFFSET_COMMIT:
             return _offsets(context.api_key, request, error)
-    response = import_module(f"protocol.generated.{API_TABLE[context.api_key].name}_response")
-    kind = getattr(response, response.NAME)
-    if "error_code" not in kind.__slots__:
-        raise ValueError(f"an answer to {ApiKey(context.api_key).name} has no place for one error over all of it")
-    return kind(error_code=error)
+    return _response(ApiKey(context.api_key))(error_code=error)
 
 
 def _produce(request: Any, error: ErrorCode) -> Any:

@@ -17,11 +17,12 @@ from broker.coordinator.transaction.markers import MarkerSender
 from broker.coordinator.transaction.metadata import TopicPartition
 from broker.dispatch import Handler
 from broker.faults.disk import FaultDisk
+from broker.faults.error_answers import has_place_for_error
 from broker.faults.events import Events, TransitionEvents
 from broker.faults.markers import FaultMarkers
 from broker.faults.planted import Occurrence, PlantedRule
 from broker.faults.requests import FaultHandler
-from broker.faults.rule import POSSIBLE, Action, Rule, RuleError
+from broker.faults.rule import POSSIBLE, Action, Point, Rule, RuleError, api_name
 from broker.faults.time import MovableTime
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class Faults:
         """Raises RuleError when there are too many, or when its API has no place for the error."""
         if len(self._rules) >= MAX_RULES:
             raise RuleError(f"there are {MAX_RULES} rules: remove some")
+        api = rule.of.api
+        is_refusal = rule.point is Point.REQUEST and rule.action is Action.ERROR
+        if is_refusal and api is not None and not has_place_for_error(api):
+            raise RuleError(f"{api_name(api)} answers row by row: let it be handled, and refuse at the point answer")
         self._last_number += 1
         planted = self._rules[self._last_number] = PlantedRule(self._last_number, rule)
         self._update_watching()

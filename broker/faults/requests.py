@@ -52,7 +52,7 @@ class FaultHandler:
         if action in _WAITING:
             return self._faults.wait(planted, occurrence).map(lambda _: handled())
         if action is Action.ERROR:
-            return error_answer(context, request, planted.rule.error)
+            return error_answer(context, request, planted.rule.error, self._handle)
         if action is Action.DROP:
             raise CloseConnection("a fault rule drops the request")
         self._again(planted, occurrence, context, request)
