@@ -102,11 +102,19 @@ class VirtualBroker:
 
     def start(self, request: Message, version: int, *, client_id: str = "client", host: str = "10.0.0.1") -> Reply:
         """Start a request, and no more than that: what it logs is not durable yet."""
+        return self.take(self.frame(request, version, client_id=client_id), request, version, host=host)
+
+    @staticmethod
+    def frame(request: Message, version: int, *, client_id: str = "client") -> memoryview:
+        """The request as it comes on a connection, without its length."""
         module = import_module(type(request).__module__)
-        response = import_module(type(request).__module__.removesuffix("request") + "response")
         flexible = module.FLEXIBLE_FROM is not None and version >= module.FLEXIBLE_FROM
         header = encode_request_header(module.API_KEY, version, 1, client_id, flexible)
-        frame = memoryview(b"".join((header, *module.encode(request, version))))
+        return memoryview(b"".join((header, *module.encode(request, version))))
+
+    def take(self, frame: memoryview, request: Message, version: int, *, host: str = "10.0.0.1") -> Reply:
+        """A frame has arrived."""
+        response = import_module(type(request).__module__.removesuffix("request") + "response")
         exchange = self._dispatcher.dispatch(frame, Peer(host, 40_000, "PLAINTEXT", (HOST, PORT)))
         return Reply(exchange, response, version)
 

@@ -58,7 +58,8 @@ def _unread(history: History, send: Send, *, readers: str = "") -> None:
 
 def _late(history: History) -> Span:
     """An operation that comes after all others."""
-    at = max(each.span.completed_at for each in [*history.polls, *history.bounds]) + 1
+    spans = [poll.span for poll in history.polls] + [bounds.span for bounds in history.bounds]
+    at = max(span.completed_at for span in spans) + 1
     return Span(at, at + 1, Outcome.OK)
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from rich.progress import track
 
 from broker.assembly import StartError
+from tests.history.auditor import HistoryError
 from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_world import LogWorld
@@ -41,7 +42,7 @@ def live(world: str, first: int, seeds: int) -> bool:
     for seed in track(range(first, first + seeds), f"lives of the {world}", transient=True):
         try:
             total.update(WORLDS[world](seed))
-        except (AuditError, StartError) as error:
+        except (AuditError, HistoryError, StartError) as error:
             again = f"python -m tests.simulation --world {world} --first {seed} --seeds 1"
             print(f"{world}, seed {seed}: {error}\nagain: {again}", file=sys.stderr)
             return False

@@ -1,11 +1,12 @@
 """Clients of the simulated broker, as generators: they yield a request with its version and get the answer, or None.
 
-Owns: what each client does and notes down of what it was told (`Ledger`). None means that no answer came in time: the
-request may or may not have been carried out. A client asks again as Kafka's own clients do: the same request, until an
-answer comes.
+Owns: what each client does, and what it notes down in the history. None means that no answer came in time: the request
+may or may not have been carried out, or will be. A client asks again as Kafka's own clients do: the same request, until
+an answer comes.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -28,14 +29,23 @@ from protocol.message import Message
 from protocol.records.batch import encode_batch, iter_batches
 from protocol.records.control import ControlRecordType, decode_end_txn_marker
 from protocol.records.record import Record, decode_records
+from tests.history.events import End, Identity, Init, OffsetFetch, Outcome, Partition, Poll, Send, SendOffset
+from tests.history.recorder import Operation, Pending, Recorder
 
 Question = tuple[Message, int]
 Life = Generator[Question | int, Any, None]
 """Yields a question, or a number of milliseconds to wait."""
 E = ErrorCode
 TIMEOUT_MS = 3_000
-LEDGER_TOPIC, INPUT, OUTPUT, GROUP = "ledger", "input", "output", "group"
-PARTITIONS = 2
+LEGS: tuple[Partition, ...] = (("ledger", 0), ("ledger", 1))
+INPUT: Partition = ("input", 0)
+OUTPUT: Partition = ("output", 0)
+GROUP = "group"
+STABLE_OFFSET = OffsetFetchRequest(
+    group_id=GROUP,
+    topics=[OffsetFetchRequestTopic(name=INPUT[0], partition_indexes=[INPUT[1]])],
+    require_stable=True,
+)
 _AGAIN = frozenset(
     {
         E.COORDINATOR_NOT_AVAILABLE,
@@ -60,32 +70,42 @@ class Aborts(Exception):
 
 
 @dataclass
-class Ledger:
-    """What clients were told."""
-
-    committed: set[str] = field(default_factory=set)
-    aborted: set[str] = field(default_factory=set)
-    begun: set[str] = field(default_factory=set)
-    epochs: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """The newest producer id and epoch that InitProducerId has answered, by transactional id."""
-    late_commits: list[str] = field(default_factory=list)
-    """Commits told to a producer that was known to be fenced before he asked."""
-    plain: set[str] = field(default_factory=set)
-    inputs: int = 0
-
-
-@dataclass
 class Session:
     """One incarnation of a transactional producer."""
 
     transactional_id: str
     version: int
     """transaction.version: 1 or 2."""
-    ledger: Ledger
+    recorder: Recorder
+    name: str
     random: Random
+    now_ms: Callable[[], int]
     producer_id: int = -1
     producer_epoch: int = -1
-    sequences: dict[tuple[str, int], int] = field(default_factory=dict)
+    sequences: dict[Partition, int] = field(default_factory=dict)
+    lives: int = 0
+    """How often it got a producer id; each is a session of its own to the history."""
+    is_unsure: bool = False
+    """Has a try of this operation gone unanswered?"""
+
+    @property
+    def identity(self) -> Identity:
+        return self.producer_id, self.producer_epoch
+
+    @property
+    def session(self) -> str:
+        return f"{self.name}/{self.lives}"
+
+    @contextmanager
+    def noted(self, operations: list[Operation], operation: Operation) -> Iterator[Pending[Operation]]:
+        """An operation; if it is refused, and no earlier try of it went unanswered, it had no effect."""
+        self.is_unsure = False
+        pending = self.recorder.begin(operations, operation)
+        try:
+            yield pending
+        except (Fenced, Aborts):
+            pending.done(Outcome.UNKNOWN if self.is_unsure else Outcome.FAILED)
+            raise
 
     def ask(self, message: Message, version: int) -> Generator[Question | int, Any, Any]:
         """The answer, sooner or later."""
@@ -93,19 +113,25 @@ class Session:
             answer = yield message, version
             if answer is not None:
                 return answer
+            self.is_unsure = True
             yield self.random.choice([1, 20, 200])
 
     def init(self) -> Generator[Question | int, Any, None]:
-        while True:
-            request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=TIMEOUT_MS)
-            answer = yield from self.ask(request, 5 if self.version == 2 else 4)
-            if not answer.error_code:
-                break
-            self.check(answer.error_code)
-            yield 30
-        self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
-        known = self.ledger.epochs.get(self.transactional_id, (-1, -1))
-        self.ledger.epochs[self.transactional_id] = max(known, (self.producer_id, self.producer_epoch))
+        self.lives += 1
+        history = self.recorder.history
+        started = Init(self.recorder.asked(), self.session, self.transactional_id, (-1, -1), TIMEOUT_MS)
+        with self.noted(history.inits, started) as pending:
+            while True:
+                request = InitProducerIdRequest(
+                    transactional_id=self.transactional_id, transaction_timeout_ms=TIMEOUT_MS
+                )
+                answer = yield from self.ask(request, 5 if self.version == 2 else 4)
+                if not answer.error_code:
+                    break
+                self.check(answer.error_code)
+                yield 30
+            self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
+            pending.done(identity=self.identity)
         self.sequences.clear()
 
     def check(self, code: int) -> bool:
@@ -119,8 +145,26 @@ class Session:
             raise Aborts
         raise Fenced(error.name)
 
-    def write(self, topic: str, partition: int, value: bytes) -> Generator[Question | int, Any, None]:
-        sequence = self.sequences.get((topic, partition), 0)
+    def write(
+        self, transaction: str, partition: Partition, value: bytes, source: tuple[Partition, int] | None = None
+    ) -> Generator[Question | int, Any, None]:
+        sequence = self.sequences.get(partition, 0)
+        span = self.recorder.asked()
+        send = Send(span, self.session, transaction, partition, value, self.identity, sequence, source=source)
+        with self.noted(self.recorder.history.sends, send) as pending:
+            if self.version == 1:
+                yield from self._add(*partition)
+            request = self._produce(partition, value, sequence)
+            while True:
+                answer = yield from self.ask(request, 12 if self.version == 2 else 11)
+                found = answer.responses[0].partition_responses[0]
+                if not self.check(found.error_code):
+                    break
+                yield 20
+            pending.done(offset=found.base_offset, at_ms=self.now_ms())
+        self.sequences[partition] = sequence + 1
+
+    def _produce(self, partition: Partition, value: bytes, sequence: int) -> ProduceRequest:
         batch = encode_batch(
             [Record(0, 1, None, value)],
             producer_id=self.producer_id,
@@ -128,21 +172,13 @@ class Session:
             base_sequence=sequence,
             transactional=True,
         )
-        if self.version == 1:
-            yield from self._add(topic, partition)
-        data = PartitionProduceData(index=partition, records=memoryview(batch))
-        request = ProduceRequest(
+        data = PartitionProduceData(index=partition[1], records=memoryview(batch))
+        return ProduceRequest(
             transactional_id=self.transactional_id,
             acks=-1,
             timeout_ms=1_000,
-            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+            topic_data=[TopicProduceData(name=partition[0], partition_data=[data])],
         )
-        while True:
-            answer = yield from self.ask(request, 12 if self.version == 2 else 11)
-            if not self.check(answer.responses[0].partition_responses[0].error_code):
-                break
-            yield 20
-        self.sequences[topic, partition] = sequence + 1
 
     def _add(self, topic: str, partition: int) -> Generator[Question | int, Any, None]:
         request = AddPartitionsToTxnRequest(
@@ -158,43 +194,47 @@ class Session:
                 return
             yield 20
 
-    def commit_offset(self, offset: int) -> Generator[Question | int, Any, None]:
-        identity = {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch}
-        if self.version == 1:
-            adding = AddOffsetsToTxnRequest(transactional_id=self.transactional_id, group_id=GROUP, **identity)
-            while self.check((yield from self.ask(adding, 3)).error_code):
+    def commit_offset(self, transaction: str, offset: int) -> Generator[Question | int, Any, None]:
+        identity: Any = {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch}
+        span = self.recorder.asked()
+        sent = SendOffset(span, self.session, transaction, GROUP, INPUT, offset, self.identity)
+        with self.noted(self.recorder.history.send_offsets, sent) as pending:
+            if self.version == 1:
+                adding = AddOffsetsToTxnRequest(transactional_id=self.transactional_id, group_id=GROUP, **identity)
+                while self.check((yield from self.ask(adding, 3)).error_code):
+                    yield 20
+            data = TxnOffsetCommitRequestPartition(partition_index=INPUT[1], committed_offset=offset)
+            request = TxnOffsetCommitRequest(
+                transactional_id=self.transactional_id,
+                group_id=GROUP,
+                topics=[TxnOffsetCommitRequestTopic(name=INPUT[0], partitions=[data])],
+                **identity,
+            )
+            while True:
+                answer = yield from self.ask(request, 5 if self.version == 2 else 3)
+                if not self.check(answer.topics[0].partitions[0].error_code):
+                    break
                 yield 20
-        data = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id,
-            group_id=GROUP,
-            topics=[TxnOffsetCommitRequestTopic(name=INPUT, partitions=[data])],
-            **identity,
-        )
-        while True:
-            answer = yield from self.ask(request, 5 if self.version == 2 else 3)
-            if not self.check(answer.topics[0].partitions[0].error_code):
-                return
-            yield 20
+            pending.done()
 
-    def end(self, name: str, commit: bool) -> Generator[Question | int, Any, None]:
-        was_fenced = (self.producer_id, self.producer_epoch) < self.ledger.epochs[self.transactional_id]
-        identity = {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch}
-        request = EndTxnRequest(transactional_id=self.transactional_id, committed=commit, **identity)
-        while True:
-            answer = yield from self.ask(request, 5 if self.version == 2 else 4)
-            if not self.check(answer.error_code):
-                break
-            yield 20
-        if commit:
-            self.ledger.committed.add(name)
-        else:
-            self.ledger.aborted.add(name)
-        if self.version == 2:
-            self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
-            self.sequences.clear()
-        if commit and was_fenced and self.version == 1:
-            self.ledger.late_commits.append(name)
+    def end(self, transaction: str, commit: bool) -> Generator[Question | int, Any, None]:
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            committed=commit,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+        )
+        ending = End(self.recorder.asked(), self.session, transaction, commit, self.identity)
+        with self.noted(self.recorder.history.ends, ending) as pending:
+            while True:
+                answer = yield from self.ask(request, 5 if self.version == 2 else 4)
+                if not self.check(answer.error_code):
+                    break
+                yield 20
+            if self.version == 2:
+                self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
+                self.sequences.clear()
+            pending.done(next_identity=self.identity)
 
 
 def find_coordinators(session: Session) -> Generator[Question | int, Any, None]:
@@ -203,17 +243,16 @@ def find_coordinators(session: Session) -> Generator[Question | int, Any, None]:
             yield 50
 
 
-def transfers(session: Session, name: str, count: int) -> Life:
+def transfers(session: Session, count: int) -> Life:
     """Writes both legs of a transfer, or neither."""
-    random, ledger = session.random, session.ledger
+    random = session.random
     yield from find_coordinators(session)
     yield from session.init()
     for number in range(count):
-        transfer = f"{name}:{number}"
-        ledger.begun.add(transfer)
+        transfer = f"{session.name}:{number}"
         try:
-            for partition in random.sample(range(PARTITIONS), PARTITIONS):
-                yield from session.write(LEDGER_TOPIC, partition, transfer.encode())
+            for leg in random.sample(LEGS, len(LEGS)):
+                yield from session.write(transfer, leg, f"{transfer}/{leg[1]}".encode())
                 if random.random() < 0.1:
                     yield random.choice([50, TIMEOUT_MS * 2])
                 if random.random() < 0.02:
@@ -227,21 +266,22 @@ def transfers(session: Session, name: str, count: int) -> Life:
             yield from session.init()
 
 
-def processes(session: Session, name: str, count: int) -> Life:
+def processes(session: Session, count: int) -> Life:
     """Reads the input behind the committed offset, writes it to the output, commits the offset with it."""
     random = session.random
     yield from find_coordinators(session)
     yield from session.init()
     for number in range(count):
-        step = f"{name}:{number}"
+        step = f"{session.name}:{number}"
         try:
             offset = yield from committed_offset(session)
-            record, next_offset = yield from next_record(session, offset)
-            if record is None:
+            found = yield from next_record(session, step, offset)
+            if found is None:
                 yield 50
                 continue
-            yield from session.write(OUTPUT, 0, record)
-            yield from session.commit_offset(next_offset)
+            source, value = found
+            yield from session.write(step, OUTPUT, value + f"|{step}".encode(), (INPUT, source))
+            yield from session.commit_offset(step, source + 1)
             yield from session.end(step, commit=random.random() < 0.85)
         except Aborts:
             yield from session.end(step, commit=False)
@@ -252,77 +292,97 @@ def processes(session: Session, name: str, count: int) -> Life:
 
 
 def committed_offset(session: Session) -> Generator[Question | int, Any, int]:
-    request = OffsetFetchRequest(
-        group_id=GROUP, topics=[OffsetFetchRequestTopic(name=INPUT, partition_indexes=[0])], require_stable=True
-    )
+    recorder = session.recorder
     while True:
-        answer = yield from session.ask(request, 7)
-        if not answer.error_code:
+        # Each try is a look of its own: the one that is answered may be younger than the first.
+        span = recorder.asked()
+        answer = yield STABLE_OFFSET, 7
+        if answer is not None and not answer.error_code:
             partition = answer.topics[0].partitions[0]
             if not partition.error_code:
-                return max(0, partition.committed_offset)
+                seen = OffsetFetch(span, GROUP, INPUT, partition.committed_offset)
+                recorder.begin(recorder.history.offset_fetches, seen).done()
+                return max(0, int(partition.committed_offset))
         yield 30
 
 
-def next_record(session: Session, offset: int) -> Generator[Question | int, Any, tuple[bytes | None, int]]:
-    answer = yield from session.ask(fetch(INPUT, 0, offset), 11)
-    for number, value in read(answer, offset):
-        return value, number + 1
-    return None, offset
+def next_record(
+    session: Session, transaction: str, offset: int
+) -> Generator[Question | int, Any, tuple[int, bytes] | None]:
+    span = session.recorder.asked()
+    answer = yield from session.ask(fetch(INPUT, offset), 11)
+    # The first that is visible is all that it looks at.
+    seen = read(answer, offset)[:1]
+    next_offset = seen[0][0] + 1 if seen else offset
+    poll = Poll(span, transaction, True, INPUT, offset, next_offset, tuple(seen), transaction)
+    session.recorder.begin(session.recorder.history.polls, poll).done()
+    return seen[0] if seen else None
 
 
-def feeds(ledger: Ledger, random: Random, count: int) -> Life:
+def feeds(recorder: Recorder, random: Random, count: int) -> Life:
     """An idempotent producer that fills the input."""
     producer_id = -1
-    sequence = 0
-    while sequence < count:
-        if producer_id < 0:
-            answer = yield InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS), 4
-            producer_id = answer.producer_id if answer is not None and not answer.error_code else -1
-            continue
+    while producer_id < 0:
+        answer = yield InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS), 4
+        producer_id = answer.producer_id if answer is not None and not answer.error_code else -1
+    for sequence in range(count):
+        value = b"input-%d" % sequence
         batch = encode_batch(
-            [Record(0, 1, None, b"input-%d" % sequence)],
-            producer_id=producer_id,
-            producer_epoch=0,
-            base_sequence=sequence,
+            [Record(0, 1, None, value)], producer_id=producer_id, producer_epoch=0, base_sequence=sequence
         )
-        data = PartitionProduceData(index=0, records=memoryview(batch))
-        topic = TopicProduceData(name=INPUT, partition_data=[data])
-        answer = yield ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 9
-        if answer is not None and not answer.responses[0].partition_responses[0].error_code:
-            ledger.inputs = sequence = sequence + 1
+        data = PartitionProduceData(index=INPUT[1], records=memoryview(batch))
+        topic = TopicProduceData(name=INPUT[0], partition_data=[data])
+        send = Send(recorder.asked(), "feeder", None, INPUT, value, (producer_id, 0), sequence)
+        pending = recorder.begin(recorder.history.sends, send)
+        while True:
+            answer = yield ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 9
+            if answer is not None:
+                found = answer.responses[0].partition_responses[0]
+                if not found.error_code:
+                    break
+            yield random.choice([0, 10, 60])
+        pending.done(offset=found.base_offset)
         yield random.choice([0, 10, 60])
 
 
-def reads(seen: list[tuple[int, bytes]], topic: str, partition: int) -> Life:
-    """A read_committed reader that never forgets what it was shown."""
+def reads(recorder: Recorder, random: Random, reader: str, partition: Partition, *, is_committed: bool = True) -> Life:
+    """A reader that never forgets what it was shown."""
     offset = 0
     while True:
-        answer = yield fetch(topic, partition, offset), 11
+        span = recorder.asked()
+        answer = yield fetch(partition, offset, is_committed=is_committed), 11
         if answer is None or answer.responses[0].partitions[0].error_code:
             yield 40
             continue
-        records = answer.responses[0].partitions[0].records or b""
-        seen += read(answer, offset)
-        for header, _ in iter_batches(memoryview(records)):
-            offset = max(offset, header.next_offset)
-        yield 40
+        next_offset = end_of(answer, offset)
+        if next_offset > offset:
+            seen = tuple(read(answer, offset))
+            poll = Poll(span, reader, is_committed, partition, offset, next_offset, seen)
+            recorder.begin(recorder.history.polls, poll).done()
+            offset = next_offset
+        yield random.choice([20, 200, 600])
 
 
-def fetch(topic: str, partition: int, offset: int) -> FetchRequest:
-    wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=100_000)
+def fetch(partition: Partition, offset: int, *, is_committed: bool = True) -> FetchRequest:
+    wanted = FetchPartition(partition=partition[1], fetch_offset=offset, partition_max_bytes=100_000)
     return FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=100_000,
-        isolation_level=1,
+        isolation_level=int(is_committed),
         session_epoch=-1,
-        topics=[FetchTopic(topic=topic, partitions=[wanted])],
+        topics=[FetchTopic(topic=partition[0], partitions=[wanted])],
     )
 
 
+def end_of(answer: Any, offset: int) -> int:
+    """Where a reader goes on."""
+    records = answer.responses[0].partitions[0].records or b""
+    return max((header.next_offset for header, _ in iter_batches(memoryview(records))), default=offset)
+
+
 def read(answer: Any, from_offset: int) -> Sequence[tuple[int, bytes]]:
-    """The committed records of an answer: offset and value."""
+    """The records of an answer without those of aborted transactions, if it lists them: offset and value."""
     data = answer.responses[0].partitions[0]
     waiting = sorted((entry.first_offset, entry.producer_id) for entry in data.aborted_transactions or ())
     aborted: set[int] = set()

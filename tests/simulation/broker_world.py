@@ -1,59 +1,63 @@
 """The whole broker in simulation: clients of every kind, a network and a disk with faults, kills and power cuts.
 
-Owns: virtual time and whatever crosses it: when a request arrives, whether its answer does, when the broker stops.
-Requests of one client keep their order, as on one connection; a client that waited too long opens another.
-
-The auditor is `audit`: what was told holds; a transaction is visible whole and once, or not at all; nobody fenced is
-told that he committed; a reader's view never changes; outputs and offsets agree; once trouble stops, all is stable.
+Owns: virtual time, and when the broker stops, also in the middle of a start. The network is broker_network's. What
+clients asked and were told becomes a history, which the auditor of tests/history judges by its invariants.
 """
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
-from typing import Any
 
+from broker.log.partition_log import FetchIsolation
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from tests.fakes.broker import Reply, VirtualBroker
-from tests.fakes.disk import PowerCut
+from tests.fakes.broker import VirtualBroker
+from tests.fakes.disk import MemoryDisk, PowerCut
+from tests.fakes.virtual_time import VirtualTime
+from tests.history.auditor import audit, tally
+from tests.history.events import FINAL, Bounds, History, OffsetFetch, Partition, Poll, Restart, States
+from tests.history.log_reader import batches_of
+from tests.history.recorder import Recorder
 from tests.simulation.broker_clients import (
+    GROUP,
     INPUT,
-    LEDGER_TOPIC,
+    LEGS,
     OUTPUT,
-    PARTITIONS,
-    Aborts,
-    Fenced,
-    Ledger,
-    Life,
+    STABLE_OFFSET,
+    TIMEOUT_MS,
     Session,
+    end_of,
     feeds,
+    fetch,
     processes,
+    read,
     reads,
     transfers,
 )
-from tests.simulation.log_auditor import require
+from tests.simulation.broker_network import Client, Network
+from tests.simulation.broker_states import log_of, state_of
 
 _SETTINGS = ("offsets.topic.num.partitions=2", "transaction.state.log.num.partitions=2")
-_ANSWER_TIMEOUT_MS = 400
-
-
-@dataclass(eq=False)
-class Client:
-    life: Life
-    ticket: int = 0
-    """The question that it waits for; an answer to an earlier one comes too late."""
+_PARTITIONS = (*LEGS, INPUT, OUTPUT)
+_TIMEOUTS_MS = 2 * TIMEOUT_MS + 2_000
+_CALM_MS = 30_000
 
 
 @dataclass
 class Tally:
-    transfers: int = 0
-    committed: int = 0
+    commits: int = 0
+    aborts: int = 0
+    unknowns: int = 0
+    sends: int = 0
+    reads: int = 0
     stops: int = 0
     power_cuts: int = 0
-    processed: int = 0
+    lost_requests: int = 0
     lost_answers: int = 0
+    cut_frames: int = 0
+    late_requests: int = 0
+    double_requests: int = 0
 
 
 class BrokerWorld:
@@ -61,16 +65,20 @@ class BrokerWorld:
         self.random = Random(seed)
         self.transaction_version = self.random.choice([1, 2])
         self.tally = Tally()
-        self.ledger = Ledger()
-        self.views: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
+        # A transaction that times out while the broker is down is ended at the next start.
+        self.recorder = Recorder(History(pipelines=[(GROUP, INPUT, OUTPUT)], slack_ms=5_000))
         setting = f"oncelog.feature.transaction.version={self.transaction_version}"
         self.broker = VirtualBroker(*_SETTINGS, setting, seed=seed)
+        self._setting = setting
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._now_ms = 0
-        self._pending: list[tuple[Client, int, Reply]] = []
-        self._is_calm = False
-        for topic, partitions in ((LEDGER_TOPIC, PARTITIONS), (INPUT, 1), (OUTPUT, 1)):
+        self._starts = seed
+        self._clients: list[Client] = []
+        self._bounds: dict[Partition, tuple[int, int, int]] = {}
+        is_two = self.transaction_version == 2
+        self.network = Network(self.random, self._later, lambda: self.broker, may_be_late=is_two)
+        for topic, partitions in ((LEGS[0][0], len(LEGS)), (INPUT[0], 1), (OUTPUT[0], 1)):
             wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
             self.broker.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5)
 
@@ -85,7 +93,7 @@ class BrokerWorld:
             self._pass(at_ms - self._now_ms)
             self._now_ms = at_ms
             self._guarded(function)
-            self._collect()
+            self.network.collect()
         self._pass(end_ms - self._now_ms)
         self._now_ms = end_ms
 
@@ -95,143 +103,166 @@ class BrokerWorld:
             step = min(delay_ms, 25)
             delay_ms -= step
             self._guarded(lambda step_ms=step: self._turn(step_ms))  # type: ignore[misc]
-            self._collect()
+            self.network.collect()
 
     def _turn(self, step_ms: int) -> None:
         self.broker.time.advance(step_ms)
         self.broker.broker.transactions.step(self.broker.time.now_ms())
+        self._look()
+
+    def _look(self) -> None:
+        """Note the bounds of each partition when they have moved."""
+        for partition in _PARTITIONS:
+            log = log_of(self.broker, partition)
+            bounds = log.log_start_offset, log.last_stable_offset, log.high_watermark
+            if self._bounds.get(partition) != bounds:
+                self._bounds[partition] = bounds
+                self.recorder.history.bounds.append(Bounds(self.recorder.now(), partition, *bounds))
 
     def _guarded(self, function: Callable[[], None]) -> None:
         try:
             function()
         except PowerCut:
             self.tally.power_cuts += 1
-            self._restart(lambda: self.broker.crashed(self.random.randrange(2**30)))
-
-    # --- the network --------------------------------------------------------------------------------------------------
-
-    def join(self, life: Life) -> None:
-        client = Client(life)
-        self._later(self.random.randint(0, 50), lambda: self._resume(client, None))
-
-    def _resume(self, client: Client, answer: Any) -> None:
-        client.ticket += 1
-        ticket = client.ticket
-        try:
-            wish = client.life.send(answer)
-        except (StopIteration, Fenced, Aborts):
-            return  # its work is done, or it gives up
-        if isinstance(wish, int):
-            self._later(wish, lambda: self._resume(client, None))
-            return
-        request, version = wish
-        self._later(self._latency_ms(), lambda: self._arrive(client, ticket, request, version))
-        self._later(_ANSWER_TIMEOUT_MS, lambda: self._give_up(client, ticket))
-
-    def _arrive(self, client: Client, ticket: int, request: Any, version: int) -> None:
-        # A connection that was given up brings nothing any more, nor does one that breaks on the way.
-        if client.ticket == ticket and not self._is_lost():
-            self._pending.append((client, ticket, self.broker.start(request, version)))
-
-    def _collect(self) -> None:
-        waiting = self._pending
-        self._pending = []
-        for client, ticket, reply in waiting:
-            if not reply.is_there:
-                self._pending.append((client, ticket, reply))
-            elif self._is_lost():
-                self.tally.lost_answers += 1
-            else:
-                self._later(self._latency_ms(), lambda c=client, t=ticket, r=reply: self._deliver(c, t, r))  # type: ignore[misc]
-
-    def _deliver(self, client: Client, ticket: int, reply: Reply) -> None:
-        if client.ticket == ticket:
-            self._resume(client, reply.message)
-
-    def _give_up(self, client: Client, ticket: int) -> None:
-        if client.ticket == ticket:
-            self._resume(client, None)
-
-    def _latency_ms(self) -> int:
-        return self.random.choice([0, 0, 1, 1, 5, 40])
-
-    def _is_lost(self) -> bool:
-        return not self._is_calm and self.random.random() < 0.02
+            self._restart("power cut", self.broker.disk.crash(self._seeded()))
 
     # --- stops --------------------------------------------------------------------------------------------------------
 
     def _trouble(self) -> None:
-        if self._is_calm:
+        if self.network.is_calm:
             return
         self._later(self.random.choice([100, 400, 1_500]), self._trouble)
         kind = self.random.choice(["kill", "crash", "power cut", "clean"])
         if kind == "power cut":
+            # It goes in the middle of one of the next operations of the disk.
             self.broker.disk.operations_left = self.random.randint(0, 30)
             return
         self.tally.stops += 1
         if kind == "crash":
-            self._restart(lambda: self.broker.crashed(self.random.randrange(2**30)))
-        else:
-            if kind == "clean":
-                self.broker.broker.logs.close()
-            self._restart(self.broker.killed)
+            self._restart(kind, self.broker.disk.crash(self._seeded()))
+            return
+        if kind == "clean":
+            self.broker.broker.logs.close()
+        self._restart(kind, self.broker.disk.kill())
 
-    def _restart(self, start: Callable[[], VirtualBroker]) -> None:
-        self._pending = []
+    def _restart(self, kind: str, disk: MemoryDisk) -> None:
+        """Start on what is left; the power may go again in the middle of the start."""
+        self.network.on_restart()
+        self.recorder.history.restarts.append(Restart(self.recorder.tick(), kind))
+        before = state_of(self.broker, _PARTITIONS, GROUP) if kind == "kill" else None
+        now_ms = self.broker.time.now_ms()
+        while True:
+            if self.random.random() < 0.2:
+                disk.operations_left = self.random.randint(0, 20)
+            try:
+                self.broker = self._started(disk, now_ms)
+                break
+            except PowerCut:
+                self.tally.power_cuts += 1
+                before = None  # what was not synced may be gone
+                disk = disk.crash(self._seeded())
         self.broker.disk.operations_left = None
-        self.broker = start()
+        self._compare(before, now_ms)
+
+    def _started(self, disk: MemoryDisk, now_ms: int) -> VirtualBroker:
+        self._starts += 1
+        return VirtualBroker(*_SETTINGS, self._setting, disk=disk, time=VirtualTime(now_ms), seed=self._starts)
+
+    def _compare(self, before: str | None, now_ms: int) -> None:
+        """With the state before the stop, and with that of another start on the same disk."""
+        after = state_of(self.broker, _PARTITIONS, GROUP)
+        if after is None:
+            return
+        states = self.recorder.history.states
+        if before is not None:
+            states.append(States(self.recorder.tick(), before, after))
+        if self.random.random() < 0.2:
+            again = state_of(self._started(self.broker.disk.kill(), now_ms), _PARTITIONS, GROUP)
+            states.append(States(self.recorder.tick(), after, again or "", is_second_recovery=True))
+
+    def _seeded(self) -> Random:
+        return Random(self.random.randrange(2**30))
 
     # --- a life -------------------------------------------------------------------------------------------------------
 
     def run(self, duration_ms: int = 12_000) -> Tally:
-        for topic, partition in [(LEDGER_TOPIC, 0), (LEDGER_TOPIC, 1), (OUTPUT, 0)]:
-            self.join(reads(self.views.setdefault((topic, partition), []), topic, partition))
-        self.join(feeds(self.ledger, self.random, 30))
+        for partition in _PARTITIONS:
+            self._readers(partition)
+        self._join(Client(feeds(self.recorder, self.random, 30), "feeder"))
         self._incarnate()
         self._trouble()
         self._run_until(duration_ms)
-        self._is_calm = True
+        self.network.is_calm = True
         self.broker.disk.operations_left = None
-        self._run_until(duration_ms + 30_000)
-        self.audit()
+        self._settle(duration_ms)
+        self._read_everything()
+        history = self.recorder.history
+        history.at_work_at_the_end += [client.name for client in self._clients if not client.is_done]
+        audit(history)
+        counts = tally(history)
+        found = {name: counts[name] for name in ("commits", "aborts", "unknowns", "sends", "reads")}
+        for name, value in {**found, **asdict(self.network.losses)}.items():
+            setattr(self.tally, name, value)
         return self.tally
+
+    def _settle(self, start_ms: int) -> None:
+        """Until everybody is done and every transaction that was left open has timed out; in vain for a while."""
+        end_ms = start_ms + _TIMEOUTS_MS
+        self._run_until(end_ms)
+        while end_ms < start_ms + _CALM_MS and not all(client.is_done for client in self._clients):
+            end_ms += 1_000
+            self._run_until(end_ms)
+
+    def _join(self, client: Client) -> None:
+        self._clients.append(client)
+        self.network.join(client)
+
+    def _readers(self, partition: Partition) -> None:
+        for is_committed in (True, False):
+            life = reads(self.recorder, self.random, "follower", partition, is_committed=is_committed)
+            self.network.join(Client(life, "follower"))
 
     def _incarnate(self) -> None:
         """New producers take the ids of older ones, which may still be at work."""
         for number in range(3):
             for incarnation in range(3):
-                name = f"t{number}.{incarnation}"
-                life = transfers(self._session(f"transfer-{number}"), name, 6)
-                self._later(incarnation * self.random.randint(500, 3_000), lambda new=life: self.join(new))  # type: ignore[misc]
+                session = self._session(f"transfer-{number}", f"t{number}.{incarnation}")
+                client = Client(transfers(session, 6), session.name)
+                self._later(incarnation * self.random.randint(500, 3_000), lambda new=client: self._join(new))  # type: ignore[misc]
         for incarnation in range(3):
-            life = processes(self._session("processor"), f"p.{incarnation}", 25)
-            self._later(incarnation * self.random.randint(1_000, 4_000), lambda new=life: self.join(new))  # type: ignore[misc]
+            session = self._session("processor", f"p.{incarnation}")
+            client = Client(processes(session, 25), session.name)
+            self._later(incarnation * self.random.randint(1_000, 4_000), lambda new=client: self._join(new))  # type: ignore[misc]
 
-    def _session(self, transactional_id: str) -> Session:
-        return Session(transactional_id, self.transaction_version, self.ledger, Random(self.random.random()))
+    def _session(self, transactional_id: str, name: str) -> Session:
+        random = Random(self.random.random())
+        return Session(transactional_id, self.transaction_version, self.recorder, name, random, self._wall_ms)
 
-    # --- the auditor --------------------------------------------------------------------------------------------------
+    def _wall_ms(self) -> int:
+        return self.broker.time.now_ms()
 
-    def audit(self) -> None:
-        ledger = self.ledger
-        for name, index in ((LEDGER_TOPIC, 0), (LEDGER_TOPIC, 1), (OUTPUT, 0), (INPUT, 0)):
-            log = self.broker.broker.topics.partition(name, index)
-            require(log.last_stable_offset == log.log_end_offset, "once trouble stops, all is stable", name, index)
-        legs = [Counter(value.decode() for _, value in self.views[LEDGER_TOPIC, index]) for index in range(PARTITIONS)]
-        for transfer in ledger.begun:
-            seen = [leg[transfer] for leg in legs]
-            require(seen in ([0] * PARTITIONS, [1] * PARTITIONS), "all or nothing, and once", transfer, seen)
-            if transfer in ledger.committed:
-                require(seen == [1] * PARTITIONS, "what was told committed is visible", transfer)
-            elif transfer in ledger.aborted:
-                require(seen == [0] * PARTITIONS, "what was told aborted is not", transfer)
-        require(not ledger.late_commits, "nobody fenced is told that he committed", ledger.late_commits)
-        for view in self.views.values():
-            offsets = [offset for offset, _ in view]
-            require(offsets == sorted(set(offsets)), "a reader's view only grows")
-        outputs = [value for _, value in self.views[OUTPUT, 0]]
-        wanted = [b"input-%d" % number for number in range(len(outputs))]
-        require(outputs == wanted, "each input is processed once, in order", outputs[-3:], len(outputs))
-        self.tally.transfers += len(ledger.begun)
-        self.tally.committed += len(ledger.committed)
-        self.tally.processed += len(outputs)
+    def _read_everything(self) -> None:
+        """The last word: what readers get from the start, and what lies in the logs."""
+        recorder, history = self.recorder, self.recorder.history
+        for partition in _PARTITIONS:
+            log = log_of(self.broker, partition)
+            for is_committed in (True, False):
+                offset, end = 0, log.last_stable_offset if is_committed else log.high_watermark
+                while offset < end:
+                    span = recorder.asked()
+                    answer = self.broker.ask(fetch(partition, offset, is_committed=is_committed), 11)
+                    following = end_of(answer, offset)
+                    found = Poll(span, FINAL, is_committed, partition, offset, following, tuple(read(answer, offset)))
+                    recorder.begin(history.polls, found).done()
+                    if following == offset:
+                        break
+                    offset = following
+            batches = history.logs.setdefault(partition, [])
+            offset = 0
+            while offset < log.log_end_offset:
+                batches += batches_of(log.read(offset, 2**30, FetchIsolation.LOG_END).records)
+                offset = batches[-1].last_offset + 1
+        fetching = OffsetFetch(recorder.asked(), GROUP, INPUT, -1)
+        answer = self.broker.ask(STABLE_OFFSET, 7).topics[0].partitions[0]
+        recorder.begin(history.offset_fetches, fetching).done(offset=answer.committed_offset)
+        self._look()

@@ -1,0 +1,59 @@
+"""Writes a history down while it happens: an operation is noted when it is asked, and completed when it is answered.
+
+So that what a client that died has asked is in the history too, with its outcome unknown.
+"""
+
+from dataclasses import replace
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+from tests.history.events import (
+    NEVER,
+    End,
+    GroupCommit,
+    History,
+    Init,
+    OffsetFetch,
+    Outcome,
+    Poll,
+    Send,
+    SendOffset,
+    Span,
+)
+
+Operation = TypeVar("Operation", Init, Send, SendOffset, End, Poll, OffsetFetch, GroupCommit)
+
+
+class Pending(Generic[Operation]):
+    def __init__(self, recorder: "Recorder", operations: list[Operation], operation: Operation) -> None:
+        self._recorder = recorder
+        self._operations: list[Operation] = operations
+        self._place = len(operations)
+        operations.append(operation)
+
+    def done(self, outcome: Outcome = Outcome.OK, **told: Any) -> None:
+        """It is answered; `told` is what the answer says."""
+        operation = self._operations[self._place]
+        completed_at = NEVER if outcome is Outcome.UNKNOWN else self._recorder.tick()
+        span = Span(operation.span.invoked_at, completed_at, outcome)
+        self._operations[self._place] = replace(operation, span=span, **told)
+
+
+class Recorder:
+    def __init__(self, history: History | None = None) -> None:
+        self.history = history or History()
+        self._ticks = count(1)
+
+    def tick(self) -> int:
+        return next(self._ticks)
+
+    def asked(self) -> Span:
+        return Span(self.tick())
+
+    def now(self) -> Span:
+        """What is seen in one moment."""
+        at = self.tick()
+        return Span(at, at, Outcome.OK)
+
+    def begin(self, operations: list[Operation], operation: Operation) -> Pending[Operation]:
+        return Pending(self, operations, operation)

@@ -1,0 +1,41 @@
+"""What a broker knows that its logs must give back: for the invariants "rebuilt is what was" and "recovered twice".
+
+Owns: the choice of what counts. Left out is what a restart is allowed to forget: sessions, timers, waiting requests.
+"""
+
+from broker.coordinator.transaction.states import PREPARED
+from broker.log.partition_log import PartitionLog
+from protocol.errors import KafkaError
+from tests.fakes.broker import VirtualBroker
+from tests.history.auditor import HistoryError
+from tests.history.events import Partition
+from tests.simulation.log_model import known
+
+
+def log_of(virtual: VirtualBroker, partition: Partition) -> PartitionLog:
+    try:
+        return virtual.broker.topics.partition(*partition)
+    except KafkaError as error:
+        raise HistoryError(f"I20, a topic that was created is gone, or its partition is offline: {error}") from error
+
+
+def state_of(virtual: VirtualBroker, partitions: tuple[Partition, ...], group: str) -> str | None:
+    """None while a decision is being carried out: a start goes on with that at once."""
+    broker = virtual.broker
+    ids = sorted((status.metadata for status in broker.transactions.current()), key=lambda each: each.transactional_id)
+    if any(metadata.state in PREPARED for metadata in ids):
+        return None
+    lines = [
+        f"{each.transactional_id} {each.producer_id} {each.producer_epoch} {each.state.name} {sorted(each.partitions)}"
+        for each in ids
+    ]
+    for partition in partitions:
+        log = log_of(virtual, partition)
+        lines.append(f"{partition} from {log.log_start_offset} to {log.log_end_offset}")
+        lines.append(f"{sorted(known(log.producer_state).items())} open {log.producer_state.ongoing_transactions()}")
+    for shard in broker.groups._runtime.shards():
+        offsets = {str(partition): found.offset for partition, found in shard.offsets(group).items()}
+        pending = sorted(map(str, shard.pending_partitions(group)))
+        if offsets or pending:
+            lines.append(f"offsets {sorted(offsets.items())} pending {pending}")
+    return "\n".join(lines)
