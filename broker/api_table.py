@@ -20,6 +20,11 @@ class Api(NamedTuple):
     """Where it differs: librdkafka needs to see Produce from 0 to find out that it may compress (KAFKA-18659)."""
     left_out: str = ""
     """What Kafka's broker does behind this API and this one does not, and why: for docs/compatibility.md."""
+    unstable_maximum: int | None = None
+    """The highest version whose form Kafka may still change: served and listed only where that was asked for."""
+
+    def highest(self, with_unstable: bool) -> int:
+        return self.unstable_maximum if with_unstable and self.unstable_maximum is not None else self.maximum
 
 
 _APIS = (
@@ -47,7 +52,7 @@ _APIS = (
     Api(ApiKey.CREATE_TOPICS, "create_topics", 2, 7),
     Api(ApiKey.DELETE_TOPICS, "delete_topics", 1, 6),
     Api(ApiKey.DELETE_RECORDS, "delete_records", 0, 2),
-    Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5),
+    Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5, unstable_maximum=6),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "offset_for_leader_epoch", 2, 4),
     Api(ApiKey.ADD_PARTITIONS_TO_TXN, "add_partitions_to_txn", 0, 5),
     Api(ApiKey.ADD_OFFSETS_TO_TXN, "add_offsets_to_txn", 0, 4),

@@ -310,6 +310,7 @@ def _tell(log: Any, report: RecoveryReport) -> None:
 
 def _transaction_limits(config: BrokerConfig) -> TransactionLimits:
     is_kafka = config.get_str("oncelog.compat") == "kafka"
+    two_phase_commit = config.get_bool("transaction.two.phase.commit.enable")
     return TransactionLimits(
         max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
         id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
@@ -318,4 +319,6 @@ def _transaction_limits(config: BrokerConfig) -> TransactionLimits:
         if is_kafka
         else 0,
         keeps_last_epoch=not is_kafka,
+        two_phase_commit=two_phase_commit,
+        keeps_prepared=two_phase_commit and not is_kafka,
     )

@@ -51,6 +51,15 @@ class Broker:
     """What stops and disturbs this broker on purpose; None unless it was asked for."""
 
     @property
+    def serves_unstable(self) -> bool:
+        """Whether versions are listed and served whose form Kafka may still change: in Kafka a setting of its own; here
+        two-phase commit, which needs one, is enough."""
+        config = self.config
+        return config.get_bool("unstable.api.versions.enable") or (
+            config.get_bool("transaction.two.phase.commit.enable") and config.get_str("oncelog.compat") != "kafka"
+        )
+
+    @property
     def config(self) -> "BrokerConfig":
         """The settings as they are now."""
         return self.live_config.current

@@ -228,6 +228,18 @@ _TABLE = (
         "How often idle transactional ids are looked for.",
         1,
     ),
+    ConfigKey(
+        "transaction.two.phase.commit.enable",
+        _BOOLEAN,
+        "false",
+        "Let clients prepare transactions, which then last until they are ended (KIP-939). Experimental.",
+    ),
+    ConfigKey(
+        "unstable.api.versions.enable",
+        _BOOLEAN,
+        "false",
+        "Serve versions whose form Kafka may still change: InitProducerId 6.",
+    ),
     ConfigKey("transactional.id.expiration.ms", _INT, "604800000", "An idle transactional id is forgotten.", 1),
     # Groups.
     ConfigKey("group.initial.rebalance.delay.ms", _INT, "0", "How long an empty group waits for more members."),

@@ -72,13 +72,13 @@ class LoadedApi:
 
     __slots__ = ("decode", "encode", "flexible_from", "handle", "key", "maximum", "minimum")
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, with_unstable: bool = False) -> None:
         request = import_module(f"protocol.generated.{api.name}_request")
         response = import_module(f"protocol.generated.{api.name}_response")
         flexible_from: int | None = request.FLEXIBLE_FROM
         self.key = api.key
         self.minimum = api.minimum
-        self.maximum = api.maximum
+        self.maximum = api.highest(with_unstable)
         self.flexible_from = 32_767 if flexible_from is None else flexible_from
         self.decode: Callable[[memoryview, int, int], tuple[Any, int]] = request.decode
         self.encode: Callable[[Any, int], Parts] = response.encode
@@ -181,7 +181,7 @@ class Dispatcher:
             api = API_TABLE.get(api_key)
             if api is None:
                 raise ProtocolError(f"unknown API key {api_key}")
-            loaded = self._loaded[api_key] = LoadedApi(api)
+            loaded = self._loaded[api_key] = LoadedApi(api, self._broker.serves_unstable)
             if self._broker.faults is not None:
                 loaded.handle = self._broker.faults.around_handler(loaded.handle)
         return loaded

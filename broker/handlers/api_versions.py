@@ -1,6 +1,7 @@
 """ApiVersions (18), versions 0–4: what this broker serves, and the finalized features.
 
-- The answer is the API table, nothing else: a range listed there works.
+- The answer is the API table, nothing else: a range listed there works. Versions whose form Kafka may still change are
+  listed and served where `unstable.api.versions.enable`, or the feature that needs them, is on.
 - v3+: client_software_name and _version must match KIP-511's pattern, else INVALID_REQUEST.
 - v3 leaves out supported features whose minimum is 0, which such clients would refuse to parse (KAFKA-17492).
 - Features of level 0 are never finalized; the epoch is ≥ 0 so that the Java client believes it.
@@ -36,7 +37,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             ApiVersion(
                 api_key=api.key,
                 min_version=api.minimum if api.advertised_minimum is None else api.advertised_minimum,
-                max_version=api.maximum,
+                max_version=api.highest(context.broker.serves_unstable),
             )
             for api in API_TABLE.values()
         ],

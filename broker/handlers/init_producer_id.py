@@ -1,11 +1,12 @@
-"""InitProducerId (22), versions 0–5: a producer id and epoch.
+"""InitProducerId (22), versions 0–6: a producer id and epoch.
 
 - Without a transactional id: a fresh id, epoch 0. With one: the same id, epoch + 1; an open transaction of the
   predecessor is aborted first, answered CONCURRENT_TRANSACTIONS until that is complete (KIP-98).
 - v3+ a producer resumes with its own id and epoch (KIP-360). v4+ says PRODUCER_FENCED where older clients are told
   INVALID_PRODUCER_EPOCH (KIP-588). v5 knows TRANSACTION_ABORTABLE, which is no answer here.
-
-Left out: v6 (two-phase commit, KIP-939).
+- v6 is for two-phase commit (KIP-939) and served only where that is enabled: `enable2_pc` asks for transactions
+  without a timeout, `keep_prepared_txn` leaves the open transaction as it is, for this instance to end, and answers its
+  pair beside the new one. Where it is not enabled: TRANSACTIONAL_ID_AUTHORIZATION_FAILED and UNSUPPORTED_VERSION.
 """
 
 from broker.completion import Completion
@@ -19,11 +20,21 @@ FENCED_SINCE = 4
 
 def handle(context: RequestContext, request: InitProducerIdRequest) -> Completion[InitProducerIdResponse]:
     return answered(
-        context.broker.transactions.init_producer_id(
-            request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+        context.broker.transactions.init_two_phase(
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            request.producer_id,
+            request.producer_epoch,
+            enables=request.enable2_pc,
+            keeps_prepared=request.keep_prepared_txn,
         ),
         context,
         FENCED_SINCE,
-        lambda pair: InitProducerIdResponse(producer_id=pair.producer_id, producer_epoch=pair.producer_epoch),
+        lambda told: InitProducerIdResponse(
+            producer_id=told.producer.producer_id,
+            producer_epoch=told.producer.producer_epoch,
+            ongoing_txn_producer_id=told.ongoing.producer_id,
+            ongoing_txn_producer_epoch=told.ongoing.producer_epoch,
+        ),
         lambda error: InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1),
     )

@@ -11,12 +11,12 @@ Invariants
 
 A request's transaction version comes with the version of its API, as in Kafka; `transaction_version`, the finalized
 feature level, decides for the aborts that the coordinator begins itself.
-KIPs: 98, 360, 447, 588, 664, 890.
+KIPs: 98, 360, 447, 588, 664, 890, 939.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from broker.completion import Completion, all_of
 from broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
@@ -32,8 +32,10 @@ from broker.coordinator.transaction.marker_delivery import MarkerDelivery
 from broker.coordinator.transaction.markers import MarkerSender
 from broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
+    NO_PRODUCER,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    NO_TIMEOUT_MS,
     ProducerIdAndEpoch,
     TopicPartition,
     TransactionMetadata,
@@ -55,6 +57,8 @@ ADD_RETRY_MAX_MS = 100
 _COMPLETE_RETRY_MS = 20
 _TOMBSTONES_IN_A_BATCH = 500
 _NONE_YET: frozenset[TopicPartition] = frozenset()
+
+T = TypeVar("T")
 
 Decide = Callable[[TransactionMetadata | None, bool, int | None], Decision]
 """(metadata, is pending, a fresh producer id if one was asked for) → decision."""
@@ -79,6 +83,18 @@ class TransactionLimits:
     """How often Kafka looks for transactions over their time; 0: each is aborted just when its time is over."""
     keeps_last_epoch: bool = True
     """Kafka does not: there a restart between the answer to InitProducerId and its retry fences the producer."""
+    two_phase_commit: bool = False
+    """Whether clients may ask for transactions that last until they are ended."""
+    keeps_prepared: bool = False
+    """Whether an instance may take over what its predecessor has prepared; Kafka knows the request alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class InitializedProducer:
+    """What InitProducerId tells: the pair to go on with, and the pair of the open transaction that was taken over."""
+
+    producer: ProducerIdAndEpoch
+    ongoing: ProducerIdAndEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,27 +145,51 @@ class TransactionCoordinator:
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> Completion[ProducerIdAndEpoch]:
         """A producer id and epoch; fails with KafkaError. Null id: a plain idempotent producer, nothing is kept."""
+        initialized = self.init_two_phase(
+            transactional_id, timeout_ms, producer_id, producer_epoch, enables=False, keeps_prepared=False
+        )
+        return initialized.map(lambda answer: answer.producer)
+
+    def init_two_phase(
+        self,
+        transactional_id: str | None,
+        timeout_ms: int,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        enables: bool,
+        keeps_prepared: bool,
+    ) -> Completion[InitializedProducer]:
+        """The same for who may be part of a two-phase commit (KIP-939): `enables` asks for transactions without a
+        timeout, `keeps_prepared` that the open one be left for this instance to end."""
         if transactional_id == "" or (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_PRODUCER_EPOCH):
             return _failed(ErrorCode.INVALID_REQUEST)
         if transactional_id is None:
-            return self._producer_ids.next_id().map(lambda fresh: ProducerIdAndEpoch(fresh, 0))
-        if not 0 < timeout_ms <= self._limits.max_timeout_ms:
+            return self._producer_ids.next_id().map(
+                lambda fresh: InitializedProducer(ProducerIdAndEpoch(fresh, 0), NO_PRODUCER)
+            )
+        if enables and not self._limits.two_phase_commit:
+            return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if keeps_prepared and not self._limits.keeps_prepared:
+            return _failed(ErrorCode.UNSUPPORTED_VERSION)
+        if not enables and not 0 < timeout_ms <= self._limits.max_timeout_ms:
             return _failed(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
         def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
             return prepare_init_producer_id(
                 metadata,
                 transactional_id,
-                timeout_ms,
+                NO_TIMEOUT_MS if enables else timeout_ms,
                 producer_id,
                 producer_epoch,
                 is_pending=is_pending,
                 fresh_producer_id=fresh,
                 transaction_version=self._transaction_version(),
                 now_ms=self._clock.now_ms(),
+                keeps_prepared=keeps_prepared,
             )
 
-        return self._transition(transactional_id, decide)
+        return self._transition(transactional_id, decide).map(_initialized)
 
     def add_partitions(
         self,
@@ -176,7 +216,7 @@ class TransactionCoordinator:
                 now_ms=self._clock.now_ms(),
             )
 
-        return self._transition(transactional_id, decide)
+        return self._transition(transactional_id, decide).map(_producer)
 
     def add_partitions_implicitly(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -238,7 +278,7 @@ class TransactionCoordinator:
                 now_ms=now_ms,
             )
 
-        return self._transition(transactional_id, decide)
+        return self._transition(transactional_id, decide).map(_producer)
 
     def verify_partitions(
         self,
@@ -388,7 +428,7 @@ class TransactionCoordinator:
                 now_ms=self._clock.now_ms(),
             )
 
-        def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
+        def on_done(done: Completion[TransactionMetadata | None]) -> None:
             # By the time that a refusal is durable its transaction may have ended, and the next one have begun.
             if done.error is None:
                 return
@@ -405,8 +445,8 @@ class TransactionCoordinator:
 
     def _transition(
         self, transactional_id: str, decide: Decide, fresh_producer_id: int | None = None
-    ) -> Completion[ProducerIdAndEpoch]:
-        """Decide and log in this turn; the answer, or KafkaError, once all that it was decided from is durable."""
+    ) -> Completion[TransactionMetadata | None]:
+        """Decide and log in this turn; the decided, or KafkaError, once all that it was decided from is durable."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
 
@@ -464,13 +504,12 @@ class TransactionCoordinator:
 
     def _answer(
         self, transactional_id: str, decision: Decision, current: TransactionMetadata | None
-    ) -> ProducerIdAndEpoch:
+    ) -> TransactionMetadata | None:
         if decision.error:
             if decision.error is ErrorCode.PRODUCER_FENCED:
                 self._listener.on_fenced(transactional_id, decision.error)
             raise KafkaError(decision.error)
-        decided = decision.target or current
-        return ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH) if decided is None else decided.producer
+        return decision.target or current
 
     def _log_complete(self, prepared: TransactionMetadata) -> None:
         """Every marker is durable."""
@@ -498,11 +537,20 @@ def _is_still_open(opened: TransactionMetadata, current: TransactionMetadata | N
     )
 
 
+def _producer(decided: TransactionMetadata | None) -> ProducerIdAndEpoch:
+    return NO_PRODUCER if decided is None else decided.producer
+
+
+def _initialized(decided: TransactionMetadata | None) -> InitializedProducer:
+    is_kept = decided is not None and decided.is_taken_over and decided.state is TransactionState.ONGOING
+    return InitializedProducer(_producer(decided), decided.own if decided is not None and is_kept else NO_PRODUCER)
+
+
 def _is_concurrent(error: Exception) -> bool:
     return isinstance(error, KafkaError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def _failed(error: ErrorCode) -> Completion[ProducerIdAndEpoch]:
-    failed: Completion[ProducerIdAndEpoch] = Completion()
+def _failed(error: ErrorCode) -> Completion[T]:
+    failed: Completion[T] = Completion()
     failed.fail(KafkaError(error))
     return failed

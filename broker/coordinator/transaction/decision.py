@@ -29,8 +29,9 @@ def refuse(error: ErrorCode) -> Decision:
 
 def check_producer(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> ErrorCode:
     """NONE, or why this is not the current producer: a higher epoch is as wrong as a lower one."""
-    if producer_id != metadata.producer_id:
+    client = metadata.client
+    if producer_id != client.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if producer_epoch != metadata.producer_epoch:
+    if producer_epoch != client.producer_epoch:
         return ErrorCode.PRODUCER_FENCED
     return ErrorCode.NONE

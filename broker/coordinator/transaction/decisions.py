@@ -3,7 +3,7 @@
 Owns: which InitProducerId, AddPartitionsToTxn or verification in which state gives which error, or which next metadata.
 The order of the checks is Kafka's: clients tell "fenced" from "try again" by it. Does not own: ends (`endings`),
 pending transitions beyond the flag that is given, logging.
-KIPs: 98, 360 (a producer that resumes with its epoch), 588, 890.
+KIPs: 98, 360 (a producer that resumes with its epoch), 588, 890, 939 (an instance that keeps what is prepared).
 """
 
 from collections.abc import Container, Iterable
@@ -22,6 +22,7 @@ from broker.coordinator.transaction.metadata import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    ProducerIdAndEpoch,
     TopicPartition,
     TransactionMetadata,
 )
@@ -40,6 +41,7 @@ def prepare_init_producer_id(
     fresh_producer_id: int | None,
     transaction_version: int,
     now_ms: int,
+    keeps_prepared: bool = False,
 ) -> Decision:
     """InitProducerId: a new pair for a new instance, the bumped pair for one that resumes, the fence for its rivals."""
     if metadata is None:
@@ -53,6 +55,8 @@ def prepare_init_producer_id(
     if metadata.state in PREPARED:
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is TransactionState.ONGOING:
+        if keeps_prepared:
+            return _take_over(metadata, producer_epoch, fresh_producer_id, now_ms)
         # The open transaction is ended first; the client asks again and gets its own bump after that.
         abort = prepare_abort_by_coordinator(
             metadata, transaction_version=transaction_version, fresh_producer_id=fresh_producer_id, now_ms=now_ms
@@ -63,8 +67,32 @@ def prepare_init_producer_id(
 
 def _may_resume(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
     """KIP-360: the current producer, or the one whose exhausted epochs made us give out a new id."""
-    return producer_id == metadata.producer_id or (
+    return producer_id == metadata.client.producer_id or (
         producer_id == metadata.previous_producer_id and producer_epoch >= EXHAUSTED_PRODUCER_EPOCH
+    )
+
+
+def _take_over(
+    metadata: TransactionMetadata, producer_epoch: int, fresh_producer_id: int | None, now_ms: int
+) -> Decision:
+    """The next pair for who will end this transaction, which stays open under its own pair (KIP-939)."""
+    client = metadata.client
+    if producer_epoch not in (NO_PRODUCER_EPOCH, client.producer_epoch):
+        is_retry = metadata.is_taken_over and producer_epoch == metadata.last_producer_epoch
+        return NOTHING_TO_DO if is_retry else refuse(ErrorCode.PRODUCER_FENCED)
+    if not metadata.is_epoch_exhausted:
+        next_producer = ProducerIdAndEpoch(client.producer_id, client.producer_epoch + 1)
+    elif fresh_producer_id is None:
+        return NEEDS_PRODUCER_ID
+    else:
+        next_producer = ProducerIdAndEpoch(fresh_producer_id, 0)
+    return Decision(
+        target=replace(
+            metadata.moved_to(TransactionState.ONGOING, now_ms),
+            next_producer_id=next_producer.producer_id,
+            next_producer_epoch=next_producer.producer_epoch,
+            last_producer_epoch=producer_epoch,
+        )
     )
 
 
@@ -143,6 +171,8 @@ def prepare_add_partitions(
         return refuse(error)
     if metadata.state in PREPARED:
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if metadata.is_taken_over:  # what is prepared may only be ended
+        return refuse(ErrorCode.INVALID_TXN_STATE)
     added = metadata.partitions.union(partitions)
     is_ongoing = metadata.state is TransactionState.ONGOING
     if is_ongoing and added == metadata.partitions:
@@ -172,6 +202,8 @@ def verify_partition(
         return error
     if metadata.state in PREPARED:
         return ErrorCode.CONCURRENT_TRANSACTIONS
+    if metadata.is_taken_over:
+        return ErrorCode.INVALID_TXN_STATE
     if metadata.state is not TransactionState.ONGOING or partition not in metadata.partitions:
         return ErrorCode.TRANSACTION_ABORTABLE
     # Data must never survive a crash that its partition's place in the transaction does not.

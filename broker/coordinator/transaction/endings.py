@@ -2,7 +2,8 @@
 
 Owns: which end in which state gives which error, or which prepared metadata. The order of the checks is Kafka's:
 clients tell "fenced" from "try again" by it. Does not own: the pending flag that is given, logging, markers.
-KIPs: 98, 588, 890 (a new epoch with every end; a new producer id when the epochs are used up).
+KIPs: 98, 588, 890 (a new epoch with every end; a new producer id when the epochs are used up), 939. The markers of a
+transaction that was taken over carry the epoch after its own, under either protocol: its first producer is fenced.
 """
 
 from dataclasses import replace
@@ -12,7 +13,6 @@ from broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
     FENCING_PRODUCER_EPOCH,
     NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     TransactionMetadata,
 )
 from broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
@@ -51,7 +51,10 @@ def prepare_end_transaction_v1(
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is not _S.ONGOING:
         return refuse(_ALREADY_ENDED[metadata.state][0 if committed else 1])
-    return Decision(target=replace(metadata.moved_to(_prepared(committed), now_ms), client_transaction_version=0))
+    target = replace(metadata.moved_to(_prepared(committed), now_ms), client_transaction_version=0)
+    if metadata.is_taken_over:
+        target = replace(target, producer_epoch=_after(metadata.producer_epoch))
+    return Decision(target=target)
 
 
 def prepare_end_transaction_v2(
@@ -78,10 +81,11 @@ def prepare_end_transaction_v2(
         and producer_epoch == EXHAUSTED_PRODUCER_EPOCH
         and metadata.producer_epoch == 0
     )
-    if producer_id != metadata.producer_id and not is_retry_over_rotation:
+    client = metadata.client
+    if producer_id != client.producer_id and not is_retry_over_rotation:
         return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    is_retry = is_retry_over_rotation or producer_epoch == metadata.producer_epoch - 1
-    is_current = producer_id == metadata.producer_id and producer_epoch == metadata.producer_epoch
+    is_retry = is_retry_over_rotation or producer_epoch == client.producer_epoch - 1
+    is_current = producer_id == client.producer_id and producer_epoch == client.producer_epoch
     if not _is_valid_epoch(metadata.state, is_retry=is_retry, is_current=is_current):
         return refuse(ErrorCode.PRODUCER_FENCED)
     if is_retry:
@@ -112,8 +116,8 @@ def prepare_abort_by_coordinator(
         return _bumped(metadata, _S.PREPARE_ABORT, fresh_producer_id, now_ms)
     target = replace(
         metadata.moved_to(_S.PREPARE_ABORT, now_ms),
-        # Nobody is given the fencing epoch, but a client may have made it up: it must not overflow (KAFKA-20090).
-        producer_epoch=min(metadata.producer_epoch + 1, FENCING_PRODUCER_EPOCH),
+        producer_epoch=_after(metadata.producer_epoch),
+        next_producer_epoch=_after(metadata.next_producer_epoch) if metadata.is_taken_over else NO_PRODUCER_EPOCH,
         last_producer_epoch=NO_PRODUCER_EPOCH,
         client_transaction_version=transaction_version,
     )
@@ -124,20 +128,29 @@ def _prepared(committed: bool) -> TransactionState:
     return _S.PREPARE_COMMIT if committed else _S.PREPARE_ABORT
 
 
+def _after(producer_epoch: int) -> int:
+    # Nobody is given the fencing epoch, but a client may have made it up: it must not overflow (KAFKA-20090).
+    return min(producer_epoch + 1, FENCING_PRODUCER_EPOCH)
+
+
 def _bumped(
     metadata: TransactionMetadata, state: TransactionState, fresh_producer_id: int | None, now_ms: int
 ) -> Decision:
     """PREPARE with the next epoch; with the next producer id as well, to be taken up by COMPLETE, after the last."""
-    if metadata.is_epoch_exhausted and fresh_producer_id is None:
-        return NEEDS_PRODUCER_ID
+    client = metadata.client
     prepared = metadata.moved_to(state, now_ms)
+    if metadata.is_epoch_exhausted:
+        if fresh_producer_id is None:
+            return NEEDS_PRODUCER_ID
+        prepared = replace(prepared, next_producer_id=fresh_producer_id)
+        if metadata.is_taken_over:  # three ids: the transaction's, its end's, and that of the next transaction
+            prepared = replace(prepared, next_producer_epoch=0, previous_producer_id=client.producer_id)
+    elif metadata.is_taken_over:
+        prepared = replace(prepared, next_producer_epoch=client.producer_epoch + 1)
     target = replace(
         prepared,
-        producer_epoch=min(metadata.producer_epoch + 1, FENCING_PRODUCER_EPOCH),
-        last_producer_epoch=metadata.producer_epoch,
-        next_producer_id=fresh_producer_id
-        if metadata.is_epoch_exhausted and fresh_producer_id is not None
-        else NO_PRODUCER_ID,
+        producer_epoch=_after(metadata.producer_epoch),
+        last_producer_epoch=client.producer_epoch,
         # A completed transaction has a start: an abort of nothing starts and ends at once.
         start_timestamp_ms=metadata.start_timestamp_ms if metadata.state is _S.ONGOING else now_ms,
         client_transaction_version=TRANSACTION_V2,

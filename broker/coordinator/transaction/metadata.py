@@ -3,7 +3,8 @@
 Owns: the fields and the invariants between them. Does not own: decisions (`decisions`, `endings`), the form in
 `__transaction_state` (`records`), the current value (`shard`). Designed for both transaction protocols; fields of
 transaction.version 2 keep their defaults under 1.
-KIPs: 98, 360 (last producer epoch), 890 (previous and next producer id, client transaction version).
+KIPs: 98, 360 (last producer epoch), 890 (previous and next producer id, client transaction version), 939 (next
+producer epoch: who took over an open transaction).
 """
 
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ EXHAUSTED_PRODUCER_EPOCH = 32_766
 """The last epoch that a client is given; the next is that of a new producer id."""
 FENCING_PRODUCER_EPOCH = 32_767
 """Given to nobody: markers and fences carry it when the epochs are used up."""
+NO_TIMEOUT_MS = 2**31 - 1
+"""The timeout of a transaction of two-phase commit, which its coordinator never ends by itself (KIP-939)."""
 
 TopicPartition = tuple[str, int]
 
@@ -31,6 +34,9 @@ TopicPartition = tuple[str, int]
 class ProducerIdAndEpoch:
     producer_id: int
     producer_epoch: int
+
+
+NO_PRODUCER = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +57,35 @@ class TransactionMetadata:
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
     client_transaction_version: int = 0
+    next_producer_epoch: int = NO_PRODUCER_EPOCH
+    """With the next producer id, the pair of the instance that has taken over an open transaction as it is; the
+    transaction keeps its own pair, by which its batches are known (KIP-939)."""
 
     @property
-    def is_epoch_exhausted(self) -> bool:
-        return self.producer_epoch >= EXHAUSTED_PRODUCER_EPOCH
+    def is_taken_over(self) -> bool:
+        """By an instance that keeps what its predecessor has prepared, until COMPLETE."""
+        return self.next_producer_epoch != NO_PRODUCER_EPOCH
+
+    @property
+    def own(self) -> ProducerIdAndEpoch:
+        """The pair that batches and markers carry."""
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
+
+    @property
+    def client(self) -> ProducerIdAndEpoch:
+        """The pair that requests must carry."""
+        return self.producer if self.is_taken_over else self.own
 
     @property
     def producer(self) -> ProducerIdAndEpoch:
         """What the client is told. While an exhausted epoch is rotated that is already the next producer id."""
         if self.next_producer_id != NO_PRODUCER_ID:
-            return ProducerIdAndEpoch(self.next_producer_id, 0)
-        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
+            return ProducerIdAndEpoch(self.next_producer_id, max(0, self.next_producer_epoch))
+        return self.own
+
+    @property
+    def is_epoch_exhausted(self) -> bool:
+        return self.client.producer_epoch >= EXHAUSTED_PRODUCER_EPOCH
 
     def moved_to(self, state: TransactionState, now_ms: int) -> "TransactionMetadata":
         """The same transaction in the next state. Raises IllegalTransition.
@@ -78,7 +102,7 @@ class TransactionMetadata:
         )
 
     def completed(self, now_ms: int) -> "TransactionMetadata":
-        """All markers are durable: nothing is open any more, and a rotated producer id takes over."""
+        """All markers are durable: nothing is open any more, and the next producer takes over."""
         committed = self.state is TransactionState.PREPARE_COMMIT
         target = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
         completed = replace(self.moved_to(target, now_ms), partitions=frozenset())
@@ -86,10 +110,11 @@ class TransactionMetadata:
             return completed
         return replace(
             completed,
-            producer_id=self.next_producer_id,
-            producer_epoch=0,
-            previous_producer_id=self.producer_id,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.producer_epoch,
+            previous_producer_id=self.previous_producer_id if self.is_taken_over else self.producer_id,
             next_producer_id=NO_PRODUCER_ID,
+            next_producer_epoch=NO_PRODUCER_EPOCH,
         )
 
 
@@ -115,7 +140,7 @@ def _has_legal_producer(previous: TransactionMetadata, target: TransactionMetada
     if target.state is TransactionState.ONGOING:
         return is_same and bump == 0 and target.timeout_ms == previous.timeout_ms
     if target.state in COMPLETED:
-        return (is_same and bump == 0) or (is_rotated and target.producer_id == previous.next_producer_id)
+        return target.own == previous.producer and not target.is_taken_over
     if target.state in PREPARED:
         return is_same and bump in (0, 1)
     return (is_same and bump in (0, 1)) or is_rotated

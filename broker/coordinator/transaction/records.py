@@ -31,6 +31,7 @@ def to_record(
         previous_producer_id=metadata.previous_producer_id if has_tags else NO_PRODUCER_ID,
         next_producer_id=metadata.next_producer_id if has_tags else NO_PRODUCER_ID,
         producer_epoch=metadata.producer_epoch,
+        next_producer_epoch=metadata.next_producer_epoch,
         transaction_timeout_ms=metadata.timeout_ms,
         transaction_status=metadata.state,
         transaction_partitions=None
@@ -88,4 +89,5 @@ def _decode_value(transactional_id: str, data: bytes) -> TransactionMetadata:
         next_producer_id=value.next_producer_id,
         client_transaction_version=value.client_transaction_version,
         last_producer_epoch=value.last_producer_epoch,
+        next_producer_epoch=value.next_producer_epoch,
     )

@@ -4,13 +4,14 @@ Owns: one timer for each open transaction. Does not own: the abort (`coordinator
 Invariants
 - A transaction's time counts from its first partition, whatever is added later, and exactly. Kafka looks every
   `check_interval_ms` instead, so that a transaction may outlive its timeout by that; 0 is exactly.
+- A transaction of two-phase commit lasts until somebody ends it.
 - While running, time is the scheduler's: a wall clock that jumps ends nothing early and keeps nothing open. After a
   restart the logged start is all there is.
 """
 
 from collections.abc import Callable
 
-from broker.coordinator.transaction.metadata import TransactionMetadata
+from broker.coordinator.transaction.metadata import NO_TIMEOUT_MS, TransactionMetadata
 from broker.ports import Clock, Scheduler, Timer
 
 RETRY_MS = 20
@@ -33,7 +34,7 @@ class TransactionTimeouts:
 
     def watch(self, opened: TransactionMetadata, elapsed_ms: int = 0) -> None:
         """A transaction is open, or was found so; told of one that is watched already, nothing changes."""
-        if opened.transactional_id not in self._timers:
+        if opened.timeout_ms != NO_TIMEOUT_MS and opened.transactional_id not in self._timers:
             self._arm(opened, max(0, opened.timeout_ms - max(0, elapsed_ms)))
 
     def retry(self, opened: TransactionMetadata) -> None:
