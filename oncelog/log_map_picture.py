@@ -40,6 +40,9 @@ def draw(found: PartitionMap, console: Console, width: int, first_cell: int = 0,
     cells_a_row = max(_MIN_CELLS, width - offset_width - 2)
     rulers = _rulers(found)
     console.print(_headline(found), highlight=False, soft_wrap=True)
+    not_drawn = [text for cell, text in rulers if not (first_cell <= cell < end or end == len(found.states) <= cell)]
+    if not_drawn:
+        console.print(Text(f"not drawn: {', '.join(not_drawn)}", style="cyan"), highlight=False, soft_wrap=True)
     for segment in found.segments:
         start, stop = max(segment.first_cell, first_cell), min(segment.end_cell, end)
         is_last = segment is found.segments[-1] and stop == segment.end_cell

@@ -198,6 +198,13 @@ def test_part_of_a_partition_can_be_drawn() -> None:
     assert "00000000000000000000.log" not in part.output
 
 
+@given(first=st.integers(0, 100), last=st.integers(0, 100))
+def test_each_ruler_is_told_once_whatever_part_is_drawn(first: int, last: int) -> None:
+    output = run(ROOT / "orders-0", "--from", str(first), "--to", str(last)).output
+    for name in ("log start offset", "last stable offset", "high watermark", "log end offset"):
+        assert output.count(name) == 1
+
+
 def test_image_is_whole_the_same_each_time_and_fetches_nothing(tmp_path: Path) -> None:
     image, found = tmp_path / "map.svg", read_map(ROOT / "orders-0", KnownPoints(None, None))
     assert run(ROOT / "orders-0", "--svg", image).exit_code == 0

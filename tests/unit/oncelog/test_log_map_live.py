@@ -1,0 +1,61 @@
+"""`oncelog log map` and `dump` over the files of a broker that is writing them."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+from oncelog.cli import main
+from tests.support.daemon import Daemon
+
+TRANSACTIONS = 30
+RECORDS = 40
+PATIENCE_S = 20.0
+
+
+def look(partition: Path) -> list[dict[str, Any]]:
+    result = CliRunner().invoke(main, ["log", "map", str(partition), "--json"])
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_looking_while_a_broker_writes_sees_a_log_that_only_grows(start_daemon: Callable[..., Daemon]) -> None:
+    """What is torn is never taken for damage, and in the end all is committed or aborted as it was."""
+    daemon = start_daemon()
+    producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "live", "batch.num.messages": 5})
+    producer.init_transactions(20)
+    partition = daemon.data_dir / "live-0"
+    log_end_offset = 0
+    for number in range(TRANSACTIONS):
+        producer.begin_transaction()
+        for record in range(RECORDS):
+            producer.produce("live", b"%d" % record, partition=0)
+        producer.poll(0)
+        if number % 3 == 2:
+            # The producer's own thread goes on sending meanwhile.
+            summary, *_ = look(partition)
+            offsets = [summary[name] for name in ("last_stable_offset", "high_watermark", "log_end_offset")]
+            assert offsets == sorted(offsets)
+            assert log_end_offset <= offsets[-1]
+            log_end_offset = offsets[-1]
+        producer.flush(20)
+        if number % 2:
+            producer.abort_transaction(20)
+        else:
+            producer.commit_transaction(20)
+    deadline = time.monotonic() + PATIENCE_S
+    while (summary := look(partition)[0])["last_stable_offset"] != summary["log_end_offset"]:
+        assert time.monotonic() < deadline
+    states = [entry["state"] for entry in look(partition) if entry["kind"] == "batch"]
+    assert states.count("commit_marker") == TRANSACTIONS // 2
+    assert set(states) <= {"committed", "aborted", "commit_marker", "abort_marker"}
+    committed = sum(
+        entry["record_count"] for entry in look(partition) if entry["kind"] == "batch" and entry["state"] == "committed"
+    )
+    assert committed == TRANSACTIONS // 2 * RECORDS
+    dumped = CliRunner().invoke(main, ["log", "dump", str(partition)])
+    assert dumped.exit_code == 0, dumped.output
