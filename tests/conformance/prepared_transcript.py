@@ -26,22 +26,22 @@ def conversation(broker: Broker, now_ms: int) -> Told:
     """Every question and its answer; `broker` must be fresh."""
     talk = Conversation(broker, now_ms)
     prepare(talk)
-    _create_held(talk)
+    create_held(talk)
     for state, bring in STATES.items():
         for who, pretend in WHO.items():
             for slot, (question, asked) in enumerate(_questions()):
                 producer = pretend(bring(talk, f"{state} {who} {slot}"))
-                yield f"{state}, {who}, {question}", (asked(producer), _described(producer))
+                yield f"{state}, {who}, {question}", (asked(producer), as_it_is(producer))
 
 
-def _create_held(talk: Conversation) -> None:
+def create_held(talk: Conversation) -> None:
     config = CreatableTopicConfig(name="max.message.bytes", value=_LESS_THAN_A_MARKER)
     topic = CreatableTopic(name=HELD, num_partitions=1, replication_factor=1, configs=[config])
     while talk.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5).topics[0].error_code not in (0, 36):
         talk.broker.let_pass(100)
 
 
-def _described(producer: Producer) -> str:
+def as_it_is(producer: Producer) -> str:
     """State and epoch as they are: nothing here settles."""
     state = producer.talk.described(producer.transactional_id)
     return f"{state.transaction_state}, epoch {state.producer_epoch}"

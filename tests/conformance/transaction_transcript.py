@@ -2,8 +2,8 @@
 
 Owns: which request is asked in which state, by whom and in which version. A cell of the table is named by the part of
 the conversation, the state, who asks, and the request; its answer is followed by the state that the transactional id is
-in afterwards. The states between (PrepareCommit, PrepareAbort) cannot be held by frames: tests/unit/transaction asks
-them as pure functions.
+in afterwards. Does not own: what is asked while markers are on their way (`prepared_transcript`), and when the epochs
+are used up (`exhausted_transcript`).
 """
 
 from collections.abc import Callable, Iterator
@@ -17,10 +17,9 @@ from tests.unit.group.members import Broker
 
 Told = Iterator[tuple[str, Any]]
 Question = Callable[[Producer], Any]
+_OF_TOPICS = ("unknown", "internal topic")
 
 MAX_TIMEOUT_MS = 900_000
-LAST_EPOCH = 2**15 - 2
-"""The last epoch that a producer is given; the one after it is kept for fences."""
 _SHORT_TIMEOUT_MS = 1_000
 _HALF_A_SECOND_MS = 500
 
@@ -168,6 +167,7 @@ def questions() -> Iterator[tuple[str, Question]]:
             verified = methodcaller("add_batched", partition, version=version, verify_only=True)
             yield f"AddPartitionsToTxn v{version}, verify only, partition {partition}", verified
     yield "AddPartitionsToTxn v5, verify only, both", methodcaller("add_batched", 0, 1, verify_only=True)
+    yield "AddPartitionsToTxn v5, the same partition", methodcaller("add_batched", 0)
     yield "AddPartitionsToTxn v5, one unknown", methodcaller("add_batched", 1, 9)
     for version in range(5):
         yield f"AddOffsetsToTxn v{version}", methodcaller("add_offsets", version)
@@ -179,6 +179,16 @@ def questions() -> Iterator[tuple[str, Question]]:
     for version in range(6):
         for commit in (True, False):
             yield f"EndTxn v{version}, {'commit' if commit else 'abort'}", methodcaller("end", commit, version)
+
+
+def decided() -> Iterator[tuple[str, Question]]:
+    """The questions that the coordinator decides by what it knows of the transactional id, and by nothing else."""
+    for question, asked in questions():
+        is_of_another_kind = question.startswith(("Produce", "TxnOffsetCommit")) or question.endswith(_OF_TOPICS)
+        if not is_of_another_kind:
+            yield question, asked
+    for version in (3, 4, 5):
+        yield f"InitProducerId v{version}", methodcaller("resume", version)
 
 
 def table(talk: Conversation) -> Told:
@@ -238,76 +248,3 @@ def timeouts(talk: Conversation) -> Told:
             talk.broker.let_pass(_HALF_A_SECOND_MS)
         yield f"{question}, before", producer.settled()
         yield question, (ask(producer), producer.settled())
-
-
-# --- epochs used up ---------------------------------------------------------------------------------------------------
-
-
-def _near_the_last(talk: Conversation, transactional_id: str) -> Producer:
-    """A producer two epochs before the last."""
-    producer = talk.started(transactional_id)
-    while producer.producer_epoch < LAST_EPOCH - 2:
-        producer = talk.started(transactional_id)
-    return producer
-
-
-def exhausted_by_ends(broker: Broker, now_ms: int) -> Told:
-    """A producer whose ends use up its epochs; `broker` must be fresh, and have the time for 33,000 requests."""
-    talk = Conversation(broker, now_ms)
-    prepare(talk)
-    producer = _near_the_last(talk, "used up")
-    for epoch in (LAST_EPOCH - 2, LAST_EPOCH - 1, LAST_EPOCH):
-        producer = producer.but(producer_epoch=epoch)
-        yield f"epoch {epoch}: written", (producer.write(0, version=IMPLICIT), producer.settled())
-        yield f"epoch {epoch}: ended", (producer.end(True, 5), producer.settled())
-        yield f"epoch {epoch}: ended again", (producer.end(True, 5), producer.settled())
-        yield f"epoch {epoch}: the other end", producer.end(False, 5)
-    yield "the old id ends as of old", producer.end(True, 3)
-    yield "the old id writes", producer.write(0, sequence=1, version=IMPLICIT)
-    yield "the old id adds", producer.add(0)
-    pair = talk.described("used up")
-    fresh = producer.but(producer_id=pair.producer_id, producer_epoch=pair.producer_epoch)
-    yield "the new id writes", (fresh.write(0, version=IMPLICIT), fresh.settled())
-    yield "the old id ends while the new one is open", (producer.end(True, 5), producer.settled())
-    yield "the old id resumes while the new one is open", (producer.resume(), producer.settled())
-    yield "the new id ends", (fresh.end(True, 5), fresh.settled())
-    yield "the old id resumes", (producer.resume(), producer.settled())
-    yield "a new instance", (producer.renew(), producer.settled())
-
-
-def exhausted_by_instances(broker: Broker, now_ms: int) -> Told:
-    """Instances that use up the epochs, the last of them by a fence; the same goes for `broker`."""
-    talk = Conversation(broker, now_ms)
-    prepare(talk)
-    first = _near_the_last(talk, "used up")
-    yield "written two epochs before the last", first.write(0, version=IMPLICIT)
-    yield "a new instance comes", (first.renew(), first.settled())
-    yield "the new instance asks again", (first.renew(), first.settled())
-    pair = talk.described("used up")
-    last = first.but(producer_id=pair.producer_id, producer_epoch=pair.producer_epoch)
-    yield "added at the last epoch", (last.add(0), last.settled())
-    yield "written at the last epoch", last.write(0)
-    yield "ended at the last epoch", (last.end(True), last.settled())
-    yield "resumed at the last epoch", (last.resume(), last.settled())
-    yield "resumed again, the answer was lost", (last.resume(), last.settled())
-    yield "the old id writes", last.write(0, sequence=1)
-    yield "the old id ends", [last.end(True, version) for version in (1, 2, 5)]
-    pair = talk.described("used up")
-    fresh = first.but(producer_id=pair.producer_id, producer_epoch=pair.producer_epoch)
-    yield "the new id adds and writes", (fresh.add(0), fresh.write(0), fresh.settled())
-    yield "the old id resumes while the new one is open", (last.resume(), last.settled())
-    yield "the old id of an older epoch resumes", (first.resume(), last.settled())
-    yield "the new id ends", (fresh.end(True), fresh.settled())
-
-
-def fenced_at_the_last_epoch(broker: Broker, now_ms: int) -> Told:
-    """A new instance over a transaction at the last epoch; the same goes for `broker`."""
-    talk = Conversation(broker, now_ms)
-    prepare(talk)
-    producer = _near_the_last(talk, "used up").ended(False, 5).ended(False, 5)
-    yield "written at the last epoch", (producer.write(0, version=IMPLICIT), producer.settled())
-    yield "a new instance comes", (producer.renew(), producer.settled())
-    yield "the new instance asks again", (producer.renew(), producer.settled())
-    yield "the old instance ends", [producer.end(False, version) for version in (1, 2, 5)]
-    yield "the old instance writes", producer.write(0, sequence=1, version=IMPLICIT)
-    yield "the old instance resumes", (producer.resume(), producer.settled())

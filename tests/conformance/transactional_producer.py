@@ -136,7 +136,7 @@ class Producer:
         return replace(self, **changes)
 
     @property
-    def _identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         return {
             "transactional_id": self.transactional_id,
             "producer_id": self.producer_id,
@@ -161,25 +161,25 @@ class Producer:
         topics = [AddPartitionsToTxnTopic(name=topic, partitions=partitions)]
         if unknown is not None:
             topics.append(AddPartitionsToTxnTopic(name=unknown, partitions=[0]))
-        identity = {f"v3_and_below_{field}": value for field, value in self._identity.items()}
+        identity = {f"v3_and_below_{field}": value for field, value in self.identity.items()}
         request = AddPartitionsToTxnRequest(v3_and_below_topics=topics, **identity)
         return _errors(self.talk.ask(request, version).results_by_topic_v3_and_below)
 
     def add_batched(self, *partitions: int, version: int = 5, verify_only: bool = False, topic: str = TOPIC) -> Any:
         topics = [AddPartitionsToTxnTopic(name=topic, partitions=partitions)]
-        transaction = AddPartitionsToTxnTransaction(topics=topics, verify_only=verify_only, **self._identity)
+        transaction = AddPartitionsToTxnTransaction(topics=topics, verify_only=verify_only, **self.identity)
         answer = self.talk.ask(AddPartitionsToTxnRequest(transactions=[transaction]), version)
         return name(answer.error_code), [_errors(result.topic_results) for result in answer.results_by_transaction]
 
     def add_offsets(self, version: int = 3, group_id: str = GROUP) -> str:
-        request = AddOffsetsToTxnRequest(group_id=group_id, **self._identity)
+        request = AddOffsetsToTxnRequest(group_id=group_id, **self.identity)
         return name(self.talk.ask(request, version).error_code)
 
     def commit_offset(self, version: int = 3, *, topic: str = TOPIC, group_id: str = GROUP, **member: Any) -> str:
         """One TxnOffsetCommit."""
         partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)
         topics = [TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])]
-        request = TxnOffsetCommitRequest(group_id=group_id, topics=topics, **self._identity, **member)
+        request = TxnOffsetCommitRequest(group_id=group_id, topics=topics, **self.identity, **member)
         return name(self.talk.ask(request, version).topics[0].partitions[0].error_code)
 
     def produce(self, partition: int = 0, **how: Any) -> tuple[str, int]:
@@ -191,12 +191,12 @@ class Producer:
 
     def end(self, commit: bool, version: int = 3) -> Any:
         """EndTxn; from version 5 on with the pair that it answers."""
-        answer = self.talk.ask(EndTxnRequest(committed=commit, **self._identity), version)
+        answer = self.talk.ask(EndTxnRequest(committed=commit, **self.identity), version)
         return self.pair(answer) if version >= 5 else name(answer.error_code)
 
     def ended(self, commit: bool, version: int = 3) -> "Producer":
         """The pair to go on with after an end that must work."""
-        answer = self.talk.ask(EndTxnRequest(committed=commit, **self._identity), version)
+        answer = self.talk.ask(EndTxnRequest(committed=commit, **self.identity), version)
         if answer.error_code:
             raise AssertionError(name(answer.error_code))
         self.talk.settled(self.transactional_id)
