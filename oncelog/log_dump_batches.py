@@ -17,7 +17,8 @@ from oncelog.log_dump_json import to_text
 from oncelog.read_only_disk import ReadOnlyFile
 from protocol.errors import ProtocolError
 from protocol.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
-from protocol.records.record import Record, decode_records
+from protocol.records.compression import decompress
+from protocol.records.record import Record, decode_body, decode_records, read_zigzag
 
 MAX_INT = 2**31 - 1
 _BOOTSTRAP = "bootstrap.checkpoint"
@@ -37,7 +38,6 @@ _CONTROL_TYPES = (
 )
 _END_TXN_TYPES = 2
 _TWO_SHORTS, _SHORT_AND_INT = Struct(">hh"), Struct(">hi")
-_SEQUENCE_MASK = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class BatchLine:
         header = self.header
         return (
             f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
-            f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} "
+            f"baseSequence: {header.base_sequence} lastSequence: {_last_sequence(header)} "
             f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
             f"partitionLeaderEpoch: {header.partition_leader_epoch} "
             f"isTransactional: {_bool(header.is_transactional)} isControl: {_bool(header.is_control)} "
@@ -101,7 +101,7 @@ class BatchLine:
             "last_offset": header.last_offset,
             "record_count": header.record_count,
             "base_sequence": header.base_sequence,
-            "last_sequence": header.last_sequence,
+            "last_sequence": _last_sequence(header),
             "producer_id": header.producer_id,
             "producer_epoch": header.producer_epoch,
             "partition_leader_epoch": header.partition_leader_epoch,
@@ -181,6 +181,22 @@ def optional_long(value: int | None) -> str:
 
 def _timestamp_type(header: BatchHeader) -> str:
     return "LogAppendTime" if header.is_log_append_time else "CreateTime"
+
+
+def _last_sequence(header: BatchHeader) -> int:
+    """Of a negative number that means nothing as well, as Kafka counts it on."""
+    return add_to_sequence(header.base_sequence, header.last_offset_delta) if header.base_sequence != -1 else -1
+
+
+def add_to_sequence(sequence: int, count: int) -> int:
+    """Kafka's sum in Java's 32 bits, for numbers too that no producer writes."""
+    if sequence > _int32(MAX_INT - count):
+        return _int32(count - _int32(MAX_INT - sequence) - 1)
+    return _int32(sequence + count)
+
+
+def _int32(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
 
 
 def _codec(header: BatchHeader) -> str:
@@ -284,8 +300,8 @@ def _records(
     try:
         records = decode_records(batch)
     except ProtocolError as problem:
-        fail(problem, header.base_offset)
-        return
+        records = list(_whole_records(batch, header))
+        fail(problem, records[-1].offset + 1 if records else header.base_offset)
     has_sequences = header.base_sequence >= 0
     for record in records:
         decoded, control = None, ""
@@ -296,9 +312,25 @@ def _records(
                 decoded = options.decode(record)
         except ProtocolError as problem:
             fail(problem, record.offset)
-        sequence = header.base_sequence + record.offset - header.base_offset & _SEQUENCE_MASK if has_sequences else -1
+        sequence = add_to_sequence(header.base_sequence, record.offset - header.base_offset) if has_sequences else -1
         shown_control = "" if options.skip_record_metadata else control
         yield RecordLine(header, record, sequence, shown_control, decoded, not options.skip_record_metadata)
+
+
+def _whole_records(batch: memoryview, header: BatchHeader) -> Iterator[Record]:
+    """Of a batch with a malformed record: those before it."""
+    log_append_time = header.max_timestamp if header.is_log_append_time else None
+    try:
+        body = bytes(batch[HEADER_SIZE:])
+        if header.compression_type:
+            body = decompress(header.compression_type, body)
+        position = 0
+        for _ in range(header.record_count):
+            length, start = read_zigzag(body, position)
+            one, position = body[position : start + length], start + length
+            yield from decode_body(one, 1, header.base_offset, header.base_timestamp, log_append_time)
+    except (ProtocolError, IndexError):
+        return
 
 
 def _control_text(record: Record) -> str:

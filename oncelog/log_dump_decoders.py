@@ -126,13 +126,23 @@ def _coordinator_record(record: Record, kinds: Mapping[int, str]) -> Decoded:
         name = kinds.get(kind)
         if name is None:
             return Decoded(f"Unknown record type {kind} at offset {record.offset}, skipping.", None)
-        key, _ = _module(f"{name}_key").decode(memoryview(record.key), 0, 2)
+        key, _ = _decoded(_module(f"{name}_key"), record.key, 0, "key", kind)
         key_json = {"type": str(kind), "data": as_json(key, 0)}
         if record.value is None:
             return Decoded(key_json, "<DELETE>")
         return Decoded(key_json, _coordinator_value(name, kind, record.value))
     except ProtocolError as problem:
         return Decoded(f"Error at offset {record.offset}, skipping. {problem}", None)
+
+
+def _decoded(module: ModuleType, data: bytes, version: int, part: str, told_version: int) -> tuple[Any, int]:
+    try:
+        decoded: tuple[Any, int] = module.decode(memoryview(data), version, 2)
+    except ProtocolError as problem:
+        raise ProtocolError(
+            f"Could not read record with version {told_version} from {part}'s buffer due to: {problem}."
+        ) from None
+    return decoded
 
 
 def _coordinator_value(name: str, kind: int, data: bytes) -> dict[str, Any]:
@@ -142,7 +152,7 @@ def _coordinator_value(name: str, kind: int, data: bytes) -> dict[str, Any]:
     version = prefix(data)
     if version not in module.VERSIONS or (is_legacy and version):
         raise ProtocolError(f"Found an unknown record version {version} for {kind} type")
-    value, _ = module.decode(memoryview(data), version, 2)
+    value, _ = _decoded(module, data, version, "value", version)
     fields = as_json(value, version)
     if name == "group_metadata" and value.protocol_type == "consumer":
         for member, member_fields in zip(value.members, fields["members"], strict=True):
@@ -171,10 +181,10 @@ def metadata(record: Record) -> Decoded:
     data = record.value or b""
     try:
         name, version = _metadata_kind(data)
-        module = _module(name)
-        if version not in module.VERSIONS:
-            raise ProtocolError(f"there is no version {version} of {module.NAME}")
-        message, end = module.decode(memoryview(data), version, 3)
+        try:
+            message, end = _module(name).decode(memoryview(data), version, 3)
+        except ProtocolError:
+            raise ProtocolError(f"Failed to deserialize record with type {data[1]}") from None
         if end != len(data):
             raise ProtocolError(f"Found {len(data) - end} byte(s) of garbage after {data[1]}")
     except ProtocolError as problem:
@@ -184,8 +194,13 @@ def metadata(record: Record) -> Decoded:
 
 def _metadata_kind(data: bytes) -> tuple[str, int]:
     """Frame version, type and version of a record: unsigned varints, and all of ours fit into one byte each."""
-    if len(data) < 3 or data[0] != _METADATA_FRAME_VERSION:
-        raise ProtocolError("this is no metadata record of a known frame version")
+    if len(data) < 3:
+        raise ProtocolError(f"{len(data)} bytes are no metadata record")
+    if data[0] != _METADATA_FRAME_VERSION:
+        raise ProtocolError(
+            f"Could not deserialize metadata record due to unknown frame version {data[0]}"
+            f"(only frame version {_METADATA_FRAME_VERSION} is supported)"
+        )
     name = _METADATA_RECORDS.get(data[1])
     if name is None:
         raise ProtocolError(f"records of type {data[1]} are not known here")

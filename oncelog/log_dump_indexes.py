@@ -235,11 +235,14 @@ def dump_transaction_index(data: bytes, shown_path: str, findings: Findings) -> 
     entry = transaction_index.ENTRY
     names = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
     for slot, values in enumerate(entry.iter_unpack(_whole_entries(data, entry.size))):
-        if values[0] > transaction_index.VERSION:
-            problem = f"entry {slot} is of version {values[0]}, which is not known"
+        version, *rest = values
+        if version != transaction_index.VERSION:
+            problem = f"entry {slot} is of version {version}, which is not known"
             findings.problems.append(Problem(shown_path, problem, slot * entry.size))
+        version >>= 8  # Kafka looks at the first byte alone, and goes no further where that is greater than 0
+        if version > transaction_index.VERSION:
             return
-        yield EntryLine("aborted_transaction", tuple(zip(names, values, strict=True)))
+        yield EntryLine("aborted_transaction", tuple(zip(names, (version, *rest), strict=True)))
     _note_odd_size(data, entry.size, shown_path, findings)
 
 

@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.cli import main
+from oncelog.log_dump_batches import add_to_sequence
 from oncelog.log_dump_decoders import java_string, metadata, offsets, transactions
 from oncelog.log_dump_json import FIELDS, NOT_KAFKAS, to_text
 from protocol.errors import ProtocolError
 from protocol.messages import consumer_protocol_assignment, consumer_protocol_subscription
-from protocol.records.batch import iter_batches
-from protocol.records.record import Record
+from protocol.records.batch import assemble_batch, iter_batches
+from protocol.records.compression import CODECS, compress
+from protocol.records.record import Record, encode_records
 from protocol.schema import Schema, Structure, version_range
 from tests.support.log_dumps import CASES, PARTITIONS, ROOT, arguments
 
@@ -130,6 +132,48 @@ def test_a_file_that_is_cut_is_read_up_to_the_cut(cut: int) -> None:
         assert result.exit_code == (0 if cut in ends else 1)
         if cut not in ends:
             assert f"Found {cut - max(end for end in ends if end < cut)} invalid bytes" in result.stdout
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
+def test_records_before_a_malformed_one_are_shown(compression: str, tmp_path: Path) -> None:
+    """Though the checksum holds: a broken producer has written this."""
+    values = [b"first", b"second", b"third"]
+    body = bytearray(encode_records([Record(slot, 7, None, value) for slot, value in enumerate(values)], 7))
+    body[body.index(b"second") - 1] = 0x7E  # the length of the value
+    packed = bytes(body) if compression == "none" else compress(CODECS[compression], bytes(body))
+    path = tmp_path / "00000000000000000005.log"
+    path.write_bytes(
+        assemble_batch(
+            packed,
+            attributes=CODECS[compression],
+            record_count=3,
+            base_timestamp=7,
+            max_timestamp=7,
+            base_offset=5,
+        )
+    )
+    result = dump(path, "--print-data-log")
+    assert result.exit_code == 1
+    assert [line for line in result.stdout.splitlines() if line.startswith("|")] == [
+        "| offset: 5 CreateTime: 7 keySize: -1 valueSize: 5 sequence: -1 headerKeys: [] payload: first"
+    ]
+    assert f"oncelog: {path} at position 0, offset 6: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("sequence", "count", "total"),
+    [
+        (5, 3, 8),
+        (2**31 - 1, 0, 2**31 - 1),
+        (2**31 - 1, 1, 0),
+        (2**31 - 3, 5, 2),
+        (-65, 0, -65),
+        (-5, -(2**31) + 1, 2**31 - 4),
+    ],
+)
+def test_sequences_are_counted_as_in_kafka(sequence: int, count: int, total: int) -> None:
+    """The last two are what Kafka's tool prints for numbers that no producer writes."""
+    assert add_to_sequence(sequence, count) == total
 
 
 @given(suffix=st.sampled_from(["log", "index", "timeindex", "txnindex", "snapshot", "batches"]), content=st.binary())
