@@ -102,17 +102,23 @@ def prepare() -> int:
 def prepare_java() -> str:
     """Kafka's jars by Maven, and our programs compiled against them."""
     need("java", "javac", "mvn")
-    project = SOURCES / "java" / "pom.xml"
-    stamp = PLACE / "kafka" / ".pom.xml"
-    if not is_same(project, stamp):
-        shutil.rmtree(PLACE / "kafka", ignore_errors=True)
-        call("mvn", "-q", "-B", "-f", project, "dependency:copy-dependencies")
-        shutil.copy(project, stamp)
+    # The smoke test's jars lie apart: they have the names of others.
+    for project, place in (("pom.xml", "kafka"), ("smoke/pom.xml", "kafka-tests")):
+        fetch_jars(SOURCES / "java" / project, PLACE / place)
     classes = PLACE / "java"
     sources = sorted((SOURCES / "java").glob("*.java"))
     if sources:
-        call("javac", "-Xlint:all,-processing,-classfile", "-cp", f"{PLACE}/kafka/*", "-d", classes, *sources)
+        jars = f"{PLACE}/kafka/*:{PLACE}/kafka-tests/*"
+        call("javac", "-Xlint:all,-processing,-classfile", "-cp", jars, "-d", classes, *sources)
     return jar_version("kafka-clients")
+
+
+def fetch_jars(project: Path, place: Path) -> None:
+    stamp = place / ".pom.xml"
+    if not is_same(project, stamp):
+        shutil.rmtree(place, ignore_errors=True)
+        call("mvn", "-q", "-B", "-f", project, "dependency:copy-dependencies")
+        shutil.copy(project, stamp)
 
 
 def prepare_go() -> str:

@@ -14,6 +14,7 @@ PLACE = ROOT / ".interop"
 GO_PROGRAM = PLACE / "go" / "interop"
 NODE_PACKAGES = PLACE / "node" / "node_modules"
 JAVA_CLASSES = PLACE / "java"
+KAFKA_TESTS = PLACE / "kafka-tests"
 QUICK_GROUPS = (
     "group.initial.rebalance.delay.ms=0",
     "group.min.session.timeout.ms=1000",
@@ -42,7 +43,7 @@ def class_path() -> str:
     libraries = os.environ.get("ONCELOG_KAFKA_LIBS")
     if libraries is None or shutil.which("java") is None:
         pytest.skip("needs java, and ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")
-    return f"{JAVA_CLASSES}:{libraries}/*"
+    return f"{JAVA_CLASSES}:{libraries}/*:{KAFKA_TESTS}/*"
 
 
 def java_command(main_class: str, *arguments: str) -> list[str]:
