@@ -3,8 +3,10 @@
 Owns: what a written batch is an occurrence of. Everything else goes straight to the disk below.
 """
 
+import errno
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from broker.coordinator.runtime import CoordinatorRecord
 from broker.coordinator.transaction.records import from_record
@@ -83,14 +85,20 @@ class _LogFile:
         watching = self._faults.is_watching
         if watching[Point.APPEND]:
             planted = self._faults.fire(self._occurrence(Point.APPEND, parts))
-            if planted is not None and planted.rule.action is Action.TEAR:
-                whole = b"".join(parts)
-                self._file.append((whole[: len(whole) // 2],))
-                self._faults.crash()
+            if planted is not None:
+                self._fail(planted.rule.action, parts)
         position = self._file.append(parts)
         if watching[Point.APPENDED]:
             self._faults.fire(self._occurrence(Point.APPENDED, parts))
         return position
+
+    def _fail(self, action: Action, parts: Sequence[Buffer]) -> NoReturn:
+        if action is Action.TEAR:
+            whole = b"".join(parts)
+            self._file.append((whole[: len(whole) // 2],))
+            self._faults.crash()
+        code = errno.ENOSPC if action is Action.NO_ROOM else errno.EIO
+        raise OSError(code, f"{os.strerror(code)} (a fault rule)", self.path)
 
     def _occurrence(self, point: Point, parts: Sequence[Buffer]) -> Occurrence:
         transactional_ids: tuple[str, ...] = ()

@@ -47,6 +47,10 @@ class Action(Enum):
     """kill -9, here and now."""
     TEAR = "tear"
     """kill -9 in the middle of the write: half of the batch is there."""
+    NO_ROOM = "no_room"
+    """The disk is full, this time: nothing is written, and the disk is as good as before."""
+    IO_ERROR = "io_error"
+    """The disk fails: nothing is written, and nothing of it can be trusted any more."""
 
 
 _A, _P = Action, Point
@@ -55,7 +59,7 @@ POSSIBLE: dict[Point, frozenset[Action]] = {
     _P.ANSWER: frozenset({_A.HOLD, _A.DELAY, _A.ERROR, _A.DROP, _A.CRASH}),
     _P.MARKER: frozenset({_A.HOLD, _A.DELAY, _A.ERROR, _A.DUPLICATE, _A.CRASH}),
     _P.MARKER_WRITTEN: frozenset({_A.HOLD, _A.DELAY, _A.ERROR, _A.CRASH}),
-    _P.APPEND: frozenset({_A.CRASH, _A.TEAR}),
+    _P.APPEND: frozenset({_A.CRASH, _A.TEAR, _A.NO_ROOM, _A.IO_ERROR}),
     _P.APPENDED: frozenset({_A.CRASH}),
 }
 """What can be done where; an action that is not listed would mean nothing there."""
