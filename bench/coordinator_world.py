@@ -24,7 +24,7 @@ _FOR_TRANSACTIONS = 1
 def broker_on(path: Path, partition_count: int = 2) -> VirtualBroker:
     """A whole broker with one topic, on a real directory."""
     disk = cast(MemoryDisk, RealDisk(path))  # of the fake alone tests use more than the port
-    broker = VirtualBroker("oncelog.flush.policy=memory", disk=disk)
+    broker = VirtualBroker("oncelog.flush.policy=memory", disk=disk, with_faults=False)
     topic = CreatableTopic(name=TOPIC, num_partitions=partition_count, replication_factor=1)
     broker.ask(CreateTopicsRequest(topics=[topic]), 4)
     broker.ask(FindCoordinatorRequest(key="any", key_type=_FOR_TRANSACTIONS), 2)

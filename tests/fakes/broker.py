@@ -77,8 +77,10 @@ class VirtualBroker:
         time: VirtualTime | None = None,
         seed: int = 0,
         rules: Sequence[Rule] = (),
+        with_faults: bool = True,
     ) -> None:
-        """`rules` are at work before the start, which finishes what the last stop has left."""
+        """`rules` are at work before the start, which finishes what the last stop has left. Without faults nobody looks
+        on, as in a broker that was not asked for them, and nothing of its pace is theirs."""
         self.time = time or VirtualTime()
         self.disk = disk or MemoryDisk()
         self.disk_failures: list[OSError] = []
@@ -90,7 +92,7 @@ class VirtualBroker:
         self.faults = Faults(system, crash=_cut_power)
         for rule in rules:
             self.faults.plant(rule)
-        self.broker = assemble(config, self.faults.system, quiet)
+        self.broker = assemble(config, self.faults.system if with_faults else system, quiet)
         self._dispatcher = Dispatcher(self.broker)
         self.time.settle()
 

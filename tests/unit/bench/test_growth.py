@@ -55,7 +55,7 @@ def test_appends_transactions_and_reads_do_as_much_in_a_large_log_as_in_a_small_
 def test_a_transaction_does_as_much_at_a_coordinator_of_many_open_ones_as_at_an_idle_one(tmp_path: Path) -> None:
     small, large = (
         lines_by_operation(Coordinator(tmp_path / str(size), size).filled(lambda _: None).operations())
-        for size in (2, 300)
+        for size in (2, 600)
     )
     assert {name: large[name] / small[name] for name in small if large[name] > ALLOWED * small[name]} == {}
 
