@@ -7,6 +7,7 @@ from client.admin import Admin, NewTopic
 from client.batch import Delivery, ProducerIdentity
 from client.consumer import Consumer
 from client.errors import KafkaError
+from client.prepared import PreparedTxnState
 from client.producer import Producer
 from client.records import ConsumerGroupMetadata, OffsetAndMetadata, Record, RecordMetadata, TopicPartition
 from client.transaction import Transaction
@@ -19,6 +20,7 @@ __all__ = [
     "KafkaError",
     "NewTopic",
     "OffsetAndMetadata",
+    "PreparedTxnState",
     "Producer",
     "ProducerIdentity",
     "Record",

@@ -120,6 +120,15 @@ INIT_PRODUCER_ID = Api(
     0,
     4,
 )
+INIT_TWO_PHASE_COMMIT = Api(
+    ApiKey.INIT_PRODUCER_ID,
+    init_producer_id_request.encode,
+    init_producer_id_response.decode,
+    init_producer_id_request.FLEXIBLE_FROM,
+    6,
+    6,
+)
+"""The same request where it must not lose what an older version has no place for (KIP-939)."""
 ADD_PARTITIONS_TO_TXN = Api(
     ApiKey.ADD_PARTITIONS_TO_TXN,
     add_partitions_to_txn_request.encode,

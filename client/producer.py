@@ -19,10 +19,11 @@ from client.deadline import Deadline
 from client.errors import ConfigError, InvalidState, KafkaError, QueueFull, RequestTimedOut, raise_for
 from client.idempotence import IdempotentGate, PlainGate
 from client.partitioner import Partitioner
+from client.prepared import PreparedTxnState
 from client.records import Headers, RecordMetadata, TopicPartition
 from client.sender import Sender, SendSettings
 from client.settings import ProducerOptions, ProducerSettings
-from client.transaction import Transaction
+from client.transaction import Transaction, to_the_end
 from client.transaction_manager import TransactionManager
 from client.transaction_states import TransactionState
 
@@ -83,6 +84,7 @@ class Producer:
                 transaction_timeout_ms=settings.transaction_timeout_ms,
                 max_block_ms=settings.max_block_ms,
                 delivery_timeout_ms=settings.delivery_timeout_ms,
+                two_phase_commit=settings.transaction_two_phase_commit_enable,
             )
         elif settings.is_idempotent:
             gate = self._gate = IdempotentGate(self._cluster)
@@ -222,9 +224,17 @@ class Producer:
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
-    async def init_transactions(self) -> ProducerIdentity:
-        """Fence earlier producers of this transactional id now, rather than at the first transaction."""
-        return await self._transactions().initialize()
+    async def init_transactions(self, *, keep_prepared: bool = False) -> ProducerIdentity:
+        """Fence earlier producers of this transactional id now, rather than at the first transaction.
+
+        With `keep_prepared` the transaction that one of them has prepared stays, for `complete` to end."""
+        return await self._transactions().initialize(keeps_prepared=keep_prepared)
+
+    async def complete(self, prepared: PreparedTxnState | str) -> str:
+        """Commit what is prepared under this transactional id if it is `prepared`, as `Transaction.prepare` gave it
+        here or in an earlier process, else abort it: "committed", "aborted" or "none" (KIP-939)."""
+        state = PreparedTxnState.parse(prepared) if isinstance(prepared, str) else prepared
+        return await to_the_end(self._transactions().complete(state))
 
     def transaction(self) -> Transaction:
         return Transaction(self, self._transactions())

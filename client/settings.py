@@ -36,6 +36,7 @@ class ProducerOptions(TypedDict, total=False):
     delivery_timeout_ms: float
     request_timeout_ms: float
     transaction_timeout_ms: int
+    transaction_two_phase_commit_enable: bool
     retry_backoff_ms: float
     max_block_ms: float
     buffer_memory: int
@@ -56,6 +57,8 @@ class ProducerSettings:
     delivery_timeout_ms: float = 120_000
     request_timeout_ms: float = 30_000
     transaction_timeout_ms: int = 60_000
+    transaction_two_phase_commit_enable: bool = False
+    """Transactions last until they are ended, and may be prepared; the broker must allow it. Experimental (KIP-939)."""
     retry_backoff_ms: float = 100
     max_block_ms: float = 60_000
     buffer_memory: int = 32 << 20
@@ -74,6 +77,8 @@ class ProducerSettings:
             raise ConfigError("idempotence and transactions need acks='all'")
         if self.transactional_id is not None and not self.is_idempotent:
             raise ConfigError("a transactional producer is idempotent: leave enable_idempotence on")
+        if self.transaction_two_phase_commit_enable and self.transactional_id is None:
+            raise ConfigError("transaction_two_phase_commit_enable needs a transactional_id")
 
     @property
     def acks_value(self) -> int:

@@ -18,6 +18,7 @@ from client.batch import ProducerIdentity
 from client.consumer import Consumer as AsyncConsumer
 from client.errors import InvalidState, RequestTimedOut
 from client.offsets import IsolationLevel
+from client.prepared import PreparedTxnState
 from client.producer import Producer as AsyncProducer
 from client.raw_batches import RawBatch
 from client.records import (
@@ -199,6 +200,9 @@ class Transaction:
         metadata: ConsumerGroupMetadata | HasGroupMetadata = group
         self._run(self._transaction.send_offsets(offsets, group=metadata))
 
+    def prepare(self) -> PreparedTxnState:
+        return self._run(self._transaction.prepare())
+
     def commit(self) -> None:
         self._run(self._transaction.commit())
 
@@ -250,8 +254,11 @@ class Producer(_Facade[AsyncProducer]):
     def flush(self, timeout_ms: float | None = None) -> None:
         self._run(self._client.flush(timeout_ms))
 
-    def init_transactions(self) -> ProducerIdentity:
-        return self._run(self._client.init_transactions())
+    def init_transactions(self, *, keep_prepared: bool = False) -> ProducerIdentity:
+        return self._run(self._client.init_transactions(keep_prepared=keep_prepared))
+
+    def complete(self, prepared: PreparedTxnState | str) -> str:
+        return self._run(self._client.complete(prepared))
 
     def transaction(self) -> Transaction:
         return Transaction(_Run(self), self._client.transaction())

@@ -2,16 +2,17 @@
 
 Owns: the exit rules. Does not own: the protocol (`transaction_manager`). Invariants: a cancelled task still aborts, or
 still hears the answer to its commit, before the cancellation goes on; a failed abort never hides the exception that
-caused it; what may be committed is never aborted.
+caused it; what may be committed is never aborted; what is prepared is left to the outer coordinator (KIP-939).
 """
 
 import asyncio
 from collections.abc import Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from client.batch import Delivery
 from client.errors import ConfigError, InvalidState, KafkaError, RequestTimedOut
+from client.prepared import PreparedTxnState
 from client.records import ConsumerGroupMetadata, Headers, Offsets, RecordMetadata, as_offset
 from client.transaction_manager import TransactionManager
 from client.transaction_states import TransactionState
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from client.producer import Producer
 
 _CANCELLED_PATIENCE_S = 5.0
+
+T = TypeVar("T")
 
 
 class HasGroupMetadata(Protocol):
@@ -48,12 +51,12 @@ class Transaction:
         if error is None:
             await self._commit_or_abort()
             return
-        if self._manager.state in (TransactionState.FENCED, TransactionState.COMMITTING):
-            # Nothing is left to abort, or what is open may be committed.
+        if self._manager.state in (TransactionState.FENCED, TransactionState.COMMITTING, TransactionState.PREPARED):
+            # Nothing is left to abort, or what is open may be committed, perhaps by another.
             return
         patience_s = _CANCELLED_PATIENCE_S if isinstance(error, asyncio.CancelledError) else None
         try:
-            await _to_the_end(self._abort(), patience_s)
+            await to_the_end(self._abort(), patience_s)
         except KafkaError as problem:
             error.add_note(f"the abort that followed failed: {problem}")
 
@@ -114,14 +117,23 @@ class Transaction:
         metadata = group if isinstance(group, ConsumerGroupMetadata) else group.group_metadata()
         await self._manager.send_offsets({key: as_offset(value) for key, value in offsets.items()}, metadata)
 
+    async def prepare(self) -> PreparedTxnState:
+        """Everything is written and stays, whatever becomes of this process, until it is committed or aborted: by this
+        transaction, or by `Producer.complete` with the state that this returns. Keep it (`str`) with the decision.
+
+        A clean exit commits; an exception leaves it prepared, since the outer decision may have been made.
+        """
+        self._check()
+        return await to_the_end(self._manager.prepare())
+
     async def commit(self) -> None:
         """Commit now. After CommitUnknown call it again: the broker remembers the outcome."""
         self._check()
-        await _to_the_end(self._commit())
+        await to_the_end(self._commit())
 
     async def abort(self) -> None:
         self._check()
-        await _to_the_end(self._abort())
+        await to_the_end(self._abort())
 
     async def _commit(self) -> None:
         await self._manager.commit()
@@ -147,7 +159,7 @@ class Transaction:
             raise InvalidState(f"the transaction is {self._outcome}")
 
 
-async def _to_the_end(work: Coroutine[None, None, None], patience_s: float | None = None) -> None:
+async def to_the_end(work: Coroutine[None, None, T], patience_s: float | None = None) -> T:
     """Run `work` to its end even when the task is cancelled; the cancellation goes on afterwards.
 
     Once cancelled, a broker that does not answer gets `_CANCELLED_PATIENCE_S`: the coordinator ends the transaction in
@@ -173,4 +185,4 @@ async def _to_the_end(work: Coroutine[None, None, None], patience_s: float | Non
         raise cancelled
     if task.cancelled():
         raise RequestTimedOut("the broker did not end the transaction in time")
-    task.result()
+    return task.result()

@@ -1,21 +1,30 @@
-"""The transaction protocol of one transactional id (KIP-98, KIP-360, KIP-447), seen from the producer.
+"""The transaction protocol of one transactional id (KIP-98, KIP-360, KIP-447, KIP-939), seen from the producer.
 
 Owns: producer id and epoch, which partitions are in the transaction, and the requests to both coordinators. Does not
 own: records (`sender` asks it as its gate), the context manager (`transaction`). Invariants: a partition is written to
 only after the coordinator said that it is in the transaction; after EndTxn(commit) may have been sent, nothing but its
-own answer decides what becomes of the transaction; a batch of unknown fate never outlives its epoch.
+own answer decides what becomes of the transaction; a batch of unknown fate never outlives its epoch; what is prepared
+is ended by who prepared it or by `complete` alone.
 """
 
 import asyncio
 from collections.abc import Mapping
 
-from client.apis import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT
+from client.apis import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    INIT_TWO_PHASE_COMMIT,
+    TXN_OFFSET_COMMIT,
+)
 from client.batch import Batch, ProducerIdentity
 from client.cluster import Cluster, CoordinatorKind
 from client.deadline import Deadline
 from client.errors import (
     AbortableError,
     CommitUnknown,
+    ConfigError,
     InvalidState,
     KafkaError,
     ProducerFenced,
@@ -23,6 +32,7 @@ from client.errors import (
     TransactionAborted,
     error_for,
 )
+from client.prepared import PreparedTxnState
 from client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from client.sender import Sender
 from client.transaction_states import TransactionState, check_move
@@ -57,6 +67,7 @@ class TransactionManager:
         transaction_timeout_ms: int,
         max_block_ms: float,
         delivery_timeout_ms: float,
+        two_phase_commit: bool = False,
     ) -> None:
         self.transactional_id: str | None = transactional_id
         self.state = _S.UNINITIALIZED
@@ -68,6 +79,8 @@ class TransactionManager:
         self._transaction_timeout_ms = transaction_timeout_ms
         self._max_block_ms = max_block_ms
         self._delivery_timeout_ms = delivery_timeout_ms
+        self._two_phase_commit = two_phase_commit
+        self._prepared = PreparedTxnState()
         self._identity = ProducerIdentity()
         self._added: set[TopicPartition] = set()
         self._wanted: dict[TopicPartition, None] = {}
@@ -116,9 +129,12 @@ class TransactionManager:
                 f"the producer is {self.state.value}", hint="send inside `async with producer.transaction()`"
             )
 
-    async def initialize(self) -> ProducerIdentity:
-        """Fence every earlier producer of this id and end its transaction; then the epoch is ours."""
+    async def initialize(self, *, keeps_prepared: bool = False) -> ProducerIdentity:
+        """Fence every earlier producer of this id and end its transaction; then the epoch is ours. With
+        `keeps_prepared` its transaction stays as it is, ours to complete."""
         self._raise_if_fenced()
+        if keeps_prepared and not self._two_phase_commit:
+            raise _not_two_phase()
         if self.state is _S.READY and not self._needs_new_epoch:
             return self._identity
         self._move(_S.INITIALIZING)
@@ -129,13 +145,15 @@ class TransactionManager:
             transaction_timeout_ms=self._transaction_timeout_ms,
             producer_id=current.producer_id,
             producer_epoch=current.producer_epoch,
+            enable2_pc=self._two_phase_commit,
+            keep_prepared_txn=keeps_prepared,
         )
         response = None
         try:
             response = await self._cluster.call_coordinator(
                 CoordinatorKind.TRANSACTION,
                 self._id,
-                INIT_PRODUCER_ID,
+                INIT_TWO_PHASE_COMMIT if self._two_phase_commit else INIT_PRODUCER_ID,
                 request,
                 Deadline.after(self._max_block_ms),
                 lambda each: each.error_code,
@@ -149,7 +167,8 @@ class TransactionManager:
             raise self._refused(response.error_code)
         self._identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         self._needs_new_epoch = False
-        self._move(_S.READY)
+        self._prepared = PreparedTxnState(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
+        self._move(_S.PREPARED if self._prepared.has_transaction else _S.READY)
         return self._identity
 
     async def begin(self) -> None:
@@ -170,6 +189,34 @@ class TransactionManager:
         self._commit_sent = False
         self.error = None
 
+    async def prepare(self) -> PreparedTxnState:
+        """Deliver everything, and take no more. From here on nothing but `commit`, `abort` or `complete`, here or in
+        another process, ends the transaction. Raises what kept a record from being delivered."""
+        if not self._two_phase_commit:
+            raise _not_two_phase()
+        self.check_open()
+        await self._sender.drain()
+        self.check_open()
+        self._move(_S.PREPARED)
+        self._prepared = PreparedTxnState(self._identity.producer_id, self._identity.producer_epoch)
+        return self._prepared
+
+    async def complete(self, prepared: PreparedTxnState) -> str:
+        """Commit what is prepared if it is what the outer coordinator has kept, else abort it; "committed", "aborted",
+        or "none" if nothing is prepared any more."""
+        if self.state is _S.UNINITIALIZED:
+            await self.initialize(keeps_prepared=True)
+        if self.state is _S.READY:
+            return "none"
+        if self.state is _S.COMMITTING or (self.state is _S.PREPARED and self._prepared == prepared):
+            await self.commit()
+            return "committed"
+        if self.state not in (_S.PREPARED, _S.ABORTING):
+            self.check_open()
+            raise InvalidState("the transaction is open: prepare it first")
+        await self.abort()
+        return "aborted"
+
     async def commit(self) -> None:
         """Deliver everything, then EndTxn. Raises what kept a record from being delivered, and sends nothing then.
 
@@ -181,10 +228,12 @@ class TransactionManager:
         if self.state is _S.OPEN:
             await self._sender.drain()
             self.check_open()
+        if self.state is _S.PREPARED:
+            self._commit_sent = True  # decided outside: there is no way back, whoever may not be reached
         self._move(_S.COMMITTING)
         if self._touched:
             await self._end(committed=True)
-        self._move(_S.READY)
+        self._on_ended()
 
     async def abort(self) -> None:
         """Give up what is not sent, wait for what is, then EndTxn. Raises what is fatal, and RequestTimedOut, after
@@ -201,7 +250,7 @@ class TransactionManager:
         self._needs_new_epoch |= sender.accumulator.needs_new_identity
         if self._touched:
             await self._end(committed=False)
-        self._move(_S.READY)
+        self._on_ended()
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
@@ -357,7 +406,12 @@ class TransactionManager:
 
     @property
     def _touched(self) -> bool:
-        return bool(self._added) or self._has_offsets
+        return bool(self._added) or self._has_offsets or self._prepared.has_transaction
+
+    def _on_ended(self) -> None:
+        self._prepared = PreparedTxnState()
+        self._commit_sent = False
+        self._move(_S.READY)
 
     @property
     def _sender(self) -> Sender:
@@ -398,6 +452,13 @@ class TransactionManager:
         if self.sender is not None and self.state in (_S.FAILED, _S.FENCED):
             self.sender.accumulator.abandon(self.error or error)
         return self.error or error
+
+
+def _not_two_phase() -> ConfigError:
+    return ConfigError(
+        "the producer takes no part in two-phase commit",
+        hint="Producer(..., transaction_two_phase_commit_enable=True)",
+    )
 
 
 def _add_partitions_error(response: AddPartitionsToTxnResponse) -> int:

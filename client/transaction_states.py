@@ -15,6 +15,8 @@ class TransactionState(Enum):
     COMMITTING = "committing"
     """EndTxn(commit) may have been sent: only its answer ends this state."""
     ABORTING = "aborting"
+    PREPARED = "prepared"
+    """Everything is written, nothing more is taken: an outer coordinator decides (KIP-939)."""
     FENCED = "fenced"
     """Nothing mends this: another producer has the transactional id, or the broker refuses."""
 
@@ -26,8 +28,9 @@ VALID_PREVIOUS: dict[TransactionState, frozenset[TransactionState]] = {
     _S.READY: frozenset((_S.INITIALIZING, _S.COMMITTING, _S.ABORTING)),
     _S.OPEN: frozenset((_S.READY,)),
     _S.FAILED: frozenset((_S.OPEN, _S.COMMITTING)),
-    _S.COMMITTING: frozenset((_S.OPEN, _S.COMMITTING)),
-    _S.ABORTING: frozenset((_S.OPEN, _S.FAILED, _S.ABORTING)),
+    _S.PREPARED: frozenset((_S.INITIALIZING, _S.OPEN)),
+    _S.COMMITTING: frozenset((_S.OPEN, _S.COMMITTING, _S.PREPARED)),
+    _S.ABORTING: frozenset((_S.OPEN, _S.FAILED, _S.ABORTING, _S.PREPARED)),
     _S.FENCED: frozenset(each for each in _S),
 }
 
