@@ -6,6 +6,7 @@ Owns: what a written batch is an occurrence of. Everything else goes straight to
 import errno
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from broker.coordinator.runtime import CoordinatorRecord
@@ -82,14 +83,14 @@ class _LogFile:
         return self._file.size_bytes
 
     def append(self, parts: Sequence[Buffer]) -> int:
-        watching = self._faults.is_watching
-        if watching[Point.APPEND]:
-            planted = self._faults.fire(self._occurrence(Point.APPEND, parts))
-            if planted is not None:
-                self._fail(planted.rule.action, parts)
+        if not self._faults.watches_appends:
+            return self._file.append(parts)
+        occurrence = self._occurrence(parts)
+        planted = self._faults.fire(occurrence)
+        if planted is not None:
+            self._fail(planted.rule.action, parts)
         position = self._file.append(parts)
-        if watching[Point.APPENDED]:
-            self._faults.fire(self._occurrence(Point.APPENDED, parts))
+        self._faults.fire(replace(occurrence, point=Point.APPENDED))
         return position
 
     def _fail(self, action: Action, parts: Sequence[Buffer]) -> NoReturn:
@@ -100,7 +101,7 @@ class _LogFile:
         code = errno.ENOSPC if action is Action.NO_ROOM else errno.EIO
         raise OSError(code, f"{os.strerror(code)} (a fault rule)", self.path)
 
-    def _occurrence(self, point: Point, parts: Sequence[Buffer]) -> Occurrence:
+    def _occurrence(self, parts: Sequence[Buffer]) -> Occurrence:
         transactional_ids: tuple[str, ...] = ()
         state: str | None = None
         if self._partition[0] == TRANSACTION_STATE:
@@ -108,7 +109,7 @@ class _LogFile:
                 transactional_id, metadata = from_record(CoordinatorRecord(record.key or b"", record.value))
                 transactional_ids += (transactional_id,)
                 state = None if metadata is None else metadata.state.kafka_name
-        return Occurrence(point, transactional_ids=transactional_ids, partitions=(self._partition,), state=state)
+        return Occurrence(Point.APPEND, transactional_ids=transactional_ids, partitions=(self._partition,), state=state)
 
     def read_view(self, start: int, end: int) -> memoryview:
         return self._file.read_view(start, end)

@@ -22,7 +22,7 @@ from broker.faults.events import Events, TransitionEvents
 from broker.faults.markers import FaultMarkers
 from broker.faults.planted import Occurrence, PlantedRule
 from broker.faults.requests import FaultHandler
-from broker.faults.rule import POSSIBLE, Action, Point, Rule, RuleError, api_name
+from broker.faults.rule import Action, Point, Rule, RuleError, api_name
 from broker.faults.time import MovableTime
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ class Faults:
         self._markers: FaultMarkers | None = None
         self._rules: dict[int, PlantedRule] = {}
         self._last_number = 0
-        self.is_watching = dict.fromkeys(POSSIBLE, False)
-        """Whether any rule waits at a point: what the points ask before they look closer."""
+        # Whether any rule waits there: what the points ask before they look closer.
+        self.watches_requests = False
+        self.watches_appends = False
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
@@ -93,8 +94,9 @@ class Faults:
         return planted.release(count)
 
     def _update_watching(self) -> None:
-        for point in POSSIBLE:
-            self.is_watching[point] = any(planted.rule.point is point for planted in self._rules.values())
+        points = {planted.rule.point for planted in self._rules.values()}
+        self.watches_requests = not points.isdisjoint((Point.REQUEST, Point.ANSWER))
+        self.watches_appends = not points.isdisjoint((Point.APPEND, Point.APPENDED))
 
     # --- at the points ------------------------------------------------------------------------------------------------
 

@@ -30,8 +30,7 @@ class FaultHandler:
         self._handle = handle
 
     def handle(self, context: RequestContext, request: Any) -> Any:
-        watching = self._faults.is_watching
-        if not watching[Point.REQUEST] and not watching[Point.ANSWER]:
+        if not self._faults.watches_requests:
             return self._handle(context, request)
         occurrence = Occurrence(
             Point.REQUEST,

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,25 @@ def test_a_crash_is_a_kill(start_daemon: Start) -> None:
     assert daemon.process.wait(10) == -9
     daemon.kill()
     daemon.start()
+
+
+def test_a_clean_stop_does_not_wait_for_what_is_held_and_the_next_start_goes_on(start_daemon: Start) -> None:
+    daemon = start_daemon(ADMIN)
+    faults = FaultClient(address_of(daemon))
+    topic = new_topic(daemon)
+    producer = begun(daemon, "held", **{"socket.timeout.ms": 60_000})
+    faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(transactional_id="held"), times=None))
+    producer.produce(topic, b"promised")
+    producer.commit_transaction(20)
+    waiting = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(ApiKey.INIT_PRODUCER_ID)))
+    rival = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "held"})
+    with ThreadPoolExecutor() as pool:
+        initialising = pool.submit(rival.init_transactions, 30)
+        assert faults.wait_fired(waiting).fired_count == 1
+        assert daemon.stop() == 0
+        daemon.start()
+        initialising.result(40)
+    assert read_all(daemon, topic) == [b"promised"]
 
 
 def test_epochs_and_producer_ids_are_moved_on(broker: Daemon, faults: FaultClient) -> None:
