@@ -16,6 +16,8 @@ from protocol.generated.describe_configs_response import DescribeConfigsResource
 
 Entries = list[DescribeConfigsResourceResult]
 _UNKNOWN_TYPE = 0
+_INTERNAL = frozenset(("unstable.api.versions.enable",))
+"""Settings that Kafka knows as internal: it takes them and does not show them."""
 _CLIENT_METRICS = (
     ConfigKey("interval.ms", ConfigType.INT, "300000", "How often clients report."),
     ConfigKey("match", ConfigType.LIST, "", "Which clients report."),
@@ -36,6 +38,8 @@ def describe_broker(broker_config: BrokerConfig, unknown: Mapping[str, ConfigSou
     anybody's secret."""
     entries = []
     for name, key in BROKER_KEYS.items():
+        if name in _INTERNAL:
+            continue
         synonyms = broker_synonyms(_same_meaning(name), broker_config)
         entries.append(_entry(key, broker_config.get(name), synonyms, read_only=not has_effect_while_running(name)))
     return entries + [_secret(name, source) for name, source in unknown.items()]
