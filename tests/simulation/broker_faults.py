@@ -11,6 +11,7 @@ import pytest
 from broker.completion import Completion
 from broker.coordinator import runtime
 from broker.coordinator.group.shard import GroupShard
+from broker.coordinator.transaction import coordinator, decisions, endings
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
 from broker.coordinator.transaction.marker_delivery import MarkerDelivery
 from broker.coordinator.transaction.timeouts import TransactionTimeouts
@@ -113,7 +114,26 @@ def forget_a_partition_of_the_transaction(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MarkerDelivery, "deliver", shortened)
 
 
+def forget_a_fence(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator takes whoever knows the producer id."""
+    for module in (decisions, endings):
+        patch.setattr(module, "check_producer", lambda *_: ErrorCode.NONE)
+
+
+def take_a_late_end_for_the_current_one(patch: pytest.MonkeyPatch) -> None:
+    """KAFKA-17754: what arrives late, on an old connection, ends the next transaction."""
+    decide: Any = vars(coordinator)["prepare_end_transaction_v2"]
+
+    def confused(metadata: Any, producer_id: int, _: int, *arguments: Any, **settings: Any) -> Any:
+        current = metadata.producer_epoch if metadata is not None else 0
+        return decide(metadata, producer_id, current, *arguments, **settings)
+
+    patch.setattr(coordinator, "prepare_end_transaction_v2", confused)
+
+
 PLANTS: tuple[Plant, ...] = (
+    forget_a_fence,
+    take_a_late_end_for_the_current_one,
     drop_a_marker,
     turn_a_marker_round,
     complete_before_the_markers,
