@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import uvloop
@@ -132,11 +133,21 @@ class _App:
 
     def _with_faults(self, system: System) -> System:
         """The machine with what can disturb it on purpose, if that was asked for."""
+        rules_file = self._config.get("oncelog.admin.faults")
         if not self._config.get("oncelog.admin.listen"):
+            if rules_file:
+                raise StartError("oncelog.admin.faults needs oncelog.admin.listen, or nobody could end what it begins")
             return system
         from broker.faults.faults import Faults
+        from broker.faults.rule import RuleError, rules_from_text
 
-        return Faults(system, crash=_kill).system
+        faults = Faults(system, crash=_kill)
+        try:
+            for rule in rules_from_text(Path(rules_file).read_text(encoding="utf-8")) if rules_file else ():
+                faults.plant(rule)
+        except (OSError, RuleError) as error:
+            raise StartError(f"oncelog.admin.faults {rules_file}: {error}") from error
+        return faults.system
 
     async def _start_admin(self, broker: Broker) -> "AdminServer | None":
         if broker.faults is None:

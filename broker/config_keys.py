@@ -277,6 +277,12 @@ _TABLE = (
     ConfigKey("offsets.topic.segment.bytes", _INT, "104857600", "segment.bytes of __consumer_offsets.", 1),
     # Our own.
     ConfigKey(
+        "oncelog.admin.faults",
+        _STRING,
+        None,
+        "A file with a JSON list of fault rules that are at work from the start on; needs oncelog.admin.listen.",
+    ),
+    ConfigKey(
         "oncelog.admin.listen",
         _STRING,
         None,

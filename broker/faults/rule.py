@@ -4,6 +4,7 @@ Owns: the points, the actions, the table of which action means something where, 
 at work (`planted`), how an action is carried out (`requests`, `markers`, `disk`).
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -134,6 +135,17 @@ class Rule:
         }
         given = {name: value for name, value in values.items() if value is not None}
         return {**given, "nth": self.nth, "times": self.times}
+
+
+def rules_from_text(text: str) -> list[Rule]:
+    """A JSON list of rules. Raises RuleError."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RuleError(f"it is not JSON: {error}") from error
+    if not isinstance(values, list) or not all(isinstance(each, dict) for each in values):
+        raise RuleError("it is not a JSON list of rules")
+    return [rule_from_json(each) for each in values]
 
 
 _TEXTS = ("client_id", "transactional_id", "topic", "state")

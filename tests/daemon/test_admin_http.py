@@ -286,3 +286,38 @@ def test_nobody_listens_and_nothing_is_imported_unless_it_is_asked_for(start_dae
     code = "import sys, broker.app; print([name for name in sys.modules if name in ('h11', 'broker.faults')])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+def test_rules_in_a_file_hold_what_a_start_would_finish(start_daemon: Start, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text("[]")
+    daemon = start_daemon(ADMIN, f"oncelog.admin.faults={rules}")
+    topic = new_topic(daemon)
+    producer = begun(daemon, "found")
+    producer.produce(topic, b"promised")
+    hold = Rule(Point.MARKER, Action.HOLD, Selector(transactional_id="found"))
+    FaultClient(address_of(daemon)).plant(hold)
+    producer.commit_transaction(20)
+    daemon.kill()
+    rules.write_text(json.dumps([hold.as_json()]))
+    daemon.start()
+    faults = FaultClient(address_of(daemon))
+    assert (faults.state("found"), read_all(daemon, topic)) == ("PrepareCommit", [])
+    faults.remove_all()
+    for event in faults.follow():
+        if event.get("state") == "CompleteCommit":
+            break
+    assert read_all(daemon, topic) == [b"promised"]
+
+
+@pytest.mark.parametrize("text", [None, "{", "{}", "[7]", '[{"point": "nowhere"}]'])
+def test_rules_that_cannot_be_read_stop_the_start(tmp_path: Path, text: str | None) -> None:
+    rules = tmp_path / "rules.json"
+    if text is not None:
+        rules.write_text(text)
+    command = [sys.executable, "-P", "-m", "broker", "serve", "--data-dir", str(tmp_path / "data"), "--override", ADMIN]
+    command += ["--listen", "127.0.0.1:0", "--override", f"oncelog.admin.faults={rules}"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert answer.returncode != 0
+    (line,) = answer.stderr.splitlines()
+    assert str(rules) in line
