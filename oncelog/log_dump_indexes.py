@@ -5,6 +5,7 @@ A file is read entry by entry and not by the broker's own readers, which refuse 
 to see how far it is good.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -100,11 +101,12 @@ def dump_offset_index(
             problem = f"its last offset {entries[-1][0]} is below its base offset {base_offset}"
         yield from _sanity(problem or _odd_size(data, ENTRY_BYTES), shown_path, findings)
         return
+    used_bytes = _used_bytes(data)
     for slot, (offset, position) in enumerate(entries):
         if offset == base_offset and slot:
             return  # zeros: room that was set aside and never used
         header = _header_at(log, position, options.max_message_bytes)
-        if _is_unused(data, slot * ENTRY_BYTES):
+        if slot * ENTRY_BYTES >= used_bytes:
             pass  # Kafka takes its own empty index for one that does not fit
         elif header is None:
             problem = f"entry {slot} names position {position} of the log, where no batch begins"
@@ -130,9 +132,9 @@ def _whole_entries(data: bytes, entry_bytes: int) -> bytes:
     return data[: len(data) - len(data) % entry_bytes]
 
 
-def _is_unused(data: bytes, position: int) -> bool:
-    """Room that Kafka sets aside for the entries of the segment that grows."""
-    return not any(data[position:])
+def _used_bytes(data: bytes) -> int:
+    """Without the room that Kafka sets aside for the entries of the segment that grows."""
+    return len(data.rstrip(b"\x00"))
 
 
 def _odd_size(data: bytes, entry_bytes: int) -> str | None:
@@ -182,16 +184,16 @@ def dump_time_index(
         yield from _sanity(problem, shown_path, findings)
         return
     places = list(_OFFSET_ENTRY.iter_unpack(_whole_entries(offset_index, ENTRY_BYTES)))
-    previous = -1
+    previous, used_bytes = -1, _used_bytes(data)
     for slot, (timestamp, offset) in enumerate(entries):
         if offset == base_offset and slot:
             return  # zeros, as above
-        if _is_unused(data, slot * entry_bytes):
+        if slot * entry_bytes >= used_bytes:
             if not options.verify_only:
                 yield EntryLine("time_index_entry", (("timestamp", timestamp), ("offset", offset)))
             return
-        start = max((place for relative, place in places if base_offset + relative <= offset), default=0)
-        found = _batch_of(log, start, offset)
+        before = bisect_right(places, (offset - base_offset, MAX_INT)) - 1
+        found = _batch_of(log, places[before][1] if before >= 0 else 0, offset)
         if found is None or found[0].last_offset != offset:
             pair = (offset, -1 if found is None else found[0].last_offset)
             findings.offsets_not_found.setdefault(full_path, []).append(pair)
