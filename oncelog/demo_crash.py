@@ -82,11 +82,14 @@ class Experiment:
                 self._look("commit: the request has arrived and is held back, nobody has looked at it")
             daemon.kill()
         self._look("kill -9, of the broker and of the producer")
-        daemon.start()
         if killed_after_prepare:
+            daemon.start(self._hold(after_prepare=True))
+            self._look("started again: the coordinator finds PREPARE_COMMIT; the markers are held back once more")
+            daemon.faults.remove_all()
             self._wait_for("CompleteCommit")
-            self._look("started again: the coordinator finds PREPARE_COMMIT, and writes the markers that are missing")
+            self._look("the markers are let go, and written; nobody had to ask for it")
             return
+        daemon.start()
         self._look("started again: nobody knows that a commit was meant, the transaction is still open")
         # It is given its new epoch once the abort is complete.
         asyncio.run(_come_back(daemon.bootstrap, self._transactional_id))

@@ -3,12 +3,13 @@
 Owns: the process. Invariant: when the block ends, the process has ended.
 """
 
+import json
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
-from oncelog.faults import FaultClient
+from oncelog.faults import FaultClient, Rule
 
 READY = "oncelog ready "
 
@@ -22,6 +23,7 @@ class DemoDaemon:
 
     def __init__(self, directory: Path) -> None:
         self.data_dir = directory / "data"
+        self._rules = directory / "rules.json"
         self._admin = f"127.0.0.1:{_free_port()}"
         self.bootstrap = "127.0.0.1:0"
         self.faults = FaultClient(self._admin)
@@ -38,9 +40,12 @@ class DemoDaemon:
     def is_running(self) -> bool:
         return self._process is not None
 
-    def start(self) -> None:
+    def start(self, *rules: Rule) -> None:
+        """With these rules at work before it finishes what the last stop has left."""
+        self._rules.write_text(json.dumps([rule.as_json() for rule in rules]))
         command = [sys.executable, "-P", "-m", "broker", "serve", "--listen", self.bootstrap, "--log-level", "error"]
         command += ["--data-dir", str(self.data_dir), "--override", f"oncelog.admin.listen={self._admin}"]
+        command += ["--override", f"oncelog.admin.faults={self._rules}"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         line = self._process.stdout.readline() if self._process.stdout else ""
         if not line.startswith(READY):

@@ -33,15 +33,17 @@ def test_prepare_commit_on_disk_decides_and_nothing_before_it_does() -> None:
     assert (held["coordinator"], held["committed"], len(held["without_marker"])) == ("PrepareCommit", [], 2)
     assert killed["transaction_log"][-1] == "PrepareCommit"
     assert killed["partitions"] == {f"orders-committed-{number}": [RECORDS[number]] for number in (0, 1)}
+    found = after["steps"][3]
+    assert (found["coordinator"], found["committed"], len(found["without_marker"])) == ("PrepareCommit", [], 2)
     assert end["transaction_log"][-1] == "CompleteCommit"
     assert end["partitions"] == {f"orders-committed-{number}": [RECORDS[number], "COMMIT"] for number in (0, 1)}
     assert end["committed"] == BOTH
 
 
 def test_it_draws_each_step_and_waits_when_it_is_told_to() -> None:
-    answer = run("--step", typed="\n" * 9)
+    answer = run("--step", typed="\n" * 10)
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.count("Enter goes on") == 9
+    assert answer.stdout.count("Enter goes on") == 10
     assert answer.stdout.count("as it must be") == 2
     for word in ("PrepareCommit", "◆COMMIT", "◆ABORT", "kill -9", "not running", "read_committed sees"):
         assert word in answer.stdout
