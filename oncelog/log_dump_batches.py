@@ -36,7 +36,7 @@ _CONTROL_TYPES = (
     "KRAFT_VERSION",
     "KRAFT_VOTERS",
 )
-_END_TXN_TYPES = 2
+_END_TXN_TYPES = ("ABORT", "COMMIT")
 _TWO_SHORTS, _SHORT_AND_INT = Struct(">hh"), Struct(">hi")
 
 
@@ -118,12 +118,26 @@ class BatchLine:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlValue:
+    """What a control record says."""
+
+    name: str
+    type_id: int
+    coordinator_epoch: int | None = None
+
+    @property
+    def text(self) -> str:
+        if self.coordinator_epoch is None:
+            return f" controlType: {self.name}({self.type_id})"
+        return f" endTxnMarker: {self.name} coordinatorEpoch: {self.coordinator_epoch}"
+
+
+@dataclass(frozen=True, slots=True)
 class RecordLine:
     header: BatchHeader
     record: Record
     sequence: int
-    control: str
-    """What a control record says, "" for other records."""
+    control: ControlValue | None
     decoded: Decoded | None
     has_metadata: bool
 
@@ -131,11 +145,12 @@ class RecordLine:
     def text(self) -> str:
         record, parts = self.record, []
         if self.has_metadata:
+            control = self.control.text if self.control is not None else ""
             header_keys = ",".join(name for name, _ in record.headers)
             parts.append(
                 f"| offset: {record.offset} {_timestamp_type(self.header)}: {record.timestamp} "
                 f"keySize: {_size(record.key)} valueSize: {_size(record.value)} "
-                f"sequence: {self.sequence} headerKeys: [{header_keys}]{self.control}"
+                f"sequence: {self.sequence} headerKeys: [{header_keys}]{control}"
             )
         if self.decoded is not None:
             named = (("key", self.decoded.key), ("payload", self.decoded.value))
@@ -156,8 +171,8 @@ class RecordLine:
                 "sequence": self.sequence,
                 "header_keys": [name for name, _ in record.headers],
             }
-            if self.control:
-                fields["control"] = self.control.strip()
+            if self.control is not None:
+                fields |= {"control_type": self.control.name, "coordinator_epoch": self.control.coordinator_epoch}
         if self.decoded is not None:
             fields |= _content("key", record.key, self.decoded.key)
             fields |= _content("value", record.value, self.decoded.value)
@@ -304,17 +319,16 @@ def _records(
         fail(problem, records[-1].offset + 1 if records else header.base_offset)
     has_sequences = header.base_sequence >= 0
     for record in records:
-        decoded, control = None, ""
+        decoded, control = None, None
         try:
             if header.is_control:
-                control = _control_text(record)
+                control = _control_of(record)
             elif options.print_data:
                 decoded = options.decode(record)
         except ProtocolError as problem:
             fail(problem, record.offset)
         sequence = add_to_sequence(header.base_sequence, record.offset - header.base_offset) if has_sequences else -1
-        shown_control = "" if options.skip_record_metadata else control
-        yield RecordLine(header, record, sequence, shown_control, decoded, not options.skip_record_metadata)
+        yield RecordLine(header, record, sequence, control, decoded, not options.skip_record_metadata)
 
 
 def _whole_records(batch: memoryview, header: BatchHeader) -> Iterator[Record]:
@@ -333,14 +347,13 @@ def _whole_records(batch: memoryview, header: BatchHeader) -> Iterator[Record]:
         return
 
 
-def _control_text(record: Record) -> str:
+def _control_of(record: Record) -> ControlValue:
     try:
         _, type_id = _TWO_SHORTS.unpack_from(record.key or b"")
-        is_known = 0 <= type_id < len(_CONTROL_TYPES)
-        name = _CONTROL_TYPES[type_id] if is_known else "UNKNOWN"
-        if is_known and type_id < _END_TXN_TYPES:
+        name = _CONTROL_TYPES[type_id] if 0 <= type_id < len(_CONTROL_TYPES) else "UNKNOWN"
+        if name in _END_TXN_TYPES:
             _, coordinator_epoch = _SHORT_AND_INT.unpack_from(record.value or b"")
-            return f" endTxnMarker: {name} coordinatorEpoch: {coordinator_epoch}"
+            return ControlValue(name, type_id, coordinator_epoch)
+        return ControlValue(name, type_id)
     except error as problem:
         raise ProtocolError(f"the control record at offset {record.offset} is malformed: {problem}") from problem
-    return f" controlType: {name}({type_id})"

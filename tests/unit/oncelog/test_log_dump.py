@@ -89,6 +89,15 @@ def test_json_keeps_the_bytes_of_values_that_are_no_text() -> None:
     assert all("key_base64" not in entry for entry in values)
 
 
+def test_json_tells_the_outcome_of_each_transaction() -> None:
+    told = [entry for entry in objects(LOGS[-1], "--deep-iteration") if "control_type" in entry]
+    lines = [line for line in dump(LOGS[-1], "--deep-iteration").stdout.splitlines() if "endTxnMarker" in line]
+    assert len(told) == len(lines) > 5
+    for entry, line in zip(told, lines, strict=True):
+        epoch = entry["coordinator_epoch"]
+        assert line.endswith(f"endTxnMarker: {entry['control_type']} coordinatorEpoch: {epoch}")
+
+
 def test_directory_stands_for_all_of_its_files() -> None:
     names = sorted(path for path in DATA.iterdir())
     assert dump(DATA).stdout == dump("--files", ",".join(map(str, names))).stdout == dump(*names).stdout
