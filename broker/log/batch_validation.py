@@ -239,6 +239,9 @@ def _check_record(body: memoryview, position: int, end: int) -> tuple[int, bool]
 
 
 def _varint(batch: memoryview, position: int, end: int, limit: int = 5) -> tuple[int, int]:
+    if position < end and batch[position] < 0x80:  # most lengths and deltas
+        value = batch[position]
+        return (value >> 1) ^ -(value & 1), position + 1
     value = shift = 0
     last = min(end, position + limit)
     while position < last:

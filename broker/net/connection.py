@@ -235,9 +235,7 @@ class Connection(asyncio.Protocol):
                 self._frame(exchange.parts)
 
     def _frame(self, parts: Parts) -> None:
-        size = 0
-        for part in parts:
-            size += len(part)
+        size = sum(map(len, parts))
         self._broker.metrics.response_bytes += size + 4
         self._output_bytes += size + 4
         self._output.append(size.to_bytes(4, "big"))
@@ -248,19 +246,12 @@ class Connection(asyncio.Protocol):
         if not self._output or transport is None:
             return
         output, self._output = self._output, []
+        is_small = self._output_bytes < _LARGE_PART_BYTES
         self._output_bytes = 0
-        small: Parts = []
-        for part in output:
-            # Record data goes to the socket as it is; headers around it are joined, since each write costs more.
-            if len(part) >= _LARGE_PART_BYTES:
-                if small:
-                    transport.write(b"".join(small))
-                    small = []
-                transport.write(part)
-            else:
-                small.append(part)
-        if small:
-            transport.write(b"".join(small))
+        if is_small:
+            transport.write(b"".join(output))
+        else:
+            _write_parts(transport, output)
         if self._write_paused:
             self._open_connections.answers.note(self, transport.get_write_buffer_size())
 
@@ -336,3 +327,18 @@ class Connection(asyncio.Protocol):
         self._exchanges.clear()
         self._output.clear()
         self._peer.go()
+
+
+def _write_parts(transport: asyncio.Transport, output: Parts) -> None:
+    """Record data goes to the socket as it is; headers around it are joined, since each write costs more."""
+    small: Parts = []
+    for part in output:
+        if len(part) >= _LARGE_PART_BYTES:
+            if small:
+                transport.write(b"".join(small))
+                small = []
+            transport.write(part)
+        else:
+            small.append(part)
+    if small:
+        transport.write(b"".join(small))
