@@ -197,6 +197,8 @@ def _coordinators(
         lambda: metadata.state.features.get("transaction.version", 0),
     )
 
+    topics.watch(transactions.on_topic_changed)
+
     def make_groups() -> "GroupCoordinator":
         from broker.group_assembly import assemble_groups
 

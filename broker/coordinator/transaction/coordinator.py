@@ -386,6 +386,18 @@ class TransactionCoordinator:
                 elif metadata.state is TransactionState.ONGOING:
                     self._timeouts.watch(metadata, now_ms - metadata.start_timestamp_ms)
 
+    def on_topic_changed(self, name: str) -> None:
+        """Somebody may have deleted `__transaction_state`: then no transactional id was ever there, as in Kafka. What
+        was open stays open in its partitions until an operator ends it there."""
+        if name != self._runtime.topic or self._runtime.is_available:
+            return
+        self._runtime.unload()
+        self._timeouts.stop_all()
+        self._delivery.forget_all()
+        self._pending.clear()
+        self._not_durable.clear()
+        self._last_producer_epochs.clear()
+
     def step(self, now_ms: int) -> None:
         """Forget transactional ids that were idle for transactional.id.expiration.ms (never an open transaction)."""
         if now_ms < self._next_expiry_scan_ms:
@@ -491,8 +503,8 @@ class TransactionCoordinator:
             self._timeouts.stop(transactional_id)
 
         def on_durable(done: Completion[None]) -> None:
-            if done.error is not None:
-                return  # the disk has failed: the broker stops, the id stays pending until then
+            if done.error is not None or transactional_id not in self._pending:
+                return  # the disk has failed, and the id stays pending until the broker stops; or it is forgotten
             self._not_durable.pop(transactional_id, None)
             self._listener.on_transition(target)
             if target.state in PREPARED:
@@ -513,6 +525,8 @@ class TransactionCoordinator:
 
     def _log_complete(self, prepared: TransactionMetadata) -> None:
         """Every marker is durable."""
+        if not self._is_prepared(prepared):
+            return
         completed = prepared.completed(self._clock.now_ms())
         transactional_id = prepared.transactional_id
         record = self._record(completed)
@@ -526,6 +540,18 @@ class TransactionCoordinator:
                 self._scheduler.call_later(_COMPLETE_RETRY_MS, lambda: self._log_complete(prepared))
 
         self._runtime.write(transactional_id, lambda _: WriteResult((record,), None)).then(on_durable)
+
+    def _is_prepared(self, prepared: TransactionMetadata) -> bool:
+        """It is not, once `__transaction_state` was deleted."""
+        try:
+            shard = self._runtime.shard(prepared.transactional_id)
+        except KafkaError:
+            return False
+        return _is_same_end(prepared, shard.get(prepared.transactional_id))
+
+
+def _is_same_end(prepared: TransactionMetadata, current: TransactionMetadata | None) -> bool:
+    return current is not None and (current.own, current.state) == (prepared.own, prepared.state)
 
 
 def _is_still_open(opened: TransactionMetadata, current: TransactionMetadata | None) -> bool:

@@ -2,7 +2,8 @@
 
 Owns: which partitions still wait for theirs, and when the next try is due. Does not own: the decision (PREPARE is
 durable before `deliver` is called), COMPLETE (logged by who is told `on_delivered`), how a marker travels (`markers`).
-Invariant: `on_delivered` is told once, when each partition has a durable marker, is gone, or has seen someone newer.
+Invariant: `on_delivered` is told once, when each partition has a durable marker, is gone, or has seen someone newer;
+never of what was forgotten in between.
 """
 
 from collections.abc import Callable
@@ -34,17 +35,26 @@ class MarkerDelivery:
         self._scheduler = scheduler
         self._on_delivered = on_delivered
         self._left: dict[str, list[TopicPartition]] = {}
+        self._prepared: dict[str, TransactionMetadata] = {}
 
     def left(self, transactional_id: str) -> list[TopicPartition] | None:
         """The partitions that still wait for their marker; None if no marker of this id is on its way."""
         return self._left.get(transactional_id)
 
+    def forget_all(self) -> None:
+        """What was prepared is not known any more: the markers that are left are not sent."""
+        self._left.clear()
+        self._prepared.clear()
+
     def deliver(self, prepared: TransactionMetadata) -> None:
         """PREPARE is durable: send the markers, again and again until each partition has one."""
         self._left[prepared.transactional_id] = sorted(prepared.partitions)
+        self._prepared[prepared.transactional_id] = prepared
         self._send(prepared, FIRST_BACKOFF_MS)
 
     def _send(self, prepared: TransactionMetadata, backoff_ms: int) -> None:
+        if self._is_forgotten(prepared):
+            return
         by_node: dict[int, list[TopicPartition]] = {}
         for topic, partition in self._left[prepared.transactional_id]:
             node_id = self._leader_of(topic, partition)
@@ -66,13 +76,18 @@ class MarkerDelivery:
         all_of(sent).then(on_answers)
 
     def _on_left(self, prepared: TransactionMetadata, left: list[TopicPartition], backoff_ms: int) -> None:
+        if self._is_forgotten(prepared):
+            return
         if left:
             self._left[prepared.transactional_id] = left
             next_backoff_ms = min(2 * backoff_ms, MAX_BACKOFF_MS)
             self._scheduler.call_later(backoff_ms, lambda: self._send(prepared, next_backoff_ms))
         else:
-            del self._left[prepared.transactional_id]
+            del self._left[prepared.transactional_id], self._prepared[prepared.transactional_id]
             self._on_delivered(prepared)
+
+    def _is_forgotten(self, prepared: TransactionMetadata) -> bool:
+        return self._prepared.get(prepared.transactional_id) is not prepared
 
 
 def _marker(prepared: TransactionMetadata, partitions: list[TopicPartition]) -> EndMarker:

@@ -46,6 +46,10 @@ class TransactionTimeouts:
         if timer is not None:
             timer.cancel()
 
+    def stop_all(self) -> None:
+        for transactional_id in list(self._timers):
+            self.stop(transactional_id)
+
     def _arm(self, opened: TransactionMetadata, delay_ms: int) -> None:
         def expire() -> None:
             del self._timers[opened.transactional_id]

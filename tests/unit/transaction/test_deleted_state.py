@@ -1,0 +1,87 @@
+"""What becomes of transactions when `__transaction_state` itself is deleted: as in Kafka, nobody remembers them."""
+
+import pytest
+
+from broker.faults.rule import Action, Point, Rule, Selector
+from protocol.errors import ErrorCode
+from protocol.generated.delete_topics_request import DeleteTopicsRequest
+from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from protocol.generated.list_transactions_request import ListTransactionsRequest
+from tests.fakes.broker import VirtualBroker
+from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
+
+STATE = "__transaction_state"
+E = ErrorCode
+
+
+def delete_state(broker: VirtualBroker) -> None:
+    answer = broker.ask(DeleteTopicsRequest(topic_names=[STATE], timeout_ms=1_000), 5)
+    assert answer.responses[0].error_code == E.NONE
+
+
+def find_coordinator(broker: VirtualBroker) -> None:
+    """Makes the topic again."""
+    assert broker.ask(FindCoordinatorRequest(key=TRANSACTIONAL_ID, key_type=1), 2).error_code == E.NONE
+
+
+def listed(broker: VirtualBroker) -> list[str]:
+    return [state.transactional_id for state in broker.ask(ListTransactionsRequest(), 0).transaction_states]
+
+
+def opened(broker: VirtualBroker) -> Producer:
+    producer = Producer(broker).init()
+    assert producer.add(0) == [E.NONE]
+    assert producer.produce() is E.NONE
+    return producer
+
+
+def write_again(broker: VirtualBroker) -> None:
+    producer = opened(broker)
+    assert producer.end(True) is E.NONE
+    broker.let_pass(100)
+    assert listed(broker) == [TRANSACTIONAL_ID]
+
+
+def test_every_id_is_forgotten_and_no_timeout_ends_what_nobody_knows() -> None:
+    broker = broker_with_topic()
+    producer = opened(broker)
+    delete_state(broker)
+    assert listed(broker) == []
+    assert producer.ask_end(True, 3).error_code == E.NOT_COORDINATOR
+    find_coordinator(broker)
+    assert producer.ask_end(True, 3).error_code == E.INVALID_PRODUCER_ID_MAPPING
+    broker.let_pass(3 * TIMEOUT_MS)
+    assert listed(broker) == []
+    log = log_of(broker)
+    assert log.last_stable_offset < log.log_end_offset, "it hangs, until an operator writes a marker"
+    for again in (broker, broker.killed()):
+        assert listed(again) == []
+
+
+@pytest.mark.parametrize("waits_ms", [0, 5_000])
+@pytest.mark.parametrize("version", [3, 5])
+def test_markers_on_their_way_do_not_bring_an_id_back(waits_ms: int, version: int) -> None:
+    broker = broker_with_topic()
+    rule = broker.faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(topic=TOPIC), times=1))
+    producer = opened(broker)
+    assert producer.end(True, version) is E.NONE
+    delete_state(broker)
+    find_coordinator(broker)
+    broker.let_pass(waits_ms)
+    assert broker.faults.release(rule) == 1
+    broker.let_pass(5_000)
+    assert listed(broker) == []
+    write_again(broker)
+    assert listed(broker.killed()) == [TRANSACTIONAL_ID]
+
+
+def test_a_decision_that_is_not_durable_yet_is_told_to_look_for_the_coordinator_again() -> None:
+    broker = broker_with_topic()
+    opened(broker)
+    second = Producer(broker, "second").init()
+    delete_state(broker)
+    assert second.add(0) == [E.NOT_COORDINATOR]
+    find_coordinator(broker)
+    assert second.add(0) == [E.INVALID_PRODUCER_ID_MAPPING]
+    second.init()
+    assert second.add(0) == [E.NONE]
