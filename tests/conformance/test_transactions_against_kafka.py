@@ -112,7 +112,11 @@ def record(conversation: str, level: str, said: dict[str, str]) -> None:
 
 def virtual_broker(conversation: str, level: str) -> VirtualBroker:
     # Small segments: the disk in memory copies a whole file when it is made durable.
-    broker = VirtualBroker(f"oncelog.feature.transaction.version={level}", "transaction.state.log.segment.bytes=131072")
+    broker = VirtualBroker(
+        "oncelog.compat=kafka",
+        f"oncelog.feature.transaction.version={level}",
+        "transaction.state.log.segment.bytes=131072",
+    )
     if conversation in ("prepared", "held at the last epoch"):
         # The marker that Kafka's partition does not take is one that is never written here.
         broker.faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(topic=prepared_transcript.HELD), times=None))

@@ -111,7 +111,7 @@ class Coordinator:
             lambda topic, partition: None if (topic, partition) in self.gone else NODE_ID,
             self.time,
             self.time,
-            TransactionLimits(900_000, EXPIRATION_MS, EXPIRY_INTERVAL_MS),
+            TransactionLimits(900_000, EXPIRATION_MS, EXPIRY_INTERVAL_MS, two_phase_commit=True, keeps_prepared=True),
             self.transitions,
             lambda: self.level,
         )
@@ -121,6 +121,11 @@ class Coordinator:
     ) -> "Asked":
         producer_id, producer_epoch = (pair.producer_id, pair.producer_epoch) if pair else (-1, -1)
         return Asked(self.core.init_producer_id(transactional_id, timeout_ms, producer_id, producer_epoch))
+
+    def take_over(self) -> "Asked":
+        """A new instance that keeps what is open (KIP-939)."""
+        initialized = self.core.init_two_phase(ID, TIMEOUT_MS, -1, -1, enables=False, keeps_prepared=True)
+        return Asked(initialized.map(lambda answer: answer.producer))
 
     def add(
         self,
