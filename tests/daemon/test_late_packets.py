@@ -1,5 +1,12 @@
 """Packets that come late over a connection that their client has given up, with an unmodified client."""
 
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from confluent_kafka import Producer
 
 from oncelog.faults import Action, ApiKey, FaultClient, Point, Rule, Selector
@@ -34,3 +41,60 @@ def test_a_commit_that_comes_late_tears_the_next_transaction_of_a_client_of_vers
     assert producer.flush(10) == 0
     producer.abort_transaction(20)
     assert read_all(daemon, topic, partitions=2) == [b"whole", b"left leg"]
+
+
+class JavaProducer:
+    """Apache Kafka's own client, which speaks transaction.version 2 where the broker does."""
+
+    def __init__(self, bootstrap: str, transactional_id: str) -> None:
+        libraries, java = os.environ.get("ONCELOG_KAFKA_LIBS"), shutil.which("java")
+        if libraries is None or java is None:
+            pytest.skip("needs java, and ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")
+        program = Path(__file__).with_name("LineProducer.java")
+        command = [java, "-cp", f"{libraries}/*", str(program), bootstrap, transactional_id]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+        self.does("init")
+
+    def does(self, line: str) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline().strip() == "ok", line
+
+
+@pytest.fixture
+def java_producers() -> Iterator[list[JavaProducer]]:
+    started: list[JavaProducer] = []
+    yield started
+    for each in started:
+        each.process.kill()
+        each.process.communicate()
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(120)
+def test_a_commit_that_comes_late_does_nothing_to_a_client_of_version_2(
+    start_daemon: Start, java_producers: list[JavaProducer]
+) -> None:
+    """The same with Apache Kafka's Java client: the late EndTxn has the epoch of the transaction before (KIP-890)."""
+    daemon = start_daemon(ADMIN)
+    faults = FaultClient(address_of(daemon))
+    topic = new_topic(daemon, partitions=2)
+    java_producers.append(producer := JavaProducer(daemon.bootstrap, "whole"))
+    late = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.END_TXN, transactional_id="whole")))
+    producer.does("begin")
+    producer.does(f"send {topic} 0 whole")
+    producer.does("commit")
+    (held,) = faults.status(late).held
+    assert held["api_version"] == 5, "the client speaks version 2"
+    producer.does("begin")
+    producer.does(f"send {topic} 0 left leg")
+    since = faults.events()[-1]["number"]
+    assert faults.release(late) == 1
+    producer.does(f"send {topic} 1 right leg")
+    producer.does("abort")
+    seen = [event["state"] for event in faults.events(since) if event["event"] == "transition"]
+    assert seen[:2] == ["Ongoing", "PrepareAbort"], "nothing but the second partition came before the abort"
+    assert "fenced" in [event["event"] for event in faults.events(since)]
+    assert read_all(daemon, topic, partitions=2) == [b"whole"]
