@@ -13,14 +13,8 @@ from typing import Any, Protocol
 
 from oncelog.log_dump_batches import LogOptions, dump_log
 from oncelog.log_dump_findings import Findings, Problem
-from oncelog.log_dump_indexes import (
-    IndexOptions,
-    dump_offset_index,
-    dump_producer_batches,
-    dump_producer_snapshot,
-    dump_time_index,
-    dump_transaction_index,
-)
+from oncelog.log_dump_indexes import IndexOptions, dump_offset_index, dump_time_index
+from oncelog.log_dump_producers import dump_producer_batches, dump_producer_snapshot, dump_transaction_index
 from oncelog.read_only_disk import ReadOnlyFile
 
 _NAMES = re.compile(

@@ -1,8 +1,7 @@
-"""The lines of the files beside a log: `.index`, `.timeindex`, `.txnindex`, `.snapshot`, and our `.batches`.
+"""The entries of `.index` and `.timeindex`, held against the log.
 
-Owns: Kafka's words for their entries, and holding index entries against the log. Does not own: the formats.
-A file is read entry by entry and not by the broker's own readers, which refuse a bad file as a whole: here one wants
-to see how far it is good.
+Owns: which entries do not fit. Does not own: the formats. A file is read entry by entry: the broker's own readers
+refuse a bad file as a whole, and here one wants to see how far it is good.
 """
 
 from bisect import bisect_right
@@ -10,28 +9,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from struct import Struct
-from typing import Any
 
-from broker.log import time_index, transaction_index
+from broker.log import time_index
 from broker.log.offset_index import ENTRY_BYTES
-from oncelog.log_dump_batches import MAX_INT, optional_long
+from oncelog.log_dump_entries import EntryLine, IndexLine, Note
 from oncelog.log_dump_findings import Findings, Problem
+from oncelog.log_dump_lines import MAX_INT
 from oncelog.read_only_disk import ReadOnlyFile
-from protocol.checksum import crc32c
 from protocol.errors import ProtocolError
 from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from protocol.records.record import decode_records
 
 _OFFSET_ENTRY = Struct(">ii")
-_SEQUENCES = 2**31
-_CRC_COVERS_FROM = 6
-_SNAPSHOT_VERSION = 1
-_SNAPSHOT_HEADER = Struct(">hIi")  # version, CRC-32C of all that follows it, how many rows
-# producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, transaction's first offset
-_SNAPSHOT_ROW = Struct(">qhiqiqiq")
-_BATCHES_HEADER = Struct(">hIIi")  # version, CRC-32C of all that follows it, the snapshot's, how many batches
-_BATCHES_ROW = Struct(">qiqiq")  # producer id, last sequence, last offset, offset delta, timestamp
-_LOOK_AHEAD_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,45 +32,6 @@ class IndexOptions:
     max_message_bytes: int = 5 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class EntryLine:
-    """One entry; its values in the order in which they are shown."""
-
-    kind: str
-    values: tuple[tuple[str, Any], ...]
-
-    @property
-    def text(self) -> str:
-        return " ".join(f"{name}: {value}" for name, value in self.values)
-
-    def fields(self) -> dict[str, Any] | None:
-        return {"kind": self.kind} | {_snake_case(name): _plain(value) for name, value in self.values}
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A line about the file as a whole."""
-
-    text: str
-    state: str
-
-    def fields(self) -> dict[str, Any] | None:
-        return {"kind": self.state}
-
-
-IndexLine = EntryLine | Note
-
-
-def _snake_case(name: str) -> str:
-    return "".join(f"_{character.lower()}" if character.isupper() else character for character in name)
-
-
-def _plain(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    return None if value == optional_long(None) else int(value.removeprefix("OptionalLong[").removesuffix("]"))
-
-
 # --- the offset index -------------------------------------------------------------------------------------------------
 
 
@@ -91,7 +41,7 @@ def dump_offset_index(
     base_offset = _base_offset(shown_path)
     entries = [
         (base_offset + relative, position)
-        for relative, position in _OFFSET_ENTRY.iter_unpack(_whole_entries(data, ENTRY_BYTES))
+        for relative, position in _OFFSET_ENTRY.iter_unpack(whole_entries(data, ENTRY_BYTES))
     ]
     if not entries:
         yield Note(f"{shown_path} is empty.", "empty")
@@ -115,7 +65,7 @@ def dump_offset_index(
             findings.index_mismatches.setdefault(full_path, []).append((offset, header.last_offset))
         if not options.verify_only:
             yield EntryLine("offset_index_entry", (("offset", offset), ("position", position)))
-    _note_odd_size(data, ENTRY_BYTES, shown_path, findings)
+    note_odd_size(data, ENTRY_BYTES, shown_path, findings)
 
 
 def _header_at(log: ReadOnlyFile, position: int, max_bytes: int = MAX_INT) -> BatchHeader | None:
@@ -128,7 +78,7 @@ def _header_at(log: ReadOnlyFile, position: int, max_bytes: int = MAX_INT) -> Ba
     return header if is_there else None
 
 
-def _whole_entries(data: bytes, entry_bytes: int) -> bytes:
+def whole_entries(data: bytes, entry_bytes: int) -> bytes:
     return data[: len(data) - len(data) % entry_bytes]
 
 
@@ -141,7 +91,7 @@ def _odd_size(data: bytes, entry_bytes: int) -> str | None:
     return f"its size of {len(data)} bytes is no multiple of {entry_bytes}" if len(data) % entry_bytes else None
 
 
-def _note_odd_size(data: bytes, entry_bytes: int, shown_path: str, findings: Findings) -> None:
+def note_odd_size(data: bytes, entry_bytes: int, shown_path: str, findings: Findings) -> None:
     problem = _odd_size(data, entry_bytes)
     if problem is not None:
         findings.problems.append(Problem(shown_path, problem, len(data) - len(data) % entry_bytes))
@@ -173,7 +123,7 @@ def dump_time_index(
     base_offset, entry_bytes = _base_offset(shown_path), time_index.ENTRY.size
     entries = [
         (timestamp, base_offset + relative)
-        for timestamp, relative in time_index.ENTRY.iter_unpack(_whole_entries(data, entry_bytes))
+        for timestamp, relative in time_index.ENTRY.iter_unpack(whole_entries(data, entry_bytes))
     ]
     if options.sanity_only:
         problem = _odd_size(data, entry_bytes)
@@ -183,7 +133,7 @@ def dump_time_index(
             problem = f"its last offset {entries[-1][1]} is below its base offset {base_offset}"
         yield from _sanity(problem, shown_path, findings)
         return
-    places = list(_OFFSET_ENTRY.iter_unpack(_whole_entries(offset_index, ENTRY_BYTES)))
+    places = list(_OFFSET_ENTRY.iter_unpack(whole_entries(offset_index, ENTRY_BYTES)))
     previous, used_bytes = -1, _used_bytes(data)
     for slot, (timestamp, offset) in enumerate(entries):
         if offset == base_offset and slot:
@@ -206,7 +156,7 @@ def dump_time_index(
         if not options.verify_only:
             yield EntryLine("time_index_entry", (("timestamp", timestamp), ("offset", offset)))
         previous = timestamp
-    _note_odd_size(data, entry_bytes, shown_path, findings)
+    note_odd_size(data, entry_bytes, shown_path, findings)
 
 
 def _batch_of(log: ReadOnlyFile, position: int, offset: int) -> tuple[BatchHeader, int] | None:
@@ -228,78 +178,3 @@ def _max_timestamp(log: ReadOnlyFile, header: BatchHeader, position: int, shown_
         findings.problems.append(Problem(shown_path, f"the batch of the log: {problem}", None, header.base_offset))
         return header.max_timestamp
     return max(record.timestamp for record in records)
-
-
-# --- aborted transactions, producers ----------------------------------------------------------------------------------
-
-
-def dump_transaction_index(data: bytes, shown_path: str, findings: Findings) -> Iterator[IndexLine]:
-    entry = transaction_index.ENTRY
-    names = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
-    for slot, values in enumerate(entry.iter_unpack(_whole_entries(data, entry.size))):
-        version, *rest = values
-        if version != transaction_index.VERSION:
-            problem = f"entry {slot} is of version {version}, which is not known"
-            findings.problems.append(Problem(shown_path, problem, slot * entry.size))
-        version >>= 8  # Kafka looks at the first byte alone, and goes no further where that is greater than 0
-        if version > transaction_index.VERSION:
-            return
-        yield EntryLine("aborted_transaction", tuple(zip(names, (version, *rest), strict=True)))
-    _note_odd_size(data, entry.size, shown_path, findings)
-
-
-def dump_producer_snapshot(data: bytes, shown_path: str, findings: Findings) -> Iterator[IndexLine]:
-    problem = _snapshot_problem(data, _SNAPSHOT_HEADER, _SNAPSHOT_ROW)
-    if problem is not None:
-        findings.problems.append(Problem(shown_path, problem))
-        return
-    for values in _SNAPSHOT_ROW.iter_unpack(data[_SNAPSHOT_HEADER.size :]):
-        producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first_offset = (
-            values
-        )
-        line: tuple[tuple[str, Any], ...] = (
-            ("producerId", producer_id),
-            ("producerEpoch", epoch),
-            ("coordinatorEpoch", coordinator_epoch),
-            ("currentTxnFirstOffset", optional_long(first_offset if first_offset >= 0 else None)),
-            ("lastTimestamp", timestamp),
-        )
-        if last_offset >= 0:
-            line += _batch_values(last_sequence, last_offset, offset_delta, timestamp)
-        yield EntryLine("producer", line)
-
-
-def _batch_values(
-    last_sequence: int, last_offset: int, offset_delta: int, timestamp: int
-) -> tuple[tuple[str, int], ...]:
-    return (
-        ("firstSequence", (last_sequence - offset_delta) % _SEQUENCES),
-        ("lastSequence", last_sequence),
-        ("lastOffset", last_offset),
-        ("offsetDelta", offset_delta),
-        ("timestamp", timestamp),
-    )
-
-
-def dump_producer_batches(data: bytes, shown_path: str, findings: Findings) -> Iterator[IndexLine]:
-    """The file of ours that keeps all batches of a producer beside Kafka's snapshot, which has the newest alone."""
-    problem = _snapshot_problem(data, _BATCHES_HEADER, _BATCHES_ROW)
-    if problem is not None:
-        findings.problems.append(Problem(shown_path, problem))
-        return
-    for producer_id, *batch in _BATCHES_ROW.iter_unpack(data[_BATCHES_HEADER.size :]):
-        yield EntryLine("producer_batch", (("producerId", producer_id), *_batch_values(*batch)))
-
-
-def _snapshot_problem(data: bytes, header: Struct, row: Struct) -> str | None:
-    if len(data) < header.size:
-        return f"Snapshot failed schema validation: {len(data)} bytes hold no header"
-    version, crc, *_, count = header.unpack_from(data)
-    if version != _SNAPSHOT_VERSION:
-        return f"Snapshot contained an unknown file version {version}"
-    computed = crc32c(data[_CRC_COVERS_FROM:])
-    if crc != computed:
-        return f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {crc}. Computed crc: {computed}"
-    if len(data) != header.size + count * row.size:
-        return f"Snapshot failed schema validation: {count} rows do not make {len(data)} bytes"
-    return None

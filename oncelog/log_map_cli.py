@@ -1,6 +1,6 @@
 """The command line of `oncelog log map`.
 
-Owns: the options, the progress bar, the exit codes. Does not own: what is found (`oncelog.log_map`) and drawn
+Owns: the options, the progress bar, the exit codes. Does not own: what is found (`oncelog.log_map_reader`) and drawn
 (`oncelog.log_map_picture`), which are imported when the command runs.
 Exit codes: 0 all is well, 1 something is damaged, 2 there is no partition to look at.
 """
@@ -52,7 +52,7 @@ def map_(
 
 
 def _read(directory: Path) -> "PartitionMap":
-    from oncelog.log_map import NoPartition, log_files, read_map
+    from oncelog.log_map_reader import NoPartition, log_files, read_map
     from oncelog.log_points import known_points
 
     try:

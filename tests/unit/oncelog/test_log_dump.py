@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.cli import main
-from oncelog.log_dump_batches import add_to_sequence
 from oncelog.log_dump_decoders import java_string, metadata, offsets, transactions
 from oncelog.log_dump_json import FIELDS, NOT_KAFKAS, to_text
+from oncelog.log_dump_lines import add_to_sequence
 from protocol.errors import ProtocolError
 from protocol.messages import consumer_protocol_assignment, consumer_protocol_subscription
 from protocol.records.batch import assemble_batch, iter_batches

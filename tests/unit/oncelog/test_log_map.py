@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.cli import main
-from oncelog.log_map import PartitionMap, State, read_map
+from oncelog.log_map import PartitionMap, State
 from oncelog.log_map_picture import svg
+from oncelog.log_map_reader import read_map
 from oncelog.log_points import KnownPoints, known_points
 from protocol.records.batch import iter_batches
 from tests.fakes.broker import VirtualBroker
