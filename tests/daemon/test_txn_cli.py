@@ -11,8 +11,9 @@ from click.testing import CliRunner, Result
 
 from oncelog.cli import main
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from tests.conformance.transactional_producer import Conversation, Producer
+from tests.conformance.transactional_producer import Conversation, Producer, ends
 from tests.support.daemon import Daemon
+from tests.support.hanging import conversation, hang
 from tests.support.wire import WireBroker
 
 TOPIC = "payments"
@@ -113,3 +114,20 @@ def test_fence_aborts_and_shuts_out_the_producer(operator: Operator) -> None:
     assert opened.write(topic=TOPIC, sequence=1) == "INVALID_PRODUCER_EPOCH"
     assert opened.end(True) == "PRODUCER_FENCED"
     assert operator.rows("describe", "orders")["state"] == "Empty"
+
+
+def test_a_transaction_that_no_coordinator_knows_is_found_and_aborted(start_daemon: Callable[..., Daemon]) -> None:
+    daemon = start_daemon()
+    start_offset = hang(daemon, TOPIC)
+    talk = conversation(daemon.bootstrap)
+    operator = Operator(daemon.bootstrap, talk)
+    assert ends(talk, TOPIC) == (start_offset + 1, start_offset)
+    (found,) = operator.rows("find-hanging")
+    assert (found["topic"], found["partition"], found["start_offset"]) == (TOPIC, 0, start_offset)
+    answer = operator.run("find-hanging", "--topic", TOPIC)
+    assert answer.exit_code == 1
+    assert "`oncelog txn abort --topic NAME --partition NUMBER --start-offset OFFSET` ends one." in answer.output
+    assert operator.rows("find-hanging", "--max-transaction-timeout", "90") == []
+    operator.rows("abort", "--topic", TOPIC, "--partition", "0", "--start-offset", str(start_offset))
+    assert operator.rows("find-hanging") == []
+    assert ends(talk, TOPIC) == (start_offset + 2, start_offset + 2), "readers of committed records go on"
