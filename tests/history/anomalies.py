@@ -341,6 +341,16 @@ def a_marker_that_says_the_opposite(history: History, random: Random) -> None:
     _turn(history, send.value, send)
 
 
+def a_step_that_no_coordinator_takes(history: History, random: Random) -> None:
+    place = random.choice([place for place, step in enumerate(history.steps) if step.state == "PREPARE_COMMIT"])
+    history.steps[place] = replace(history.steps[place], state="PREPARE_ABORT")
+
+
+def an_epoch_that_goes_back_in_the_log(history: History, random: Random) -> None:
+    step = history.steps[-1]
+    history.steps.append(replace(step, state="EMPTY", identity=(step.identity[0], step.identity[1] - 1)))
+
+
 def a_decision_taken_twice(history: History, random: Random) -> None:
     end = random.choice(_transactions(history, committed=True)).ends[0]
     history.ends.append(replace(end, span=_late(history), is_commit=False))
@@ -482,6 +492,8 @@ ANOMALIES: dict[Anomaly, str] = {
     an_epoch_going_back_at_the_end_of_a_transaction: "I16",
     a_marker_that_says_the_opposite: "I17",
     a_decision_taken_twice: "I17",
+    a_step_that_no_coordinator_takes: "I17",
+    an_epoch_that_goes_back_in_the_log: "I17",
     a_hanging_transaction: "I18",
     a_transaction_that_is_listed_as_open: "I18",
     a_last_stable_offset_that_stays_behind: "I18",

@@ -3,10 +3,22 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.history.events import End, Identity, Init, LogBatch, Partition, Send, SendOffset
+from tests.history.events import End, Identity, Init, LogBatch, Partition, Send, SendOffset, Step
 from tests.history.facts import Facts
 
 MAX_SEQUENCE = 2**31 - 1
+_STARTS = frozenset({"EMPTY", "ONGOING", "PREPARE_ABORT", "DEAD"})
+"""An abort of nothing is logged too."""
+NEXT = {
+    "EMPTY": _STARTS,
+    "ONGOING": frozenset({"ONGOING", "PREPARE_COMMIT", "PREPARE_ABORT", "PREPARE_EPOCH_FENCE"}),
+    "PREPARE_EPOCH_FENCE": frozenset({"PREPARE_ABORT"}),
+    "PREPARE_COMMIT": frozenset({"COMPLETE_COMMIT"}),
+    "PREPARE_ABORT": frozenset({"COMPLETE_ABORT"}),
+    "COMPLETE_COMMIT": _STARTS,
+    "COMPLETE_ABORT": _STARTS,
+}
+"""Written down once more, apart from the broker's own table: the auditor believes nothing of what it judges."""
 
 
 def i15_nobody_who_is_fenced_goes_on(facts: Facts) -> Iterator[str]:
@@ -75,6 +87,23 @@ def i17_a_decision_stands_in_every_partition(facts: Facts) -> Iterator[str]:
             if is_told and (not is_commit) in markers.values():
                 told = "committed" if is_commit else "aborted"
                 yield f"{transaction.name} was told {told}: {sorted(markers.items())}"
+
+    yield from _illegal_steps(facts)
+
+
+def _illegal_steps(facts: Facts) -> Iterator[str]:
+    """The coordinator's log, step by step."""
+    last: dict[str, Step] = {}
+    for step in facts.history.steps:
+        before = last.get(step.transactional_id)
+        if before is None:
+            if step.state not in ("EMPTY", "PREPARE_ABORT"):
+                yield f"{step.transactional_id} begins as {step.state}"
+        elif step.state not in NEXT[before.state]:
+            yield f"{step.transactional_id} went from {before.state} to {step.state}"
+        elif step.identity[0] == before.identity[0] and step.identity[1] < before.identity[1]:
+            yield f"{step.transactional_id} went from {before.identity} back to {step.identity}"
+        last[step.transactional_id] = step
 
 
 def _marker_behind(facts: Facts, send: Send) -> LogBatch | None:

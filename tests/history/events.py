@@ -190,6 +190,15 @@ class LogBatch:
     is_intact: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the coordinator has logged of a transactional id, in the order of its log."""
+
+    transactional_id: str
+    state: str
+    identity: Identity
+
+
 @dataclass
 class History:
     inits: list[Init] = field(default_factory=list)
@@ -207,6 +216,7 @@ class History:
     logs: dict[Partition, list[LogBatch]] = field(default_factory=dict)
     pipelines: list[tuple[str, Partition, Partition]] = field(default_factory=list)
     """Groups that make each record of an input into one of an output."""
+    steps: list[Step] = field(default_factory=list)
     open_at_the_end: list[str] = field(default_factory=list)
     """Transactions that the broker lists as open once all is quiet."""
     at_work_at_the_end: list[str] = field(default_factory=list)

@@ -28,6 +28,7 @@ from tests.history.events import (
     SendOffset,
     Span,
     States,
+    Step,
 )
 
 LEGS: tuple[Partition, ...] = (("ledger", 0), ("ledger", 1))
@@ -80,6 +81,12 @@ class Life:
     def _stable_end(self, partition: Partition) -> int:
         return min([o[partition] for o in self._open.values() if partition in o] + [self._end_of(partition)])
 
+    def _id_of(self, identity: Identity) -> str:
+        return next(name for name, known in self._epochs.items() if known[0] == identity[0])
+
+    def _log(self, transactional_id: str, identity: Identity, state: str) -> None:
+        self.history.steps.append(Step(transactional_id, state, identity))
+
     def init(self, session: str, transactional_id: str) -> Identity:
         known = self._epochs.get(transactional_id)
         if known is None:
@@ -90,6 +97,7 @@ class Life:
         self._epochs[transactional_id] = identity
         for name in [name for name, owner in self._identities.items() if owner[0] == identity[0]]:
             self._end(name, commit=False)
+        self._log(transactional_id, identity, "EMPTY")
         self.history.inits.append(Init(self._span(), session, transactional_id, identity))
         return identity
 
@@ -108,7 +116,9 @@ class Life:
         batch = LogBatch(offset, offset, identity, sequence, transaction is not None, (value,), None, self._tick)
         self.history.logs[partition].append(batch)
         if transaction is not None:
-            self._open.setdefault(transaction, {}).setdefault(partition, offset)
+            if partition not in self._open.setdefault(transaction, {}):
+                self._open[transaction][partition] = offset
+                self._log(self._id_of(identity), identity, "ONGOING")
             self._identities[transaction] = identity
         span = Span(began, self._now(), Outcome.OK)
         sent = Send(
@@ -120,6 +130,9 @@ class Life:
     def _end(self, transaction: str, *, commit: bool) -> None:
         """What the coordinator does, whoever wanted it."""
         identity = self._identities.pop(transaction, None)
+        if identity is not None and transaction in self._open:
+            for state in ("PREPARE_COMMIT", "COMPLETE_COMMIT") if commit else ("PREPARE_ABORT", "COMPLETE_ABORT"):
+                self._log(self._id_of(identity), identity, state)
         for partition, first_offset in self._open.pop(transaction, {}).items():
             batches = self.history.logs[partition]
             if not commit:

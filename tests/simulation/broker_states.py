@@ -3,13 +3,21 @@
 Owns: the choice of what counts. Left out is what a restart is allowed to forget: sessions, timers, waiting requests.
 """
 
+from collections.abc import Iterator
+
+from broker.coordinator.runtime import CoordinatorRecord
+from broker.coordinator.transaction.records import from_record
 from broker.coordinator.transaction.states import PREPARED
-from broker.log.partition_log import PartitionLog
+from broker.log.partition_log import FetchIsolation, PartitionLog
 from protocol.errors import KafkaError
+from protocol.records.batch import iter_batches
+from protocol.records.record import decode_records
 from tests.fakes.broker import VirtualBroker
 from tests.history.auditor import HistoryError
-from tests.history.events import Partition
+from tests.history.events import Partition, Step
 from tests.simulation.log_model import known
+
+COORDINATOR_PARTITIONS = 2
 
 
 def log_of(virtual: VirtualBroker, partition: Partition) -> PartitionLog:
@@ -17,6 +25,23 @@ def log_of(virtual: VirtualBroker, partition: Partition) -> PartitionLog:
         return virtual.broker.topics.partition(*partition)
     except KafkaError as error:
         raise HistoryError(f"I20, a topic that was created is gone, or its partition is offline: {error}") from error
+
+
+def steps_of(virtual: VirtualBroker) -> Iterator[Step]:
+    """What lies in `__transaction_state`."""
+    for index in range(COORDINATOR_PARTITIONS):
+        log = log_of(virtual, ("__transaction_state", index))
+        offset = 0
+        while offset < log.log_end_offset:
+            for header, batch in iter_batches(log.read(offset, 2**30, FetchIsolation.LOG_END).records):
+                offset = header.next_offset
+                if header.is_control:
+                    continue
+                for record in decode_records(batch):
+                    transactional_id, metadata = from_record(CoordinatorRecord(record.key or b"", record.value))
+                    if metadata is not None:
+                        pair = metadata.producer_id, metadata.producer_epoch
+                        yield Step(transactional_id, metadata.state.name, pair)
 
 
 def state_of(virtual: VirtualBroker, partitions: tuple[Partition, ...], group: str) -> str | None:

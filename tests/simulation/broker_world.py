@@ -36,9 +36,11 @@ from tests.simulation.broker_clients import (
     transfers,
 )
 from tests.simulation.broker_network import Client, Network
-from tests.simulation.broker_states import log_of, state_of
+from tests.simulation.broker_states import COORDINATOR_PARTITIONS, log_of, state_of, steps_of
 
-_SETTINGS = ("offsets.topic.num.partitions=2", "transaction.state.log.num.partitions=2")
+_SETTINGS = tuple(
+    f"{key}.num.partitions={COORDINATOR_PARTITIONS}" for key in ("offsets.topic", "transaction.state.log")
+)
 _PARTITIONS = (*LEGS, INPUT, OUTPUT)
 _TIMEOUTS_MS = 2 * TIMEOUT_MS + 2_000
 _CALM_MS = 30_000
@@ -262,6 +264,7 @@ class BrokerWorld:
             while offset < log.log_end_offset:
                 batches += batches_of(log.read(offset, 2**30, FetchIsolation.LOG_END).records)
                 offset = batches[-1].last_offset + 1
+        history.steps += steps_of(self.broker)
         fetching = OffsetFetch(recorder.asked(), GROUP, INPUT, -1)
         answer = self.broker.ask(STABLE_OFFSET, 7).topics[0].partitions[0]
         recorder.begin(history.offset_fetches, fetching).done(offset=answer.committed_offset)
