@@ -1,0 +1,77 @@
+"""A real start over the logs of a hundred thousand transactional ids and as many groups."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.generated.api_versions_request import ApiVersionsRequest
+from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from protocol.generated.list_transactions_request import ListTransactionsRequest
+from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from tests.support.daemon import Daemon
+from tests.support.large_logs import group_id, transactional_id, write_large_logs
+from tests.support.wire import WireBroker
+
+COUNT = 100_000
+TOPIC = "payments"
+MEMORY_PER_ID_BYTES = 1_000
+CPU_S = 8.0
+"""Twice what it takes: of the process itself, so that a machine with other work to do does not count."""
+
+
+def cpu_s(daemon: Daemon) -> float:
+    fields = Path(f"/proc/{daemon.process.pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def memory_bytes(daemon: Daemon) -> int:
+    lines = Path(f"/proc/{daemon.process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
+
+
+def loaded(broker: WireBroker, ask: Callable[[], Any]) -> Any:
+    while (answer := ask()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        broker.let_pass(20)
+    return answer
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_hundred_thousand_ids_and_groups_are_served_after_seconds_and_the_broker_at_once(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    empty = Daemon(tmp_path / "empty")
+    memory_of_none = memory_bytes(empty)
+    empty.stop()
+    write_large_logs(data_dir, id_count=COUNT, group_count=COUNT, topic=TOPIC)
+    daemon = Daemon(data_dir)
+    try:
+        broker = WireBroker(daemon.bootstrap)
+        assert broker.ask(ApiVersionsRequest(), 0).error_code == ErrorCode.NONE
+        cpu_to_first_answer_s = cpu_s(daemon)
+        last = COUNT - 1
+        described = DescribeTransactionsRequest(transactional_ids=[transactional_id(last)])
+        started_s = time.monotonic()
+        state = loaded(broker, lambda: broker.ask(described, 0).transaction_states[0])
+        waited_s = time.monotonic() - started_s
+        topics = [OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])]
+        fetched = loaded(broker, lambda: broker.ask(OffsetFetchRequest(group_id=group_id(last), topics=topics), 7))
+        cpu_to_all_s, memory = cpu_s(daemon), memory_bytes(daemon)
+        listed = broker.ask(ListTransactionsRequest(), 0)
+        broker.close()
+    finally:
+        daemon.kill()
+    assert cpu_to_first_answer_s < 1.0
+    assert cpu_to_all_s < CPU_S
+    assert (memory - memory_of_none) / (2 * COUNT) < MEMORY_PER_ID_BYTES
+    assert state.transaction_state == "CompleteCommit"
+    assert fetched.topics[0].partitions[0].committed_offset == last
+    assert len(listed.transaction_states) == COUNT
+    print(
+        f"first answer after {cpu_to_first_answer_s:.2f} s of processor time, all after {cpu_to_all_s:.2f} s "
+        f"({waited_s:.1f} s on the clock), {(memory - memory_of_none) // (2 * COUNT)} bytes an id"
+    )

@@ -1,0 +1,87 @@
+"""A start with more in the coordinators' logs than is replayed at once: until all of it is, who asks has to wait."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker.coordinator import loading
+from broker.coordinator.loading import RECORDS_AT_ONCE, RECORDS_IN_A_SLICE, CoordinatorLoading
+from protocol.errors import ErrorCode, KafkaError
+from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from protocol.generated.heartbeat_request import HeartbeatRequest
+from protocol.generated.list_groups_request import ListGroupsRequest
+from protocol.generated.list_transactions_request import ListTransactionsRequest
+from protocol.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from tests.fakes.virtual_time import VirtualTime
+from tests.unit.transaction.requests import TOPIC, Producer, broker_with_topic
+
+
+def batches(sizes: Iterator[int], done: list[int]) -> Iterator[int]:
+    for size in sizes:
+        done.append(size)
+        yield size
+
+
+def test_a_turn_replays_no_more_than_a_slice() -> None:
+    time, done, told = VirtualTime(), list[int](), list[str]()
+    count = RECORDS_AT_ONCE + 10 * RECORDS_IN_A_SLICE
+    replay = CoordinatorLoading(time, lambda error: pytest.fail(str(error)))
+    replay.begin([(lambda: batches(iter([1] * count), done), lambda: told.append("loaded"))])
+    assert (len(done), told, replay.is_done) == (RECORDS_AT_ONCE, [], False)
+    slices = []
+    while not replay.is_done:
+        before = len(done)
+        turn, time._turn = time._turn, []
+        for function in turn:
+            function()
+        slices.append(len(done) - before)
+    assert max(slices) <= RECORDS_IN_A_SLICE
+    assert (sum(done), told) == (count, ["loaded"])
+
+
+def test_damage_that_is_found_later_is_told_and_the_coordinator_stays_closed() -> None:
+    def damaged() -> Iterator[int]:
+        yield RECORDS_AT_ONCE
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a flipped bit")
+
+    time, told = VirtualTime(), list[str]()
+    replay = CoordinatorLoading(time, lambda error: told.append(str(error)))
+    replay.begin([(damaged, lambda: told.append("loaded"))])
+    time.settle()
+    assert not replay.is_done
+    assert len(told) == 1
+    assert "a flipped bit" in told[0]
+
+
+def test_until_all_is_replayed_every_coordinator_says_so_and_then_all_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = broker_with_topic()
+    opened = Producer(broker, "open").init()
+    opened.add(0)
+    opened.produce(0)
+    broker.ask(FindCoordinatorRequest(key="group"), 1)
+    offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    commit = OffsetCommitRequest(group_id="group", topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[offset])])
+    assert broker.ask(commit, 7).topics[0].partitions[0].error_code == ErrorCode.NONE
+    monkeypatch.setattr(loading, "RECORDS_AT_ONCE", 1)
+    monkeypatch.setattr(loading, "RECORDS_IN_A_SLICE", 1)
+    monkeypatch.setattr(VirtualTime, "settle", lambda self: None)
+    starting = broker.killed()
+    waits = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    described = DescribeTransactionsRequest(transactional_ids=["open"])
+    assert starting.ask(described, 0).transaction_states[0].error_code == waits
+    assert starting.ask(ListTransactionsRequest(), 0).error_code == waits
+    assert starting.ask(ListGroupsRequest(), 4).error_code == waits
+    assert starting.ask(HeartbeatRequest(group_id="group", member_id="nobody"), 4).error_code == waits
+    fetch = OffsetFetchRequest(group_id="group", topics=[OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])])
+    assert starting.ask(fetch, 7).error_code == waits
+    monkeypatch.undo()
+    starting.time.settle()
+    assert starting.ask(described, 0).transaction_states[0].transaction_state == "Ongoing"
+    assert starting.ask(ListGroupsRequest(), 4).error_code == ErrorCode.NONE
+    assert starting.ask(fetch, 7).topics[0].partitions[0].committed_offset == 7
