@@ -11,7 +11,7 @@ Owns: the judgement of what is on disk. Does not own: serving. Invariants
 - What was scanned is durable before the caller serves it. Recovering twice gives what recovering once gives.
 """
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -227,7 +227,7 @@ class _Recovery:
             self._recovered.cut_bytes += segment.file.size_bytes
             for suffix in SEGMENT_SUFFIXES:
                 self._disk.delete(segment.path(suffix))
-            if base_offset in self._snapshots:
+            if self._has_snapshot(base_offset):
                 self._snapshots.remove(base_offset)
         self._tell(f"{problem}: {len(base_offsets)} segments after it were never durable and are dropped")
 
@@ -376,7 +376,7 @@ class _Recovery:
         renewed: dict[int, tuple[int, int]] = {}
         for segment in self._segments[1:]:
             offset = segment.base_offset
-            is_good = offset in self._snapshots and self._try_snapshot(offset) is not None
+            is_good = self._has_snapshot(offset) and self._try_snapshot(offset) is not None
             if not is_good:
                 self._load_state(offset)
                 snapshot = encode_snapshot(self._state)
@@ -395,6 +395,11 @@ class _Recovery:
             file.sync()
             file.close()
         self._disk.sync_dir(self._directory)
+
+    def _has_snapshot(self, offset: int) -> bool:
+        # By bisection: of ten thousand segments each asks.
+        slot = bisect_left(self._snapshots, offset)
+        return slot < len(self._snapshots) and self._snapshots[slot] == offset
 
     def _try_snapshot(self, offset: int) -> ProducerStateManager | None:
         path, batches_path = self._snapshot_paths(offset)
@@ -479,11 +484,11 @@ class _Recovery:
             if offset not in base_offsets:
                 self._drop_snapshot(offset)
         for offset in _offsets_named(self._disk.list_dir(self._directory), BATCHES_SUFFIX):
-            if offset not in self._snapshots:
+            if not self._has_snapshot(offset):
                 self._disk.delete(f"{self._directory}/{file_name(offset, BATCHES_SUFFIX)}")
 
     def _without_lost_snapshot(self, entry: ManifestEntry) -> ManifestEntry:
-        if entry.snapshot == NO_SNAPSHOT or entry.next_offset in self._snapshots:
+        if entry.snapshot == NO_SNAPSHOT or self._has_snapshot(entry.next_offset):
             return entry
         path = f"{self._directory}/{file_name(entry.next_offset, SNAPSHOT_SUFFIX)}"
         self._tell(f"{path} is missing, the producer state comes from the log")
@@ -499,7 +504,7 @@ class _Recovery:
             if segment is not self._segments[-1]:
                 files, contents = segment.write_indexes(self._disk)
                 snapshot = self._snapshot_sums.get(segment.next_offset, NO_SNAPSHOT)
-                if segment.next_offset not in self._snapshots:
+                if not self._has_snapshot(segment.next_offset):
                     snapshot = NO_SNAPSHOT
                 entries.append(entry_of(segment, contents, snapshot))
                 for file in files:
