@@ -224,7 +224,7 @@ def zombies(talk: Conversation) -> Told:
 # --- markers from outside ---------------------------------------------------------------------------------------------
 
 
-def _marker(
+def marker(
     talk: Conversation,
     topic: str,
     producer: Producer,
@@ -235,7 +235,7 @@ def _marker(
     version: int = 1,
     partitions: Sequence[int] = (0,),
 ) -> list[str]:
-    marker = WritableTxnMarker(
+    written = WritableTxnMarker(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         transaction_result=commit,
@@ -243,7 +243,7 @@ def _marker(
         coordinator_epoch=coordinator_epoch,
         transaction_version=transaction_version,
     )
-    (answer,) = talk.ask(WriteTxnMarkersRequest(markers=[marker]), version).markers
+    (answer,) = talk.ask(WriteTxnMarkersRequest(markers=[written]), version).markers
     found = sorted((part.partition_index, name(part.error_code)) for each in answer.topics for part in each.partitions)
     return [error for _, error in found]
 
@@ -255,29 +255,29 @@ def markers(talk: Conversation) -> Told:
     producer = talk.started("markers")
     producer.add(0, topic=topic)
     yield "a batch", producer.produce(topic=topic)
-    yield "an older epoch", _marker(talk, topic, producer.but(producer_epoch=0))
-    yield "no epoch", _marker(talk, topic, producer.but(producer_epoch=-1))
+    yield "an older epoch", marker(talk, topic, producer.but(producer_epoch=0))
+    yield "no epoch", marker(talk, topic, producer.but(producer_epoch=-1))
     yield (
         "unknown places",
         [
-            _marker(talk, "nowhere", producer),
-            _marker(talk, topic, producer, partitions=(9,)),
+            marker(talk, "nowhere", producer),
+            marker(talk, topic, producer, partitions=(9,)),
         ],
     )
     yield "ends, still open", ends(talk, topic)
-    yield "abort", _marker(talk, topic, producer, coordinator_epoch=5)
+    yield "abort", marker(talk, topic, producer, coordinator_epoch=5)
     yield "ends, aborted", ends(talk, topic)
     yield "known to the partition", _producers(talk, topic, producer)
-    yield "abort again", _marker(talk, topic, producer, coordinator_epoch=5)
-    yield "an older coordinator", _marker(talk, topic, producer, coordinator_epoch=4)
-    yield "a newer coordinator", _marker(talk, topic, producer, coordinator_epoch=6)
+    yield "abort again", marker(talk, topic, producer, coordinator_epoch=5)
+    yield "an older coordinator", marker(talk, topic, producer, coordinator_epoch=4)
+    yield "a newer coordinator", marker(talk, topic, producer, coordinator_epoch=6)
     yield "ends, after markers of nothing", ends(talk, topic)
     yield "a batch of the open transaction", producer.produce(topic=topic, sequence=1)
     yield "ends, opened anew", ends(talk, topic)
     later = producer.but(producer_epoch=producer.producer_epoch + 3)
-    yield "a later epoch", _marker(talk, topic, later, commit=True, coordinator_epoch=6)
+    yield "a later epoch", marker(talk, topic, later, commit=True, coordinator_epoch=6)
     yield "a batch of the epoch before", producer.produce(topic=topic, sequence=2)
-    yield "of an unknown producer", _marker(talk, topic, producer.but(producer_id=10**12))
+    yield "of an unknown producer", marker(talk, topic, producer.but(producer_id=10**12))
     yield "known to the partition at last", _producers(talk, topic, producer)
     yield "ends", ends(talk, topic)
 
@@ -292,11 +292,11 @@ def markers_by_version(talk: Conversation) -> Told:
         producer.produce(topic=topic)
         for step, change in enumerate((-1, 0, 1, 0, 1, 2)):
             changed = producer.but(producer_epoch=producer.producer_epoch + change)
-            answer = _marker(talk, topic, changed, transaction_version=transaction_version, version=2)
+            answer = marker(talk, topic, changed, transaction_version=transaction_version, version=2)
             yield f"version {transaction_version}, step {step}, epoch {change:+}", (answer, ends(talk, topic))
         last = producer.but(producer_epoch=2**15 - 1)
         for attempt in ("once", "twice"):
-            answer = _marker(talk, topic, last, transaction_version=transaction_version, version=2)
+            answer = marker(talk, topic, last, transaction_version=transaction_version, version=2)
             yield f"version {transaction_version}, the last epoch, {attempt}", (answer, ends(talk, topic))
         yield f"version {transaction_version}, known to the partition", _producers(talk, topic, producer)
 

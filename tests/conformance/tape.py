@@ -20,7 +20,7 @@ from tests.conformance.replay import FRAMES, Step
 from tests.conformance.test_transactions_against_kafka import CONVERSATIONS, DIFFERENCES, virtual_broker
 from tests.fakes.broker import Reply
 
-TAPED = ("transactions", "prepared", "appends")
+TAPED = ("transactions", "prepared", "appends", "partitions")
 FIRST_PRODUCER_ID = 0x4F4E_4345_4C00_0000
 """Producer ids that are found in a frame, since nothing else looks like them."""
 _PREFIX = FIRST_PRODUCER_ID.to_bytes(8, "big")[:5]

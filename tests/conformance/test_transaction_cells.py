@@ -7,6 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.partition_transcript import (
+    NOT_BY_FRAMES,
+    batch_question,
+    lines_of_batches,
+    lines_of_markers,
+    marker_question,
+)
 from tests.conformance.test_transactions_against_kafka import CASES, DIFFERENCES, recorded
 from tests.conformance.transaction_cells import (
     ALWAYS_PENDING,
@@ -21,6 +28,7 @@ from tests.conformance.transaction_cells import (
     Asked,
     asked,
 )
+from tests.unit.transaction.append_tables import BATCHES, KINDS, MARKERS, rows
 from tests.unit.transaction.lives import LIVES, UNKNOWN
 from tests.unit.transaction.tables import Cell, read
 from tests.unit.transaction.test_tables import REQUESTS
@@ -123,3 +131,17 @@ def test_each_cell_was_asked_or_says_why_it_was_not() -> None:
         reasons["asked"] += 1
     assert set(reasons) == {"asked", *REASONS}
     assert reasons["asked"] > 900
+
+
+def test_each_line_of_the_tables_of_a_partition_that_kafka_was_asked_is_as_kafka_answered() -> None:
+    """The others: a transactional batch of an epoch that nobody was given, and the last epoch."""
+    batches = {batch_question(*line[:5]): line[5] for line in lines_of_batches()}
+    markers = {marker_question(*line[:4]): line[4] for line in lines_of_markers()}
+    told = {name: literal_eval(answer) for name, answer in ANSWERS["partitions", "2"].items()}
+    is_taken = {"ends it": "NONE", "written": "NONE"}
+    assert told == batches | {name: is_taken.get(outcome, outcome) for name, outcome in markers.items()}
+    left_out = len(rows(BATCHES)) * len(KINDS) - len(batches), len(rows(MARKERS)) * 2 - len(markers)
+    assert left_out == (
+        len(KINDS[1:]) * sum(epoch == "4" for _, epoch, *_ in rows(BATCHES)),
+        2 * sum(state in NOT_BY_FRAMES for state, *_ in rows(MARKERS)),
+    )

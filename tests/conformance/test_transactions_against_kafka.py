@@ -16,7 +16,13 @@ from typing import Any
 import pytest
 
 from broker.faults.rule import Action, Point, Rule, Selector
-from tests.conformance import append_transcript, exhausted_transcript, prepared_transcript, transaction_transcript
+from tests.conformance import (
+    append_transcript,
+    exhausted_transcript,
+    partition_transcript,
+    prepared_transcript,
+    transaction_transcript,
+)
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
 from tests.support.wire import WireBroker
@@ -28,6 +34,7 @@ BOTH_LEVELS = ("2", "1")
 CONVERSATIONS: dict[str, Callable[[Broker, int], Iterator[tuple[str, Any]]]] = {
     "transactions": transaction_transcript.conversation,
     "appends": append_transcript.conversation,
+    "partitions": partition_transcript.conversation,
     "prepared": prepared_transcript.conversation,
     "exhausted by ends": exhausted_transcript.by_ends,
     "exhausted by instances": exhausted_transcript.by_instances,
