@@ -85,7 +85,7 @@ def _growth(scale: _Scale) -> list[str]:
     (x1, y1), (x2, y2) = ((scale.x(x), scale.y(y)) for x, y in (start, end))
     return [
         f"<line x1='{x1:.1f}' y1='{y1:.1f}' x2='{x2:.1f}' y2='{y2:.1f}' stroke='{_GREY}' stroke-dasharray='3 4'/>",
-        _text((x1 + x2) / 2 + 10, (y1 + y2) / 2 + 4, "grows with the size", 11, _GREY),
+        _text(x2 + 8, y2 + 14, "what grows with the size", 11, _GREY),
     ]
 
 
