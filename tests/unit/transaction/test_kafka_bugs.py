@@ -58,11 +58,9 @@ def described(broker: VirtualBroker) -> TransactionMetadata:
     return broker.broker.transactions.describe(TRANSACTIONAL_ID).result()
 
 
-def ask_init(producer: Producer, *, resume: bool = False) -> Any:
-    pair: dict[str, Any] = (
-        {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch} if resume else {}
-    )
-    request = InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=TIMEOUT_MS, **pair)
+def ask_init(producer: Producer) -> Any:
+    """As a new instance asks."""
+    request = InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=TIMEOUT_MS)
     return producer.broker.ask(request, 4)
 
 
