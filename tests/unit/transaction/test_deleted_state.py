@@ -5,6 +5,7 @@ import pytest
 from broker.faults.rule import Action, Point, Rule, Selector
 from protocol.errors import ErrorCode
 from protocol.generated.delete_topics_request import DeleteTopicsRequest
+from protocol.generated.end_txn_request import EndTxnRequest
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from protocol.generated.list_transactions_request import ListTransactionsRequest
 from tests.fakes.broker import VirtualBroker
@@ -85,3 +86,25 @@ def test_a_decision_that_is_not_durable_yet_is_told_to_look_for_the_coordinator_
     assert second.add(0) == [E.INVALID_PRODUCER_ID_MAPPING]
     second.init()
     assert second.add(0) == [E.NONE]
+
+
+@pytest.mark.parametrize("turns", range(12))
+@pytest.mark.parametrize("version", [3, 5])
+def test_at_whatever_step_of_an_end_the_topic_goes_the_id_does_not_come_back(turns: int, version: int) -> None:
+    broker = broker_with_topic()
+    producer = opened(broker)
+
+    def delete_in(turns_left: int) -> None:
+        if turns_left:
+            broker.time.call_soon(lambda: delete_in(turns_left - 1))
+        else:
+            broker.start(DeleteTopicsRequest(topic_names=[STATE], timeout_ms=1_000), 5)
+
+    reply = broker.start(EndTxnRequest(committed=True, **producer.identity), version)
+    delete_in(turns)
+    broker.time.settle()
+    assert reply.message.error_code in (E.NONE, E.NOT_COORDINATOR)
+    find_coordinator(broker)
+    broker.let_pass(5_000)
+    assert listed(broker) == []
+    assert listed(broker.killed()) == []

@@ -149,9 +149,10 @@ def test_an_id_with_nothing_open_begins_by_the_new_level(before: int, after: int
 
 
 @pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("is_later", [False, True])
 @RESTARTS
-def test_a_producer_id_that_was_promised_at_the_last_epoch_is_given(after: int, restarts: bool) -> None:
-    """The level falls between the end that has used the epochs up and its markers."""
+def test_a_producer_id_that_was_promised_at_the_last_epoch_is_given(after: int, is_later: bool, restarts: bool) -> None:
+    """The level falls before or after the end that has used the epochs up, and its markers come later."""
     producer = started(2)
     producer.broker.broker.transactions.move_epoch_on(producer.transactional_id, 32_766)
     producer.broker.time.settle()
@@ -159,9 +160,12 @@ def test_a_producer_id_that_was_promised_at_the_last_epoch_is_given(after: int, 
     write(producer, 2)
     rule = producer.broker.faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(topic=TOPIC), times=1))
     old_id = producer.producer_id
+    if not is_later:
+        switch(producer.broker, after)
     assert producer.end(True, 5) is E.NONE
     assert producer.producer_id != old_id
-    switch(producer.broker, after)
+    if is_later:
+        switch(producer.broker, after)
     if restarts:
         gone_on(producer, restarts)
     else:

@@ -7,8 +7,9 @@ import pytest
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.generated.api_versions_request import ApiVersionsRequest
+from protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
+from tests.unit.transaction.requests import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.unit.transaction.test_crashes import visible
 from tests.unit.transaction.two_phase import (
     NOTHING,
@@ -46,6 +47,13 @@ def outcome(broker: VirtualBroker) -> tuple[list[list[bytes | None]], bool]:
     logs = [log_of(broker, partition) for partition in (0, 1)]
     is_closed = all(log.last_stable_offset == log.log_end_offset for log in logs)
     return [visible(broker, partition) for partition in (0, 1)], is_closed
+
+
+def epoch_in(broker: VirtualBroker, partition: int) -> int:
+    """By which the partition itself fences, whatever the coordinator says."""
+    request = DescribeProducersRequest(topics=[TopicRequest(name=TOPIC, partition_indexes=[partition])])
+    (producer,) = broker.ask(request, 0).topics[0].partitions[0].active_producers
+    return int(producer.producer_epoch)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +139,7 @@ def test_the_first_instance_is_fenced_by_the_coordinator_at_once_and_by_partitio
     first.broker.let_pass(100)
     for partition in (0, 1):
         assert first.produce(partition, sequence=1, version=produce) is E.INVALID_PRODUCER_EPOCH
+        assert epoch_in(first.broker, partition) > first.producer_epoch
     assert outcome(first.broker)[1]
 
 
