@@ -116,14 +116,16 @@ def resolve_topic_config(name: str, config: Mapping[str, str], broker_config: Br
     """The value of one setting for a topic with `config`, and where it comes from. Raises KeyError for other names."""
     topic_key = TOPIC_CONFIGS[name]
     synonyms = broker_synonyms([synonym.name for synonym in topic_key.synonyms], broker_config)
-    own = config.get(name)
-    if own is not None:
-        value = topic_key.key.check(own)
+    value = _value(topic_key, config, broker_config)
+    if name in config:
         synonyms.insert(0, (name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
-    else:
-        value = _inherited(topic_key, broker_config)
     source = synonyms[0][2] if synonyms else ConfigSource.DEFAULT_CONFIG
     return TopicConfigValue(topic_key.key, value, source, tuple(synonyms))
+
+
+def _value(topic_key: TopicConfigKey, config: Mapping[str, str], broker_config: BrokerConfig) -> str:
+    own = config.get(topic_key.name)
+    return topic_key.key.check(own) if own is not None else _inherited(topic_key, broker_config)
 
 
 def _inherited(topic_key: TopicConfigKey, broker_config: BrokerConfig) -> str:
@@ -154,7 +156,8 @@ def _source_rank(origin: Origin) -> int:
 
 def log_config_for(config: Mapping[str, str], broker_config: BrokerConfig) -> LogConfig:
     """The settings that a partition's log works with."""
-    values = {name: resolve_topic_config(name, config, broker_config).value for name in TOPIC_CONFIGS}
+    # For each partition that is opened: without the synonyms, which only a description shows.
+    values = {name: _value(topic_key, config, broker_config) for name, topic_key in TOPIC_CONFIGS.items()}
     if _INTERNAL_SEGMENT_BYTES in config:
         values["segment.bytes"] = config[_INTERNAL_SEGMENT_BYTES]
     for name in ("producer.id.expiration.ms", "oncelog.record.validation"):
