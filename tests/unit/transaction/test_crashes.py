@@ -155,6 +155,7 @@ def has_no_power(broker: VirtualBroker) -> bool:
     return broker.disk.operations_left is not None and broker.disk.operations_left < 0
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("how", ["power", "kill"])
 def test_a_transaction_is_whole_or_not_there_wherever_the_machine_stops(committed: bool, how: str) -> None:
