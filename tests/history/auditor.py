@@ -77,6 +77,8 @@ def tally(history: History) -> "Counter[str]":
     counts["sends"] = sum(send.span.is_ok for send in history.sends)
     counts["reads"] = sum(len(poll.records) for poll in history.polls)
     counts["offsets"] = len(history.offset_fetches)
+    counts["generations"] = len({(seen.group, seen.generation) for seen in history.generations})
+    counts["group_commits"] = sum(commit.span.is_ok for commit in history.group_commits)
     counts["restarts"] = len(history.restarts)
     counts["inits"] = sum(init.span.is_ok for init in history.inits)
     return counts

@@ -10,6 +10,7 @@ import pytest
 
 from broker.completion import Completion
 from broker.coordinator import runtime
+from broker.coordinator.group.offsets import OffsetCoordinator
 from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.transaction import coordinator, decisions, endings
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
@@ -131,7 +132,12 @@ def take_a_late_end_for_the_current_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(coordinator, "prepare_end_transaction_v2", confused)
 
 
+def take_commits_of_old_generations(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OffsetCoordinator, "_check_commit", lambda *_: ErrorCode.NONE)
+
+
 PLANTS: tuple[Plant, ...] = (
+    take_commits_of_old_generations,
     forget_a_fence,
     take_a_late_end_for_the_current_one,
     drop_a_marker,

@@ -35,15 +35,16 @@ from tests.simulation.broker_clients import (
     reads,
     transfers,
 )
+from tests.simulation.broker_members import Member
 from tests.simulation.broker_network import Client, Network
 from tests.simulation.broker_states import COORDINATOR_PARTITIONS, log_of, state_of, steps_of
 
 _SETTINGS = tuple(
     f"{key}.num.partitions={COORDINATOR_PARTITIONS}" for key in ("offsets.topic", "transaction.state.log")
-)
+) + ("group.initial.rebalance.delay.ms=0",)
 _PARTITIONS = (*LEGS, INPUT, OUTPUT)
 _TIMEOUTS_MS = 2 * TIMEOUT_MS + 2_000
-_CALM_MS = 30_000
+_CALM_MS = 60_000
 
 
 @dataclass
@@ -53,6 +54,8 @@ class Tally:
     unknowns: int = 0
     sends: int = 0
     reads: int = 0
+    generations: int = 0
+    group_commits: int = 0
     stops: int = 0
     power_cuts: int = 0
     lost_requests: int = 0
@@ -202,7 +205,10 @@ class BrokerWorld:
         history.at_work_at_the_end += [client.name for client in self._clients if not client.is_done]
         audit(history)
         counts = tally(history)
-        found = {name: counts[name] for name in ("commits", "aborts", "unknowns", "sends", "reads")}
+        found = {
+            name: counts[name]
+            for name in ("commits", "aborts", "unknowns", "sends", "reads", "generations", "group_commits")
+        }
         for name, value in {**found, **asdict(self.network.losses)}.items():
             setattr(self.tally, name, value)
         return self.tally
@@ -235,6 +241,10 @@ class BrokerWorld:
             session = self._session("processor", f"p.{incarnation}")
             client = Client(processes(session, 25), session.name)
             self._later(incarnation * self.random.randint(1_000, 4_000), lambda new=client: self._join(new))  # type: ignore[misc]
+
+        for number in range(4):
+            client = Client(Member(self.recorder, self.random).belongs(8), f"member-{number}")
+            self._later(number * self.random.randint(0, 2_500), lambda new=client: self._join(new))  # type: ignore[misc]
 
     def _session(self, transactional_id: str, name: str) -> Session:
         random = Random(self.random.random())
