@@ -321,6 +321,7 @@ def _transaction_limits(config: BrokerConfig) -> TransactionLimits:
         if is_kafka
         else 0,
         keeps_last_epoch=not is_kafka,
+        retries_classic_ends=is_kafka,
         two_phase_commit=two_phase_commit,
         keeps_prepared=two_phase_commit and not is_kafka,
     )

@@ -83,6 +83,8 @@ class TransactionLimits:
     """How often Kafka looks for transactions over their time; 0: each is aborted just when its time is over."""
     keeps_last_epoch: bool = True
     """Kafka does not: there a restart between the answer to InitProducerId and its retry fences the producer."""
+    retries_classic_ends: bool = False
+    """Kafka answers EndTxn 5 by a replaced instance as if it had ended what its successor did by an older version."""
     two_phase_commit: bool = False
     """Whether clients may ask for transactions that last until they are ended."""
     keeps_prepared: bool = False
@@ -276,6 +278,7 @@ class TransactionCoordinator:
                 is_pending=is_pending,
                 fresh_producer_id=fresh,
                 now_ms=now_ms,
+                retries_classic_ends=self._limits.retries_classic_ends,
             )
 
         return self._transition(transactional_id, decide).map(_producer)

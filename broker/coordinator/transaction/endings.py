@@ -66,10 +66,13 @@ def prepare_end_transaction_v2(
     is_pending: bool,
     fresh_producer_id: int | None,
     now_ms: int,
+    retries_classic_ends: bool = True,
 ) -> Decision:
     """EndTxn from version 5 on: the end bumps the epoch, so that the epoch tells a retry from the next end.
 
-    An abort with nothing open is legal: the client does not know whether the broker has seen its transaction.
+    An abort with nothing open is legal: the client does not know whether the broker has seen its transaction. An end by
+    the classic protocol bumps nothing, so who has the epoch before is another, replaced instance: Kafka gives it the
+    pair of the one that replaced it all the same (`retries_classic_ends`).
     """
     if metadata is None:
         return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -84,7 +87,10 @@ def prepare_end_transaction_v2(
     client = metadata.client
     if producer_id != client.producer_id and not is_retry_over_rotation:
         return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    is_retry = is_retry_over_rotation or producer_epoch == client.producer_epoch - 1
+    is_epoch_before = producer_epoch == client.producer_epoch - 1
+    is_retry = is_retry_over_rotation or (
+        is_epoch_before and (retries_classic_ends or metadata.client_transaction_version > 0)
+    )
     is_current = producer_id == client.producer_id and producer_epoch == client.producer_epoch
     if not _is_valid_epoch(metadata.state, is_retry=is_retry, is_current=is_current):
         return refuse(ErrorCode.PRODUCER_FENCED)

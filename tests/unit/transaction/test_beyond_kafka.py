@@ -106,6 +106,20 @@ def test_the_interval_of_kafkas_look_is_its_setting() -> None:
     assert broker.broker.transactions.open_count == 0
 
 
+@pytest.mark.parametrize(("settings", "error"), [((), ErrorCode.PRODUCER_FENCED), ((KAFKA,), ErrorCode.NONE)])
+def test_a_zombie_of_version_2_is_not_given_the_pair_of_its_classic_successor(
+    settings: tuple[str, ...], error: ErrorCode
+) -> None:
+    """Kafka takes its late abort for a retry of what the successor has aborted, and both go on with one pair."""
+    broker = broker_with_topic(*settings)
+    zombie, successor = Producer(broker).init(), Producer(broker).init()
+    assert successor.add(0) == [ErrorCode.NONE]
+    assert successor.end(False, 3) == ErrorCode.NONE
+    broker.let_pass(100)
+    assert zombie.end(False, 5) == error
+    assert (zombie.pair == successor.pair) is (error == ErrorCode.NONE)
+
+
 def stopped(broker: VirtualBroker) -> VirtualBroker:
     """A clean stop: snapshots alone tell the next start of producers, nothing of the log is read again."""
     assert broker.broker.logs.close() is None
