@@ -86,6 +86,7 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         flusher,
         purgatory,
         on_report=lambda report: _tell(log, report),
+        remembers_batches=config.get_str("oncelog.compat") != "kafka",
         retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
         compaction=_compaction(config, system.scheduler, log),
         segment_check=_segment_check(system, log),

@@ -42,12 +42,15 @@ class LogManager:
         listener: PartitionListener,
         *,
         on_report: Callable[[RecoveryReport], None] | None = None,
+        remembers_batches: bool = True,
         retention_check_interval_ms: int = 300_000,
         compaction: CompactionSettings | None = None,
         segment_check: SegmentCheck | None = None,
         progress: RecoveryProgress | None = None,
     ) -> None:
-        """`on_report` hears of each recovery that has something to tell; without `compaction` nothing is compacted.
+        """Unless `remembers_batches`, a clean stop leaves one batch a producer whose retry is known, as Apache Kafka's.
+
+        `on_report` hears of each recovery that has something to tell; without `compaction` nothing is compacted.
 
         `segment_check` reads what recovery takes over unread; without it only readers do.
         """
@@ -58,6 +61,7 @@ class LogManager:
         self._on_report = on_report
         self._segment_check = segment_check
         self._progress = progress
+        self._remembers_batches = remembers_batches
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self._retention_check_interval_ms = retention_check_interval_ms
         self._retention_due_ms: int | None = None
@@ -127,6 +131,7 @@ class LogManager:
             self._clock.now_ms(),
             is_journal_whole=self._journal.is_whole,
             compacted_offset=INT64_MAX if config.is_compacted else self._cleaner_checkpoint.get(topic, partition),
+            remembers_batches=self._remembers_batches,
             on_scanned=progress.on_scanned if progress is not None else None,
         )
         if progress is not None and len(recovered.segments):

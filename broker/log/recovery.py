@@ -96,15 +96,18 @@ def recover_log(
     *,
     is_journal_whole: bool,
     compacted_offset: int = 0,
+    remembers_batches: bool = True,
     on_scanned: Callable[[int], None] | None = None,
 ) -> RecoveredLog:
     """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, nobody knows.
 
-    Below `compacted_offset` batches may be missing, because compaction has been there. `on_scanned` hears of the bytes
+    Below `compacted_offset` batches may be missing, because compaction has been there. Unless `remembers_batches`, a
+    snapshot tells of one batch a producer, as in Apache Kafka. `on_scanned` hears of the bytes
     of each segment that had to be read.
     """
     recovered = RecoveredLog(Segments(disk, directory, []), ProducerStateManager(), 0, 0)
     recovery = _Recovery(disk, directory, config, points, now_ms, recovered, is_journal_whole, compacted_offset)
+    recovery.remembers_batches = remembers_batches
     recovery.on_scanned = on_scanned
     try:
         recovery.run()
@@ -145,6 +148,7 @@ class _Recovery:
         self._state_is_whole = False  # it knows of what producers did before the first segment
         self._segments: list[Segment] = []
         self._snapshot_sums: dict[int, tuple[int, int]] = {}
+        self.remembers_batches = True
         self.on_scanned: Callable[[int], None] | None = None
 
     def run(self) -> None:
@@ -412,6 +416,8 @@ class _Recovery:
             self._tell(f"{path} is not used: {error}")
             self._drop_snapshot(offset)
             return None
+        if not self.remembers_batches:
+            return state
         try:
             batches = self._disk.read_bytes(batches_path) if self._disk.exists(batches_path) else None
             load_batches(state, data, batches)

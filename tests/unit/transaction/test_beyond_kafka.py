@@ -126,9 +126,10 @@ def stopped(broker: VirtualBroker) -> VirtualBroker:
     return broker.killed()
 
 
-def test_the_retries_of_five_batches_are_known_after_a_clean_stop() -> None:
+@pytest.mark.parametrize(("settings", "known_count"), [((), 5), (("oncelog.compat=kafka",), 1)])
+def test_the_retries_of_five_batches_are_known_after_a_clean_stop(settings: tuple[str, ...], known_count: int) -> None:
     """Kafka's snapshot tells of the last batch alone: a retry of one before it is answered OUT_OF_ORDER there."""
-    broker = broker_with_topic()
+    broker = broker_with_topic(*settings)
     producer = Producer(broker).init()
     producer.add(0)
     for sequence in range(6):
@@ -137,6 +138,7 @@ def test_the_retries_of_five_batches_are_known_after_a_clean_stop() -> None:
     again = Producer(broker)
     again.broker = broker = stopped(broker)
     again.producer_id, again.producer_epoch = producer.pair
-    assert [again.produce(sequence=sequence) for sequence in range(1, 6)] == [ErrorCode.NONE] * 5
-    assert again.produce(sequence=0) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    first_known = 6 - known_count
+    assert [again.produce(sequence=sequence) for sequence in range(first_known, 6)] == [ErrorCode.NONE] * known_count
+    assert again.produce(sequence=first_known - 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert log_of(broker).log_end_offset == log_end_offset
