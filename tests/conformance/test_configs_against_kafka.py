@@ -4,8 +4,6 @@
 asks it again; ONCELOG_RECORD=1 writes the file anew.
 """
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +12,12 @@ import structlog
 
 from broker.observability.logging import LogLevel
 from tests.conformance.admin_configs_transcript import conversation
+from tests.conformance.recording import Differences, Recording
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
-from tests.support.wire import WireBroker
-from tests.unit.group.members import Broker
-
-ANSWERS = Path(__file__).with_name("config_answers.json")
 
 # Where we answer otherwise on purpose, and why.
-DIFFERENCES: dict[str, tuple[str, object]] = {
+DIFFERENCES: Differences = {
     "resources: change of client metrics": (
         "nothing is collected here, and a subscription that is taken would say otherwise",
         ("INVALID_REQUEST", "This broker collects no client metrics."),
@@ -48,35 +43,17 @@ def _drop(*_: object) -> Any:
     raise structlog.DropEvent
 
 
-def answers(broker: Broker) -> dict[str, str]:
-    return {name: repr(answer) for name, answer in conversation(broker)}
-
-
-def recorded() -> dict[str, str]:
-    known: dict[str, str] = json.loads(ANSWERS.read_text())
-    return known
+RECORDING = Recording("config_answers.json", conversation, DIFFERENCES)
 
 
 def test_every_answer_is_kafkas_but_for_those_that_differ_on_purpose() -> None:
-    expected = recorded()
-    expected.update({name: repr(answer) for name, (_, answer) in DIFFERENCES.items()})
-    assert answers(fresh()) == expected
+    assert RECORDING.answers(fresh()) == RECORDING.expected()
 
 
 def test_a_difference_is_listed_only_where_there_is_one() -> None:
-    known = recorded()
-    assert [name for name, (_, answer) in DIFFERENCES.items() if known[name] == repr(answer)] == []
+    assert RECORDING.differences_that_are_none() == []
 
 
 @pytest.mark.kafka
 def test_kafka_still_answers_what_was_written_down(tmp_path: Path) -> None:
-    kafka = Kafka(tmp_path)
-    try:
-        broker = WireBroker(kafka.bootstrap)
-        said = answers(broker)
-        broker.close()
-    finally:
-        kafka.stop()
-    if os.environ.get("ONCELOG_RECORD"):
-        ANSWERS.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n")
-    assert said == recorded()
+    RECORDING.ask(Kafka(tmp_path))

@@ -4,22 +4,17 @@
 `kafka` asks it again; ONCELOG_RECORD=1 writes the file anew.
 """
 
-import json
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.consumer_group_transcript import conversation
+from tests.conformance.recording import Differences, Recording
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
-from tests.support.wire import WireBroker
-from tests.unit.group.members import Broker
-
-ANSWERS = Path(__file__).with_name("consumer_group_answers.json")
 
 # Where we answer otherwise on purpose, and why.
-DIFFERENCES: dict[str, tuple[str, object]] = {
+DIFFERENCES: Differences = {
     "offsets: fetch of None in 2, version 9": (
         "Kafka stumbles over a member epoch without a member id",
         ("UNKNOWN_MEMBER_ID", []),
@@ -29,37 +24,17 @@ DIFFERENCES: dict[str, tuple[str, object]] = {
         "INCONSISTENT_GROUP_PROTOCOL",
     ),
 }
-
-
-def answers(broker: Broker) -> dict[str, str]:
-    return {name: repr(answer) for name, answer in conversation(broker)}
-
-
-def recorded() -> dict[str, str]:
-    known: dict[str, str] = json.loads(ANSWERS.read_text())
-    return known
+RECORDING = Recording("consumer_group_answers.json", conversation, DIFFERENCES)
 
 
 def test_every_answer_is_kafkas_but_for_those_that_differ_on_purpose() -> None:
-    expected = recorded()
-    expected.update({name: repr(answer) for name, (_, answer) in DIFFERENCES.items()})
-    assert answers(VirtualBroker()) == expected
+    assert RECORDING.answers(VirtualBroker()) == RECORDING.expected()
 
 
 def test_a_difference_is_listed_only_where_there_is_one() -> None:
-    known = recorded()
-    assert [name for name, (_, answer) in DIFFERENCES.items() if known[name] == repr(answer)] == []
+    assert RECORDING.differences_that_are_none() == []
 
 
 @pytest.mark.kafka
 def test_kafka_still_answers_what_was_written_down(tmp_path: Path) -> None:
-    kafka = Kafka(tmp_path)
-    try:
-        broker = WireBroker(kafka.bootstrap)
-        said = answers(broker)
-        broker.close()
-    finally:
-        kafka.stop()
-    if os.environ.get("ONCELOG_RECORD"):
-        ANSWERS.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n")
-    assert said == recorded()
+    RECORDING.ask(Kafka(tmp_path))

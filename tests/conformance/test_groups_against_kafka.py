@@ -4,22 +4,17 @@
 it again; ONCELOG_RECORD=1 writes the file anew.
 """
 
-import json
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.group_transcript import conversation
+from tests.conformance.recording import Differences, Recording
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
-from tests.support.wire import WireBroker
-from tests.unit.group.members import Broker
-
-ANSWERS = Path(__file__).with_name("group_answers.json")
 
 # Where we answer otherwise on purpose, and why.
-DIFFERENCES = {
+DIFFERENCES: Differences = {
     "transactions: another transactional id": (
         "Kafka asks its transaction coordinator only for the first commit of a transaction, we ask ours each time, so "
         "that nothing slips in between the end of a transaction and its marker",
@@ -30,37 +25,17 @@ DIFFERENCES = {
         ("NONE", [(0, -1, 0, "UNSTABLE_OFFSET_COMMIT")]),
     ),
 }
-
-
-def answers(broker: Broker) -> dict[str, str]:
-    return {name: repr(answer) for name, answer in conversation(broker)}
-
-
-def recorded() -> dict[str, str]:
-    known: dict[str, str] = json.loads(ANSWERS.read_text())
-    return known
+RECORDING = Recording("group_answers.json", conversation, DIFFERENCES)
 
 
 def test_every_answer_is_kafkas_but_for_those_that_differ_on_purpose() -> None:
-    expected = recorded()
-    expected.update({name: repr(answer) for name, (_, answer) in DIFFERENCES.items()})
-    assert answers(VirtualBroker()) == expected
+    assert RECORDING.answers(VirtualBroker()) == RECORDING.expected()
 
 
 def test_a_difference_is_listed_only_where_there_is_one() -> None:
-    known = recorded()
-    assert all(known[name] != repr(answer) for name, (_, answer) in DIFFERENCES.items())
+    assert RECORDING.differences_that_are_none() == []
 
 
 @pytest.mark.kafka
 def test_kafka_still_answers_what_was_written_down(tmp_path: Path) -> None:
-    kafka = Kafka(tmp_path)
-    try:
-        broker = WireBroker(kafka.bootstrap)
-        said = answers(broker)
-        broker.close()
-    finally:
-        kafka.stop()
-    if os.environ.get("ONCELOG_RECORD"):
-        ANSWERS.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n")
-    assert said == recorded()
+    RECORDING.ask(Kafka(tmp_path))

@@ -5,29 +5,18 @@ asks it again; ONCELOG_RECORD=1 writes the file anew.
 """
 
 import ast
-import json
-import os
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.produce_transcript import Broker, conversation
+from tests.conformance.produce_transcript import conversation
+from tests.conformance.recording import Recording
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
-from tests.support.wire import WireBroker
 
-ANSWERS = Path(__file__).with_name("produce_answers.json")
+RECORDING = Recording("produce_answers.json", conversation)
 DOCUMENT = Path(__file__).parents[2] / "docs" / "record-validation.md"
-
-
-def answers(broker: Broker) -> dict[str, str]:
-    return {name: repr(answer) for name, answer in conversation(broker)}
-
-
-def recorded() -> dict[str, str]:
-    known: dict[str, str] = json.loads(ANSWERS.read_text())
-    return known
 
 
 def outcome(answer: str) -> str:
@@ -38,7 +27,7 @@ def outcome(answer: str) -> str:
 
 def expected() -> dict[str, str]:
     """Kafka's answers; where it meets an exception of its own (UNKNOWN_SERVER_ERROR), the code that fits."""
-    known = recorded()
+    known = RECORDING.kafkas()
     for name, answer in known.items():
         if "UNKNOWN_SERVER_ERROR" in answer:
             code = "UNSUPPORTED_COMPRESSION_TYPE" if name == "compression: undefined" else "INVALID_RECORD"
@@ -52,12 +41,12 @@ def documented() -> set[str]:
 
 
 def test_every_answer_is_kafkas_under_full_validation() -> None:
-    assert answers(VirtualBroker("oncelog.record.validation=full")) == expected()
+    assert RECORDING.answers(VirtualBroker("oncelog.record.validation=full")) == expected()
 
 
 def test_the_rows_that_differ_by_default_are_those_in_the_documentation() -> None:
     """Each of them is a batch that Kafka refuses and that is taken here; never the other way round."""
-    ours, kafkas = answers(VirtualBroker()), expected()
+    ours, kafkas = RECORDING.answers(VirtualBroker()), expected()
     differing = {name for name, answer in ours.items() if outcome(answer) != outcome(kafkas[name])}
     assert differing == documented()
     assert all(outcome(ours[name]) == "('NONE', [])" for name in differing)
@@ -65,13 +54,4 @@ def test_the_rows_that_differ_by_default_are_those_in_the_documentation() -> Non
 
 @pytest.mark.kafka
 def test_kafka_still_answers_what_was_written_down(tmp_path: Path) -> None:
-    kafka = Kafka(tmp_path)
-    try:
-        broker = WireBroker(kafka.bootstrap)
-        said = answers(broker)
-        broker.close()
-    finally:
-        kafka.stop()
-    if os.environ.get("ONCELOG_RECORD"):
-        ANSWERS.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n")
-    assert said == recorded()
+    RECORDING.ask(Kafka(tmp_path))
