@@ -23,7 +23,14 @@ ONE_COMMIT = [("Empty", "Ongoing"), ("Ongoing", "PrepareCommit"), ("PrepareCommi
 def tailing(bootstrap: str, *options: str) -> Iterator["subprocess.Popen[str]"]:
     command = [sys.executable, "-P", "-m", "oncelog", "txn", "tail", "--bootstrap", bootstrap, *options]
     with subprocess.Popen(
-        command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stderr is not None
         try:
