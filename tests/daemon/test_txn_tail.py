@@ -22,16 +22,12 @@ ONE_COMMIT = [("Empty", "Ongoing"), ("Ongoing", "PrepareCommit"), ("PrepareCommi
 @contextmanager
 def tailing(bootstrap: str, *options: str) -> Iterator["subprocess.Popen[str]"]:
     command = [sys.executable, "-P", "-m", "oncelog", "txn", "tail", "--bootstrap", bootstrap, *options]
+    # A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
+        signal.signal(signal.SIGINT, before)
         assert process.stderr is not None
         try:
             assert process.stderr.readline().startswith(f"following {bootstrap}")
