@@ -8,11 +8,10 @@
 - An operation that is not known is INVALID_REQUEST, where Kafka fails with UNKNOWN_SERVER_ERROR.
 """
 
-from collections import Counter
-
-from broker.completion import Completion, all_of
+from broker.completion import Completion
 from broker.config_resources import ConfigChange, Operation, check_request, find_resource, prepare_changes
 from broker.dispatch import RequestContext
+from broker.handlers.altered_resources import alter_each
 from broker.handlers.logger_levels import alter_levels
 from broker.metadata_log import ResourceType
 from protocol.errors import ErrorCode, KafkaError
@@ -26,24 +25,11 @@ from protocol.generated.incremental_alter_configs_response import (
 def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Completion[IncrementalAlterConfigsResponse]:
-    named = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    answers = [
-        _alter(context, resource, named[resource.resource_type, resource.resource_name] == 1, request.validate_only)
-        for resource in request.resources
-    ]
-    return all_of(answers).map(lambda responses: IncrementalAlterConfigsResponse(responses=responses))
+    def decide(resource: AlterConfigsResource) -> Completion[None]:
+        return _decide(context, resource, request.validate_only)
 
-
-def _alter(
-    context: RequestContext, resource: AlterConfigsResource, is_single: bool, validate_only: bool
-) -> Completion[AlterConfigsResourceResponse]:
-    try:
-        if not is_single:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-        written = _decide(context, resource, validate_only)
-    except KafkaError as error:
-        return Completion.of(_answer(resource, error.code, str(error)))
-    return written.map(lambda _: _answer(resource, ErrorCode.NONE, None))
+    answers = alter_each(request.resources, decide, AlterConfigsResourceResponse)
+    return answers.map(lambda responses: IncrementalAlterConfigsResponse(responses=responses))
 
 
 def _decide(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> Completion[None]:
@@ -68,12 +54,3 @@ def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:
         return [ConfigChange(item.name, Operation(item.config_operation), item.value) for item in resource.configs]
     except ValueError:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown operation on a setting") from None
-
-
-def _answer(resource: AlterConfigsResource, code: ErrorCode, message: str | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
