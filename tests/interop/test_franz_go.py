@@ -1,13 +1,10 @@
 """franz-go (kgo, kadm), unmodified, against the daemon: the scenes of tests/interop/go, which check every answer."""
 
-import subprocess
-import threading
-
 import pytest
 
 from tests.conftest import Start
 from tests.support.daemon import Daemon
-from tests.support.interop import GO_PROGRAM, QUICK_GROUPS, await_line, needs, run, unique
+from tests.support.interop import GO_PROGRAM, QUICK_GROUPS, finished_while_killed, needs, run, unique
 
 pytestmark = pytest.mark.interop
 
@@ -67,16 +64,9 @@ def test_sessions_transform_exactly_once_while_the_broker_is_killed(start_daemon
     needs(GO_PROGRAM)
     daemon = start_daemon(*QUICK_GROUPS)
     command = [str(GO_PROGRAM), scene, daemon.bootstrap, unique("killed")]
-    pause = threading.Event()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        await_line(process, "loaded")
-        for _ in range(3):
-            pause.wait(1)  # some transactions are done, others open
-            daemon.kill()
-            daemon.start()
-        out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    assert out.splitlines() == ["3000 records, each once; some transactions aborted: true"]
+    assert finished_while_killed(command, daemon, pause_s=1) == [
+        "3000 records, each once; some transactions aborted: true"
+    ]
 
 
 def test_admin_makes_changes_describes_and_deletes(daemon: Daemon) -> None:

@@ -1,14 +1,12 @@
 """KafkaJS (Node), unmodified, against the daemon: the scenes of tests/interop/node."""
 
-import subprocess
-import threading
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Start
 from tests.support.daemon import Daemon
-from tests.support.interop import NODE_PACKAGES, await_line, needs, run, unique
+from tests.support.interop import NODE_PACKAGES, finished_while_killed, needs, run, unique
 
 pytestmark = pytest.mark.interop
 
@@ -59,17 +57,7 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(daemon: Daemon
 
 def test_it_transforms_exactly_once_while_the_broker_is_killed(start_daemon: Start) -> None:
     daemon = start_daemon("group.initial.rebalance.delay.ms=0")
-    pause = threading.Event()
-    asked = command("transform", daemon)
-    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        await_line(process, "loaded")
-        for _ in range(3):
-            pause.wait(0.7)  # some transactions are done, others open
-            daemon.kill()
-            daemon.start()
-        out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    assert out.splitlines() == ["600 records, 600 different"]
+    assert finished_while_killed(command("transform", daemon), daemon, pause_s=0.7) == ["600 records, 600 different"]
 
 
 def test_admin_makes_changes_describes_and_deletes(daemon: Daemon) -> None:

@@ -3,10 +3,13 @@
 import os
 import shutil
 import subprocess
+import threading
 import uuid
 from pathlib import Path
 
 import pytest
+
+from tests.support.daemon import Daemon
 
 ROOT = Path(__file__).parent.parent.parent
 PLACE = ROOT / ".interop"
@@ -81,3 +84,17 @@ def await_line(process: "subprocess.Popen[str]", text: str) -> str:
         if text in line:
             return line
     raise AssertionError(f"the program ended without saying {text!r}")
+
+
+def finished_while_killed(command: list[str], daemon: Daemon, pause_s: float) -> list[str]:
+    """What a program prints after "loaded", while the daemon is killed three times under it."""
+    pause = threading.Event()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        await_line(process, "loaded")
+        for _ in range(3):
+            pause.wait(pause_s)  # some transactions are done, others open
+            daemon.kill()
+            daemon.start()
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out.splitlines()
