@@ -7,10 +7,11 @@ import struct
 
 from crc32c import crc32c
 
+from broker.ports import WallMs
 from protocol.records.batch import encode_batch
 from protocol.records.record import Record
 
-NOW_MS = 1_700_000_000_000
+NOW_MS = WallMs(1_700_000_000_000)
 _ATTRIBUTES_AT = 21
 _TIMESTAMPS_AT = 27
 _PRODUCER_AT = 43

@@ -97,7 +97,7 @@ def _of_partitions(count: int, path: Path) -> Footprint:
     broker.ask(CreateTopicsRequest(topics=[topic]), 4)
     for partition in range(count):
         log = broker.broker.topics.partition("many", partition)
-        log.append(BatchMaker().next(), now_ms=NOW_MS)
+        log.append(BatchMaker().next(), wall_ms=NOW_MS)
     broker.time.settle()
     return Footprint(PARTITIONS, count, (_resident_bytes() - before) / count)
 

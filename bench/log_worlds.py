@@ -19,6 +19,7 @@ from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
 from broker.log.partition_log import FetchIsolation
 from broker.log.retention import prepare_log_start
+from broker.ports import WallMs
 from broker.system.disk import RealDisk
 from tests.fakes.logs import Listener
 from tests.fakes.scheduler import ManualClock, ManualScheduler
@@ -44,7 +45,7 @@ class LogWorld:
         self.scheduler = ManualScheduler()
         self.log = self.started().open("topic", 0, TOPIC_ID, self.config)
         self.random = Random(size)
-        self.now_ms = NOW_MS
+        self.wall_ms = NOW_MS
         self.filled_end_offset = 0
 
     def started(self) -> LogManager:
@@ -53,8 +54,8 @@ class LogWorld:
         return LogManager(RealDisk(self.path), ManualClock(NOW_MS), flusher, Listener())
 
     def write(self, producer_id: int = -1, *, transactional: bool = False) -> None:
-        batch = self.batches.next(producer_id, transactional=transactional, timestamp_ms=self.now_ms)
-        self.log.append(batch, now_ms=self.now_ms)
+        batch = self.batches.next(producer_id, transactional=transactional, timestamp_ms=self.wall_ms)
+        self.log.append(batch, wall_ms=self.wall_ms)
 
     def end(self, producer_id: int, *, committed: bool) -> None:
         self.log.append_end_txn_marker(
@@ -62,7 +63,7 @@ class LogWorld:
             producer_epoch=0,
             committed=committed,
             coordinator_epoch=0,
-            now_ms=self.now_ms,
+            wall_ms=self.wall_ms,
         )
 
     def flush(self) -> None:
@@ -123,13 +124,13 @@ class Segments(LogWorld):
     def fill(self, progress: Progress) -> None:
         self.log.config = replace(self.config, segment_bytes=self.batches.size_bytes + 1)
         for number in range(self.size):
-            self.now_ms = NOW_MS + number
+            self.wall_ms = WallMs(NOW_MS + number)
             self.write()
             if number % _FLUSH_EVERY == 0:
                 self.flush()
                 progress(number)
         self.log.config = self.config
-        self.now_ms = NOW_MS + self.size
+        self.wall_ms = WallMs(NOW_MS + self.size)
 
     def find_timestamp(self) -> None:
         self.log.offset_for_timestamp(NOW_MS + self.random.randrange(self.size), FetchIsolation.HIGH_WATERMARK)
@@ -141,7 +142,7 @@ class Segments(LogWorld):
         self.flush()
 
     def retention(self) -> None:
-        prepare_log_start(self.log.segments, self.config, self.log.high_watermark, self.now_ms)
+        prepare_log_start(self.log.segments, self.config, self.log.high_watermark, self.wall_ms)
 
     def operations(self) -> list[Operation]:
         return [

@@ -195,11 +195,10 @@ class _App:
         """One background turn a second: retention, expiry of producers, transactional ids and groups."""
         if self._stop.is_set():
             return
-        now_ms = broker.clock.now_ms()
-        broker.logs.step(now_ms)
-        broker.transactions.step(now_ms)
+        broker.logs.step()
+        broker.transactions.step()
         if broker.known_groups is not None:
-            broker.known_groups.step(now_ms)
+            broker.known_groups.step()
         broker.scheduler.call_later(_STEP_INTERVAL_MS, lambda: self._step(broker))
 
     def _on_disk_failure(self, error: OSError) -> None:

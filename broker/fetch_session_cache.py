@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from broker.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, next_epoch
 from broker.observability.metrics import Metrics
-from broker.ports import Clock, Entropy
+from broker.ports import Clock, Entropy, MonotonicMs
 from protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ class FetchSessionCache:
 
     def offer(self, session: FetchSession) -> None:
         """The answer to a full fetch leaves: keep the session if there is room, which gives it an id."""
-        now_ms = self._clock.monotonic_ms()
-        if len(self._sessions) >= self._slot_count and not self._evict(len(session), now_ms):
+        monotonic_ms = self._clock.monotonic_ms()
+        if len(self._sessions) >= self._slot_count and not self._evict(len(session), monotonic_ms):
             return
         session.session_id = self._new_id()
         session.epoch = next_epoch(INITIAL_EPOCH)
-        session.created_ms = session.last_used_ms = now_ms
+        session.created_ms = session.last_used_ms = monotonic_ms
         self._sessions[session.session_id] = session
 
     def holds(self, session: FetchSession) -> bool:
@@ -83,11 +83,11 @@ class FetchSessionCache:
             if session_id not in self._sessions:
                 return session_id
 
-    def _evict(self, new_size: int, now_ms: int) -> bool:
+    def _evict(self, new_size: int, monotonic_ms: MonotonicMs) -> bool:
         if not self._sessions:
             return False
         victim = next(iter(self._sessions.values()))
-        if now_ms - victim.last_used_ms <= EVICTION_MS:
+        if monotonic_ms - victim.last_used_ms <= EVICTION_MS:
             settled = [each for each in self._sessions.values() if each.last_used_ms - each.created_ms > EVICTION_MS]
             if not settled:
                 return False

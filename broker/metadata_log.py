@@ -175,10 +175,12 @@ class MetadataLog:
 
     def write(self, records: Sequence[Any]) -> Completion[None]:
         """Append `records` as one batch (all or none after a crash), replay them now, complete once durable."""
-        now_ms = self._clock.now_ms()
-        batch = encode_batch([Record(index, now_ms, None, _encode(record), ()) for index, record in enumerate(records)])
+        wall_ms = self._clock.wall_ms()
+        batch = encode_batch(
+            [Record(index, wall_ms, None, _encode(record), ()) for index, record in enumerate(records)]
+        )
         try:
-            appended = self._log.append(memoryview(batch), now_ms=now_ms, origin=AppendOrigin.METADATA)
+            appended = self._log.append(memoryview(batch), wall_ms=wall_ms, origin=AppendOrigin.METADATA)
         except KafkaError as error:
             failed: Completion[None] = Completion()
             failed.fail(error)

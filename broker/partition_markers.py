@@ -36,7 +36,7 @@ class PartitionMarkers:
         transaction_version: int,
     ) -> Completion[ErrorCode]:
         """Append the marker; NONE once durable, or the error that the partition answers."""
-        now_ms = self._clock.now_ms()
+        wall_ms = self._clock.wall_ms()
         try:
             if topic == CONSUMER_OFFSETS:
                 self._topics.partition(topic, partition)
@@ -47,7 +47,7 @@ class PartitionMarkers:
                     committed=committed,
                     coordinator_epoch=coordinator_epoch,
                     transaction_version=transaction_version,
-                    now_ms=now_ms,
+                    wall_ms=wall_ms,
                 )
             else:
                 log = self._topics.partition(topic, partition)
@@ -56,7 +56,7 @@ class PartitionMarkers:
                     producer_epoch=producer_epoch,
                     committed=committed,
                     coordinator_epoch=coordinator_epoch,
-                    now_ms=now_ms,
+                    wall_ms=wall_ms,
                     transaction_version=transaction_version,
                 )
                 written = log.when_durable(appended.last_offset + 1)

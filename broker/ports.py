@@ -5,7 +5,7 @@ Owns: the shapes alone. Production adapters live in `broker.system`; simulation 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NewType, Protocol
 from uuid import UUID
 
 if TYPE_CHECKING:
@@ -13,13 +13,22 @@ if TYPE_CHECKING:
 
 Buffer = bytes | bytearray | memoryview
 
+WallMs = NewType("WallMs", int)
+"""A time that is stored or shown: milliseconds since 1970, never below 0. It may be set back or forward at any moment:
+nothing waits for it, and code that compares it with a stored time says what happens when that lies in the future."""
+MonotonicMs = NewType("MonotonicMs", int)
+"""A time in this run: never goes back, never jumps, means nothing to another run. What waits, expires or recurs is
+measured with it."""
+
 
 class Clock(Protocol):
-    def now_ms(self) -> int:
-        """Wall clock, milliseconds since the epoch: record timestamps and durable start times."""
+    """The two clocks of a machine, whose times mypy keeps apart."""
 
-    def monotonic_ms(self) -> int:
-        """Never goes back: every timeout while running."""
+    def wall_ms(self) -> WallMs:
+        """For record timestamps, and for what an earlier run began."""
+
+    def monotonic_ms(self) -> MonotonicMs:
+        """For every timeout and every schedule."""
 
 
 class Entropy(Protocol):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from broker.log.batch_scan import BatchScan
 from broker.log.producer_snapshot import SUFFIX, load_snapshot
+from broker.ports import MonotonicMs
 from oncelog.log_map import OpenTransaction, PartitionMap, SegmentMap, State
 from oncelog.log_points import KnownPoints
 from oncelog.read_only_disk import ReadOnlyFile
@@ -74,7 +75,7 @@ class _Reader:
     def begin(self, snapshot: Path) -> None:
         """Transactions that were open where the log begins now: readers wait for them, whatever is left of them."""
         try:
-            producers = load_snapshot(snapshot.read_bytes(), 0).producers()
+            producers = load_snapshot(snapshot.read_bytes(), MonotonicMs(0)).producers()
         except (FileNotFoundError, ValueError):
             return
         for state in producers:

@@ -180,7 +180,7 @@ class Routes:
                 if not lowest <= amount_ms <= MAX_JUMP_MS:
                     raise Refusal(400, f"{name} is between {lowest} and {MAX_JUMP_MS}")
                 move(amount_ms)
-        return Answer(200, {"now_ms": time.now_ms(), "monotonic_ms": time.monotonic_ms()})
+        return Answer(200, {"now_ms": time.wall_ms(), "monotonic_ms": time.monotonic_ms()})
 
     def _crash(self, request: AdminRequest) -> Answer:
         self._faults.crash()

@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 from broker.completion import Completion
 from broker.log.partition_log import AppendOrigin, PartitionLog
-from broker.ports import Clock
+from broker.ports import Clock, WallMs
 from protocol.errors import ErrorCode, KafkaError
 from protocol.partitioning import coordinator_partition
 from protocol.records.batch import BatchHeader, encode_batch
@@ -166,7 +166,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         committed: bool,
         coordinator_epoch: int,
         transaction_version: int,
-        now_ms: int,
+        wall_ms: WallMs,
     ) -> Completion[None]:
         """End a producer's transaction in one partition of this topic."""
         try:
@@ -177,7 +177,7 @@ class CoordinatorRuntime(Generic[ShardT]):
                 producer_epoch=producer_epoch,
                 committed=committed,
                 coordinator_epoch=coordinator_epoch,
-                now_ms=now_ms,
+                wall_ms=wall_ms,
                 transaction_version=transaction_version,
             )
         except KafkaError as error:
@@ -215,9 +215,9 @@ class CoordinatorRuntime(Generic[ShardT]):
         producer_epoch: int,
         transaction_version: int,
     ) -> None:
-        now_ms = self._clock.now_ms()
+        wall_ms = self._clock.wall_ms()
         batch = encode_batch(
-            [Record(index, now_ms, record.key, record.value, ()) for index, record in enumerate(records)],
+            [Record(index, wall_ms, record.key, record.value, ()) for index, record in enumerate(records)],
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             transactional=producer_id >= 0,
@@ -225,7 +225,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         try:
             appended = log.append(
                 memoryview(batch),
-                now_ms=now_ms,
+                wall_ms=wall_ms,
                 origin=AppendOrigin.COORDINATOR,
                 transaction_version=transaction_version,
             )

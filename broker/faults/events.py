@@ -27,7 +27,7 @@ class Events:
 
     def append(self, kind: str, **facts: Any) -> None:
         self.last_number += 1
-        event = {"number": self.last_number, "at_ms": self._clock.now_ms(), "event": kind, **facts}
+        event = {"number": self.last_number, "at_ms": self._clock.wall_ms(), "event": kind, **facts}
         self._kept.append(event)
         for listener in list(self._listeners):
             listener(event)

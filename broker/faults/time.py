@@ -8,7 +8,7 @@ Owns: the timers of a broker while they wait. Invariants
 from collections.abc import Callable
 from itertools import count
 
-from broker.ports import Clock, Scheduler, Timer
+from broker.ports import Clock, MonotonicMs, Scheduler, Timer, WallMs
 
 
 class _Waiting:
@@ -40,16 +40,16 @@ class MovableTime:
         self._order = count()
         self._waiting: dict[int, _Waiting] = {}
 
-    def now_ms(self) -> int:
-        return self._clock.now_ms() + self._ahead_ms + self._wall_offset_ms
+    def wall_ms(self) -> WallMs:
+        return WallMs(max(0, self._clock.wall_ms() + self._ahead_ms + self._wall_offset_ms))
 
-    def monotonic_ms(self) -> int:
-        return self._clock.monotonic_ms() + self._ahead_ms
+    def monotonic_ms(self) -> MonotonicMs:
+        return MonotonicMs(self._clock.monotonic_ms() + self._ahead_ms)
 
     def advance(self, delay_ms: int) -> None:
         """Let `delay_ms` pass at once, as for a machine that slept: what fell due runs now, once, in its order."""
         self._ahead_ms += delay_ms
-        now_ms = self.monotonic_ms()
+        monotonic_ms = self.monotonic_ms()
         waiting = sorted(self._waiting.values(), key=lambda each: (each.due_ms, each.order))
         for each in waiting:
             if each.below is not None:
@@ -57,7 +57,7 @@ class MovableTime:
             self._arm(each)
         for each in waiting:
             # One that ran may have cancelled another.
-            if each.due_ms <= now_ms and each.order in self._waiting:
+            if each.due_ms <= monotonic_ms and each.order in self._waiting:
                 each.cancel()
                 each.function()
 

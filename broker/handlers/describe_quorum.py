@@ -37,12 +37,12 @@ def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQ
 
 def _described(context: RequestContext, log: PartitionLog) -> PartitionData:
     broker = context.broker
-    now_ms = broker.clock.now_ms()
+    wall_ms = broker.clock.wall_ms()
     voter = ReplicaState(
         replica_id=broker.node_id,
         log_end_offset=log.log_end_offset,
-        last_fetch_timestamp=now_ms,
-        last_caught_up_timestamp=now_ms,
+        last_fetch_timestamp=wall_ms,
+        last_caught_up_timestamp=wall_ms,
     )
     return PartitionData(
         leader_id=broker.node_id,

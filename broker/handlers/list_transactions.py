@@ -30,7 +30,7 @@ def handle(
         return ListTransactionsResponse(error_code=error.code)
     wanted_states = set(request.state_filters) & _STATE_NAMES
     producer_ids = set(request.producer_id_filters)
-    started_before_ms = context.broker.clock.now_ms() - request.duration_filter
+    started_before_ms = context.broker.clock.wall_ms() - request.duration_filter
 
     def is_wanted(metadata: TransactionMetadata) -> bool:
         return (

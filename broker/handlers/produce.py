@@ -147,7 +147,7 @@ def _append(
             _verify(context, request.transactional_id, log, batch, refusal)
         appended = log.append(
             batch,
-            now_ms=broker.clock.now_ms(),
+            wall_ms=broker.clock.wall_ms(),
             transaction_version=_TRANSACTION_V2 if context.api_version >= _IMPLICIT_ADD_SINCE else 0,
         )
     except KafkaError as error:

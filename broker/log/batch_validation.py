@@ -10,6 +10,7 @@ from typing import Final
 
 from broker.log.log_config import LogConfig
 from broker.log.values import AppendOrigin
+from broker.ports import WallMs
 from protocol.errors import ErrorCode, InvalidRecordsError, KafkaError, ProtocolError
 from protocol.records.batch import BatchHeader, check_crc, read_header
 from protocol.records.compression import decompress
@@ -35,7 +36,7 @@ _MAX_BLAME_BYTES: Final = 8 * 1024 * 1024
 _COMPRESSION_MAGIC: Final = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
 
 
-def validate_batch(batch: memoryview, config: LogConfig, now_ms: int, origin: AppendOrigin) -> BatchHeader:
+def validate_batch(batch: memoryview, config: LogConfig, wall_ms: WallMs, origin: AppendOrigin) -> BatchHeader:
     """The header of the one batch in `batch`; raises KafkaError."""
     _check_framing(batch)
     header = read_header(batch)
@@ -58,8 +59,8 @@ def validate_batch(batch: memoryview, config: LogConfig, now_ms: int, origin: Ap
         raise _invalid(f"{header.record_count} records but a last offset delta of {header.last_offset_delta}")
     if origin is AppendOrigin.CLIENT:
         _check_client_header(header)
-        _check_timestamps(batch, header, config, now_ms)
-        _check_records(batch, header, config, now_ms)
+        _check_timestamps(batch, header, config, wall_ms)
+        _check_records(batch, header, config, wall_ms)
     return header
 
 
@@ -97,17 +98,17 @@ def _check_client_header(header: BatchHeader) -> None:
         raise _invalid("a transactional batch without a producer id")
 
 
-def _check_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _check_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs) -> None:
     if config.is_log_append_time:
         return
-    latest_ms = now_ms + config.message_timestamp_after_max_ms
+    latest_ms = wall_ms + config.message_timestamp_after_max_ms
     if header.max_timestamp > latest_ms:
         raise InvalidRecordsError(
             ErrorCode.INVALID_TIMESTAMP,
-            f"timestamp {header.max_timestamp} is more than {config.message_timestamp_after_max_ms} ms after {now_ms}",
+            f"timestamp {header.max_timestamp} is more than {config.message_timestamp_after_max_ms} ms after {wall_ms}",
             _later_than(batch, header, latest_ms),
         )
-    _check_age(header.base_timestamp, header.base_timestamp, config, now_ms)
+    _check_age(header.base_timestamp, header.base_timestamp, config, wall_ms)
 
 
 def _later_than(batch: memoryview, header: BatchHeader, latest_ms: int) -> tuple[tuple[int, str], ...]:
@@ -129,15 +130,15 @@ def _later_than(batch: memoryview, header: BatchHeader, latest_ms: int) -> tuple
     return tuple(blamed)
 
 
-def _check_age(base_timestamp: int, timestamp: int, config: LogConfig, now_ms: int) -> None:
-    if base_timestamp != _NO_TIMESTAMP and timestamp < now_ms - config.message_timestamp_before_max_ms:
+def _check_age(base_timestamp: int, timestamp: int, config: LogConfig, wall_ms: WallMs) -> None:
+    if base_timestamp != _NO_TIMESTAMP and timestamp < wall_ms - config.message_timestamp_before_max_ms:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP,
-            f"timestamp {timestamp} is more than {config.message_timestamp_before_max_ms} ms before {now_ms}",
+            f"timestamp {timestamp} is more than {config.message_timestamp_before_max_ms} ms before {wall_ms}",
         )
 
 
-def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs) -> None:
     """Under `full`, and for the keys of a compacted topic, every record; otherwise what the length walk tells."""
     checks_all = config.checks_every_record or config.is_compacted
     compression = header.attributes & _COMPRESSION_MASK
@@ -150,7 +151,7 @@ def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, no
             raise _invalid("the records are not compressed as the batch claims")
         return
     if checks_all:
-        _check_all(body, header, config, now_ms)
+        _check_all(body, header, config, wall_ms)
     else:
         _walk_records(body, header.record_count)
 
@@ -176,7 +177,7 @@ def _walk_records(body: memoryview, record_count: int) -> None:
         raise _invalid(f"{end - position} bytes follow the {record_count} announced records")
 
 
-def _check_all(body: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _check_all(body: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs) -> None:
     """Every record by itself, none of them kept."""
     if header.record_count > MAX_CHECKED_RECORDS:
         raise _invalid(f"{header.record_count} records in one batch, at most {MAX_CHECKED_RECORDS} are checked")
@@ -196,7 +197,7 @@ def _check_all(body: memoryview, header: BatchHeader, config: LogConfig, now_ms:
     if without_key and config.is_compacted:
         raise _without_keys(without_key)
     if not config.is_log_append_time:
-        _check_age(header.base_timestamp, header.base_timestamp + earliest_delta, config, now_ms)
+        _check_age(header.base_timestamp, header.base_timestamp + earliest_delta, config, wall_ms)
 
 
 def _without_keys(indexes: list[int]) -> InvalidRecordsError:

@@ -21,7 +21,8 @@ from broker.log.recovery import RecoveryReport, recover_log
 from broker.log.recovery_progress import RecoveryProgress
 from broker.log.retention import prepare_log_start
 from broker.log.segment_check import SegmentCheck
-from broker.ports import Clock, Disk, PartitionListener
+from broker.ports import Clock, Disk, PartitionListener, WallMs
+from broker.schedule import Schedule
 from protocol.errors import ErrorCode, KafkaError
 
 _DELETED_SUFFIX = "-delete"
@@ -64,8 +65,8 @@ class LogManager:
         self._remembers_batches = remembers_batches
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self._retention_check_interval_ms = retention_check_interval_ms
-        self._retention_due_ms: int | None = None
-        self._expiry_due_ms: int | None = None
+        self._retention = Schedule(clock)
+        self._expiry = Schedule(clock)
         self.was_clean = disk.exists(CLEAN_SHUTDOWN)
         disk.delete(CLEAN_SHUTDOWN)
         self._journal = FlushedOffsets(disk)
@@ -78,7 +79,7 @@ class LogManager:
         self.cleaner: LogCleaner | None = None
         if compaction is not None:
             self.cleaner = LogCleaner(
-                self._logs.values, self._cleaner_checkpoint, self._cleanable_end, self._secure, disk, compaction
+                self._logs.values, self._cleaner_checkpoint, self._cleanable_end, self._secure, disk, clock, compaction
             )
 
     @property
@@ -108,7 +109,7 @@ class LogManager:
     def set_aside(self, topic: str, partition: int) -> str:
         """Rename the directory of a partition that should not be there; its new name."""
         directory = directory_of(topic, partition)
-        stray = f"{directory}.{self._clock.now_ms()}{_STRAY_SUFFIX}"
+        stray = f"{directory}.{self._clock.wall_ms()}{_STRAY_SUFFIX}"
         self._disk.rename(directory, stray)
         self._disk.sync_dir("")
         return stray
@@ -128,7 +129,7 @@ class LogManager:
             directory,
             config,
             points,
-            self._clock.now_ms(),
+            self._clock.monotonic_ms(),
             is_journal_whole=self._journal.is_whole,
             compacted_offset=INT64_MAX if config.is_compacted else self._cleaner_checkpoint.get(topic, partition),
             remembers_batches=self._remembers_batches,
@@ -157,6 +158,7 @@ class LogManager:
             recovered.producer_state,
             self._flusher,
             self._listener,
+            self._clock,
             log_start_offset=recovered.log_start_offset,
             log_end_offset=recovered.log_end_offset,
             offline_error=recovered.offline_error,
@@ -193,24 +195,22 @@ class LogManager:
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the new log start is not durable: {error}") from error
 
-    def step(self, now_ms: int) -> None:
+    def step(self) -> None:
         """One background turn: retention and producer expiry, each when its time has come."""
         self._flusher.step()
-        if self._retention_due_ms is None or now_ms >= self._retention_due_ms:
-            self._retention_due_ms = now_ms + self._retention_check_interval_ms
-            self.apply_retention(now_ms)
-        if self._expiry_due_ms is None or now_ms >= self._expiry_due_ms:
-            self._expiry_due_ms = now_ms + _PRODUCER_EXPIRY_INTERVAL_MS
+        if self._retention.take(self._retention_check_interval_ms):
+            self.apply_retention(self._clock.wall_ms())
+        if self._expiry.take(_PRODUCER_EXPIRY_INTERVAL_MS):
             for log in self._logs.values():
-                log.expire_producers(now_ms)
+                log.expire_producers()
         if self.cleaner is not None:
-            self.cleaner.step(now_ms)
+            self.cleaner.step()
 
-    def apply_retention(self, now_ms: int) -> None:
+    def apply_retention(self, wall_ms: WallMs) -> None:
         """Delete what is too old or too much, everywhere; a full disk may put it off to the next time."""
         for log in self._logs.values():
             if log.offline_error is None:
-                new_start = prepare_log_start(log.segments, log.config, log.high_watermark, now_ms)
+                new_start = prepare_log_start(log.segments, log.config, log.high_watermark, wall_ms)
                 if new_start is not None:
                     log.advance_log_start(new_start)
         moved = [log for log in self._logs.values() if log.has_removed]

@@ -36,7 +36,7 @@ from broker.log.segment import LOG_SUFFIX, Segment
 from broker.log.segments import SEGMENT_SUFFIXES, Segments
 from broker.log.transaction_index import AbortedEntry
 from broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation, FetchResult
-from broker.ports import Buffer, File, PartitionListener
+from broker.ports import Buffer, Clock, File, PartitionListener, WallMs
 from protocol.checksum import crc32c
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import BatchHeader
@@ -70,6 +70,7 @@ class LogInvariantError(Exception):
 
 class PartitionLog:
     __slots__ = (
+        "_clock",
         "_flusher",
         "_in_flight",
         "_listener",
@@ -102,6 +103,7 @@ class PartitionLog:
         producer_state: ProducerStateManager,
         flusher: Flusher,
         listener: PartitionListener,
+        clock: Clock,
         *,
         log_start_offset: int = 0,
         log_end_offset: int = 0,
@@ -120,6 +122,7 @@ class PartitionLog:
         self._segments = segments
         self._flusher = flusher
         self._listener = listener
+        self._clock = clock
         self._waiters: list[tuple[int, Completion[None]]] = []
         self._in_flight: list[FlushTarget] = []
         self._removed: list[Segment] = []
@@ -148,14 +151,14 @@ class PartitionLog:
         self,
         batch: memoryview,
         *,
-        now_ms: int,
+        wall_ms: WallMs,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
     ) -> AppendResult:
         """Append one batch, or answer the retry of an earlier one; raises KafkaError."""
         self._check_writable()
         config = self.config
-        header = validate_batch(batch, config, now_ms, origin)
+        header = validate_batch(batch, config, wall_ms, origin)
         is_log_append_time = config.is_log_append_time
         producer_state = self.producer_state
         if header.producer_id >= 0:
@@ -172,18 +175,18 @@ class PartitionLog:
         timestamp = header.max_timestamp
         prefix = _PREFIX.pack(base_offset, header.batch_length, self.leader_epoch)
         if is_log_append_time:
-            timestamp = now_ms
-            parts = _with_timestamp(prefix, batch, header.attributes | _LOG_APPEND_TIME_BIT, now_ms)
+            timestamp = wall_ms
+            parts = _with_timestamp(prefix, batch, header.attributes | _LOG_APPEND_TIME_BIT, wall_ms)
         elif header.attributes & _LOG_APPEND_TIME_BIT:
             parts = _with_timestamp(prefix, batch, header.attributes & ~_LOG_APPEND_TIME_BIT, timestamp)
         else:
             parts = (prefix, batch[_PREFIX.size :])
-        self._write(parts, len(batch), last_offset + 1, timestamp, now_ms)
+        self._write(parts, len(batch), last_offset + 1, timestamp)
         if header.producer_id >= 0:
-            producer_state.replay_batch(header, base_offset, timestamp, now_ms)
+            producer_state.replay_batch(header, base_offset, timestamp, self._clock.monotonic_ms())
         self._on_appended(last_offset + 1)
         return AppendResult(
-            base_offset, last_offset, now_ms if is_log_append_time else -1, self.log_start_offset, False
+            base_offset, last_offset, wall_ms if is_log_append_time else -1, self.log_start_offset, False
         )
 
     def append_end_txn_marker(
@@ -193,7 +196,7 @@ class PartitionLog:
         producer_epoch: int,
         committed: bool,
         coordinator_epoch: int,
-        now_ms: int,
+        wall_ms: WallMs,
         transaction_version: int = 0,
     ) -> AppendResult:
         """End the producer's transaction here; raises KafkaError. Written even if none is open: it fences the epoch."""
@@ -205,19 +208,19 @@ class PartitionLog:
             producer_epoch,
             ControlRecordType.COMMIT if committed else ControlRecordType.ABORT,
             coordinator_epoch,
-            now_ms,
+            wall_ms,
             base_offset=offset,
             leader_epoch=self.leader_epoch,
         )
-        segment = self._write((marker,), len(marker), offset + 1, now_ms, now_ms)
+        segment = self._write((marker,), len(marker), offset + 1, wall_ms)
         completed = self.producer_state.replay_marker(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             coordinator_epoch=coordinator_epoch,
             aborted=not committed,
             offset=offset,
-            timestamp=now_ms,
-            now_ms=now_ms,
+            timestamp=wall_ms,
+            monotonic_ms=self._clock.monotonic_ms(),
         )
         if completed is not None and completed.aborted:
             segment.transaction_index.append(
@@ -230,14 +233,13 @@ class PartitionLog:
         """A transactional batch came before its transaction is known to be open here: see ProducerStateManager."""
         self.producer_state.note_unverified(producer_id, producer_epoch, base_sequence)
 
-    def _write(
-        self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int, now_ms: int
-    ) -> Segment:
+    def _write(self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int) -> Segment:
         segments = self._segments
         segment = segments.active
         try:
-            if segment is None or self._must_roll(segment, size_bytes, next_offset, timestamp, now_ms):
-                segment = segments.roll(self.log_end_offset, now_ms, encode_snapshot(self.producer_state))
+            if segment is None or self._must_roll(segment, size_bytes, next_offset, timestamp):
+                snapshot = encode_snapshot(self.producer_state)
+                segment = segments.roll(self.log_end_offset, self._clock.monotonic_ms(), snapshot)
             segment.append(parts, size_bytes, next_offset, timestamp, self.config.index_interval_bytes)
         except OSError as error:
             if not is_transient(error):
@@ -246,13 +248,16 @@ class PartitionLog:
         segments.mark_active_dirty()
         return segment
 
-    def _must_roll(self, segment: Segment, size_bytes: int, next_offset: int, timestamp: int, now_ms: int) -> bool:
+    def _must_roll(self, segment: Segment, size_bytes: int, next_offset: int, timestamp: int) -> bool:
         if segment.size_bytes == 0:
             return False
         config = self.config
         # As in Kafka a segment's age is told by its records, so that a rebuilt log rolls where the first one did.
         first_timestamp = segment.first_timestamp
-        age_ms = timestamp - first_timestamp if first_timestamp >= 0 else now_ms - segment.created_ms
+        if first_timestamp >= 0:
+            age_ms = timestamp - first_timestamp
+        else:
+            age_ms = self._clock.monotonic_ms() - segment.created_ms
         return (
             segment.size_bytes > config.segment_bytes - size_bytes
             or (age_ms > config.earliest_roll_ms and age_ms > self._roll_after_ms(segment))
@@ -509,9 +514,9 @@ class PartitionLog:
             for segment in removed:
                 self._segments.delete_files(segment)
 
-    def expire_producers(self, now_ms: int) -> int:
+    def expire_producers(self) -> int:
         """Forget producers that were silent for `producer.id.expiration.ms`; how many."""
-        return self.producer_state.expire(now_ms, self.config.producer_id_expiration_ms)
+        return self.producer_state.expire(self._clock.monotonic_ms(), self.config.producer_id_expiration_ms)
 
     def on_deleted(self) -> None:
         """The partition is gone: whoever waits hears so."""

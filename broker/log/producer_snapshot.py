@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from broker.log.producer_state import NO_OFFSET, AppendedBatch, ProducerState, ProducerStateManager
+from broker.ports import MonotonicMs
 from protocol.checksum import crc32c
 
 SUFFIX = ".snapshot"
@@ -75,14 +76,14 @@ def _encode_batches(states: list[ProducerState], snapshot_crc: int) -> bytes:
     return _BATCHES_VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body
 
 
-def load_snapshot(data: bytes, now_ms: int) -> ProducerStateManager:
+def load_snapshot(data: bytes, monotonic_ms: MonotonicMs) -> ProducerStateManager:
     """The state with one batch a producer. Raises ValueError if `data` is not a whole, undamaged snapshot."""
     _check(data, _HEADER, _ROW, VERSION)
     manager = ProducerStateManager()
     for row in _ROW.iter_unpack(data[_HEADER.size :]):
         producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first_offset = row
         state = ProducerState(producer_id, epoch)
-        state.last_seen_ms = now_ms
+        state.last_seen_ms = monotonic_ms
         state.coordinator_epoch = coordinator_epoch
         state.current_transaction_first_offset = first_offset
         state.last_timestamp = timestamp

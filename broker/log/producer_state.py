@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from broker.log.values import AppendOrigin
+from broker.ports import MonotonicMs
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import BatchHeader
 
@@ -231,7 +232,7 @@ class ProducerStateManager:
 
     # -- applying what is in the log
 
-    def replay_batch(self, header: BatchHeader, base_offset: int, timestamp: int, now_ms: int) -> None:
+    def replay_batch(self, header: BatchHeader, base_offset: int, timestamp: int, monotonic_ms: MonotonicMs) -> None:
         """A data batch of a producer is in the log at `base_offset`."""
         producer_id = header.producer_id
         state = self._state_at_epoch(producer_id, header.producer_epoch)
@@ -243,7 +244,7 @@ class ProducerStateManager:
             del batches[0]
         batches.append(AppendedBatch(first_sequence, last_sequence, base_offset, last_offset, timestamp))
         state.last_timestamp = timestamp
-        state.last_seen_ms = now_ms
+        state.last_seen_ms = monotonic_ms
         if header.attributes & _TRANSACTIONAL_BIT and state.current_transaction_first_offset == NO_OFFSET:
             state.current_transaction_first_offset = base_offset
             self._ongoing[base_offset] = producer_id
@@ -259,13 +260,13 @@ class ProducerStateManager:
         aborted: bool,
         offset: int,
         timestamp: int,
-        now_ms: int,
+        monotonic_ms: MonotonicMs,
     ) -> CompletedTransaction | None:
         """A marker is in the log at `offset`; the transaction it ended, if one was open here."""
         state = self._state_at_epoch(producer_id, producer_epoch)
         state.coordinator_epoch = coordinator_epoch
         state.last_timestamp = timestamp
-        state.last_seen_ms = now_ms
+        state.last_seen_ms = monotonic_ms
         first_offset = state.current_transaction_first_offset
         if first_offset == NO_OFFSET:
             return None
@@ -275,11 +276,11 @@ class ProducerStateManager:
         last_stable_offset = next(iter(self._ongoing)) if self._ongoing else offset + 1
         return CompletedTransaction(producer_id, first_offset, offset, aborted, last_stable_offset)
 
-    def replay_epoch(self, producer_id: int, producer_epoch: int, timestamp: int, now_ms: int) -> None:
+    def replay_epoch(self, producer_id: int, producer_epoch: int, timestamp: int, monotonic_ms: MonotonicMs) -> None:
         """A marker that compaction has emptied: all that it still tells is the producer's epoch."""
         state = self._state_at_epoch(producer_id, producer_epoch)
         state.last_timestamp = timestamp
-        state.last_seen_ms = now_ms
+        state.last_seen_ms = monotonic_ms
 
     def _state_at_epoch(self, producer_id: int, producer_epoch: int) -> ProducerState:
         state = self._producers.get(producer_id)
@@ -297,12 +298,13 @@ class ProducerStateManager:
         while unflushed and unflushed[0][1] < high_watermark:
             heappop(unflushed)
 
-    def expire(self, now_ms: int, expiration_ms: int) -> int:
+    def expire(self, monotonic_ms: MonotonicMs, expiration_ms: int) -> int:
         """Forget producers not heard of for `expiration_ms`, never one with an open transaction; how many."""
         expired = [
             producer_id
             for producer_id, state in self._producers.items()
-            if state.current_transaction_first_offset == NO_OFFSET and now_ms - state.last_seen_ms >= expiration_ms
+            if state.current_transaction_first_offset == NO_OFFSET
+            and monotonic_ms - state.last_seen_ms >= expiration_ms
         ]
         for producer_id in expired:
             del self._producers[producer_id]

@@ -41,7 +41,7 @@ from broker.log.segment_manifest import (
 from broker.log.segments import SEGMENT_SUFFIXES, Segments, open_snapshot, write_snapshot
 from broker.log.time_index import TimeIndex
 from broker.log.transaction_index import AbortedEntry, TransactionIndex
-from broker.ports import Disk
+from broker.ports import Disk, MonotonicMs
 from protocol.checksum import crc32c
 from protocol.errors import KafkaError, ProtocolError
 from protocol.records.batch import BatchHeader
@@ -92,7 +92,7 @@ def recover_log(
     directory: str,
     config: LogConfig,
     points: LogPoints | None,
-    now_ms: int,
+    monotonic_ms: MonotonicMs,
     *,
     is_journal_whole: bool,
     compacted_offset: int = 0,
@@ -106,7 +106,7 @@ def recover_log(
     of each segment that had to be read.
     """
     recovered = RecoveredLog(Segments(disk, directory, []), ProducerStateManager(), 0, 0)
-    recovery = _Recovery(disk, directory, config, points, now_ms, recovered, is_journal_whole, compacted_offset)
+    recovery = _Recovery(disk, directory, config, points, monotonic_ms, recovered, is_journal_whole, compacted_offset)
     recovery.remembers_batches = remembers_batches
     recovery.on_scanned = on_scanned
     try:
@@ -125,7 +125,7 @@ class _Recovery:
         directory: str,
         config: LogConfig,
         points: LogPoints | None,
-        now_ms: int,
+        monotonic_ms: MonotonicMs,
         recovered: RecoveredLog,
         is_journal_whole: bool,
         compacted_offset: int,
@@ -138,7 +138,7 @@ class _Recovery:
         self._expected_start = points.log_start_offset if points else None
         # Compaction made the journal durable before it touched anything: above, a gap is a write that was cut short.
         self._gap_end = min(compacted_offset, self._synced_offset) if self._may_cut_anywhere else compacted_offset
-        self._now_ms = now_ms
+        self._monotonic_ms = monotonic_ms
         self._recovered = recovered
         self._snapshots: list[int] = []
         # Of snapshots whose file of batches is bad: what only they tell, one batch a producer.
@@ -171,7 +171,7 @@ class _Recovery:
         rebuilt: list[Segment] = []
         for slot, base_offset in enumerate(base_offsets):
             next_base = base_offsets[slot + 1] if slot + 1 < len(base_offsets) else None
-            segment = Segment(self._disk, self._directory, base_offset, self._now_ms)
+            segment = Segment(self._disk, self._directory, base_offset, self._monotonic_ms)
             self._segments.append(segment)
             segment.has_gaps = next_base is not None and next_base <= self._gap_end
             entry = manifest.get(base_offset)
@@ -227,7 +227,7 @@ class _Recovery:
             problem += self._missing_file(end_offset, base_offsets[0], manifest)
             raise DamagedLogError(problem, end_offset)
         for base_offset in reversed(base_offsets):
-            segment = Segment(self._disk, self._directory, base_offset, self._now_ms)
+            segment = Segment(self._disk, self._directory, base_offset, self._monotonic_ms)
             self._recovered.cut_bytes += segment.file.size_bytes
             for suffix in SEGMENT_SUFFIXES:
                 self._disk.delete(segment.path(suffix))
@@ -314,11 +314,13 @@ class _Recovery:
         if header.producer_id < 0:
             return None
         if not header.is_control:
-            self._state.replay_batch(header, header.base_offset, header.max_timestamp, self._now_ms)
+            self._state.replay_batch(header, header.base_offset, header.max_timestamp, self._monotonic_ms)
             return None
         if header.record_count == 0:
             # Compaction has emptied a marker that was the last word of its producer.
-            self._state.replay_epoch(header.producer_id, header.producer_epoch, header.max_timestamp, self._now_ms)
+            self._state.replay_epoch(
+                header.producer_id, header.producer_epoch, header.max_timestamp, self._monotonic_ms
+            )
             return None
         try:
             marker, coordinator_epoch = decode_end_txn_marker(batch)
@@ -333,7 +335,7 @@ class _Recovery:
             aborted=marker is ControlRecordType.ABORT,
             offset=header.base_offset,
             timestamp=header.max_timestamp,
-            now_ms=self._now_ms,
+            monotonic_ms=self._monotonic_ms,
         )
         if completed is None or not completed.aborted:
             return None
@@ -411,7 +413,7 @@ class _Recovery:
             data = self._disk.read_bytes(path)
             if self._snapshot_sums.get(offset, sum_of(data)) != sum_of(data):
                 raise ValueError("it is not what was written")
-            state = load_snapshot(data, self._now_ms)
+            state = load_snapshot(data, self._monotonic_ms)
         except ValueError as error:
             self._tell(f"{path} is not used: {error}")
             self._drop_snapshot(offset)

@@ -6,6 +6,7 @@ Owns: when a line is due. Invariant: nothing is told within the first interval: 
 from collections.abc import Callable
 
 from broker.ports import Clock
+from broker.schedule import Schedule
 
 INTERVAL_MS = 1_000
 
@@ -14,9 +15,8 @@ class RecoveryProgress:
     def __init__(self, clock: Clock, tell: Callable[[int, int, str], None]) -> None:
         """`tell(scanned_bytes, partition_count, name)` hears of all bytes read so far, the partitions that are done,
         and the one that is being read."""
-        self._clock = clock
         self._tell = tell
-        self._due_ms = clock.monotonic_ms() + INTERVAL_MS
+        self._lines = Schedule(clock, first_in_ms=INTERVAL_MS)
         self._scanned_bytes = 0
         self._partition_count = 0
         self._name = ""
@@ -33,7 +33,5 @@ class RecoveryProgress:
         self._maybe_tell()
 
     def _maybe_tell(self) -> None:
-        now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._due_ms:
-            self._due_ms = now_ms + INTERVAL_MS
+        if self._lines.take(INTERVAL_MS):
             self._tell(self._scanned_bytes, self._partition_count, self._name)

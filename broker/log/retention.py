@@ -1,14 +1,16 @@
 """Decides how far the start of a log may move by age and size.
 
 Owns: the decision alone; `PartitionLog.advance_log_start` carries it out. Invariants: only whole segments below the
-high watermark go, never the active one; a record without a timestamp keeps its segment by age.
+high watermark go, never the active one; a record without a timestamp keeps its segment by age, and, as in Kafka, one
+from the future keeps it until its time has come and the retention has passed. Size knows no time.
 """
 
 from broker.log.log_config import LogConfig
 from broker.log.segments import Segments
+from broker.ports import WallMs
 
 
-def prepare_log_start(segments: Segments, config: LogConfig, high_watermark: int, now_ms: int) -> int | None:
+def prepare_log_start(segments: Segments, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
     """The offset at which the log may begin, None if nothing is to go."""
     if not config.is_deleting or len(segments) < 2:
         return None
@@ -18,7 +20,7 @@ def prepare_log_start(segments: Segments, config: LogConfig, high_watermark: int
         segment = segments[slot]
         if segment.next_offset > high_watermark:
             break
-        is_old = config.retention_ms >= 0 and 0 <= segment.max_timestamp < now_ms - config.retention_ms
+        is_old = config.retention_ms >= 0 and 0 <= segment.max_timestamp < wall_ms - config.retention_ms
         if not is_old and excess_bytes < segment.size_bytes:
             break
         excess_bytes -= segment.size_bytes

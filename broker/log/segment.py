@@ -16,7 +16,7 @@ from struct import Struct
 from broker.log.offset_index import OffsetIndex
 from broker.log.time_index import TimeIndex
 from broker.log.transaction_index import TransactionIndex
-from broker.ports import Buffer, Disk, File
+from broker.ports import Buffer, Disk, File, MonotonicMs
 from protocol.checksum import crc32c
 from protocol.errors import ErrorCode, KafkaError
 
@@ -68,7 +68,7 @@ class Segment:
     )
 
     def __init__(
-        self, disk: Disk, directory: str, base_offset: int, created_ms: int, *, suffix: str = LOG_SUFFIX
+        self, disk: Disk, directory: str, base_offset: int, created_ms: MonotonicMs, *, suffix: str = LOG_SUFFIX
     ) -> None:
         self.directory = directory
         self.base_offset = base_offset

@@ -15,7 +15,7 @@ from broker.log.producer_snapshot import ProducerSnapshot
 from broker.log.segment import LOG_SUFFIX, Segment, file_name
 from broker.log.segment_manifest import INDEX_SUFFIXES, append_entry, entry_of, sum_of
 from broker.log.segment_summary import SegmentSummary
-from broker.ports import Disk, File
+from broker.ports import Disk, File, MonotonicMs
 
 _REBUILT_SUFFIXES = (*INDEX_SUFFIXES, *SNAPSHOT_SUFFIXES)
 SEGMENT_SUFFIXES = (*_REBUILT_SUFFIXES, LOG_SUFFIX)
@@ -74,7 +74,7 @@ class Segments:
 
     # -- growing
 
-    def roll(self, base_offset: int, now_ms: int, snapshot: ProducerSnapshot) -> Segment:
+    def roll(self, base_offset: int, monotonic_ms: MonotonicMs, snapshot: ProducerSnapshot) -> Segment:
         """Begin a new segment; the one before it is completed with its indexes. Raises OSError, changing nothing."""
         dirty: list[File] = []
         if self._list:
@@ -84,7 +84,7 @@ class Segments:
             self.disk.make_dir(self.directory)
             self._dirty_directories.append("")
             dirty.append(write_anew(self.disk, f"{self.directory}/{LEADER_EPOCHS}", LEADER_EPOCHS_CONTENT))
-        segment = Segment(self.disk, self.directory, base_offset, now_ms)
+        segment = Segment(self.disk, self.directory, base_offset, monotonic_ms)
         segment.file.truncate(0)  # a roll that failed half-way may have left something
         self._dirty_files += dirty
         if self.directory not in self._dirty_directories:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 from broker.dispatch import CloseConnection, Dispatcher, Exchange, Parts
 from broker.net.memory import SMALL_REQUEST_BYTES, AnswerMemory
 from broker.net.open_connections import OpenConnections
+from broker.ports import MonotonicMs
 from protocol.errors import ProtocolError
 from protocol.frames import FrameReader
 
@@ -163,10 +164,10 @@ class Connection(asyncio.Protocol):
     def is_waiting_for_us(self) -> bool:
         return bool(self._exchanges) and not self._write_paused
 
-    def look(self, now_ms: int) -> None:
+    def look(self, monotonic_ms: MonotonicMs) -> None:
         unsent_bytes = 0 if self._transport is None else self._transport.get_write_buffer_size()
         if self.has_moved or unsent_bytes != self._unsent_bytes or self.is_waiting_for_us:
-            self.last_moved_ms = now_ms
+            self.last_moved_ms = monotonic_ms
         self.has_moved = False
         self._unsent_bytes = unsent_bytes
 

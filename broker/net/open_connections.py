@@ -14,7 +14,7 @@ import contextlib
 from typing import TYPE_CHECKING, Protocol
 
 from broker.net.memory import AnswerMemory, Reader, RequestMemory
-from broker.ports import Timer
+from broker.ports import MonotonicMs, Timer
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -30,7 +30,7 @@ class Tended(Reader, Protocol):
 
     last_moved_ms: int
 
-    def look(self, now_ms: int) -> None:
+    def look(self, monotonic_ms: MonotonicMs) -> None:
         """Note whether anything has moved since the last look."""
 
     @property
@@ -100,11 +100,11 @@ class OpenConnections:
 
     def _look(self) -> None:
         self._timer = None
-        now_ms = self._broker.clock.monotonic_ms()
+        monotonic_ms = self._broker.clock.monotonic_ms()
         self.requests.pass_on()
         for connection in self.all():
-            connection.look(now_ms)
-            idle_ms = now_ms - connection.last_moved_ms
+            connection.look(monotonic_ms)
+            idle_ms = monotonic_ms - connection.last_moved_ms
             if connection.is_closing:
                 if idle_ms >= _LINGER_MS:
                     connection.abort()

@@ -12,6 +12,7 @@ Left out: the rate of one address (a quota of entity type `ip`, KIP-612).
 from collections.abc import Callable
 
 from broker.config import BrokerConfig
+from broker.ports import MonotonicMs
 
 
 class ConnectionQuotas:
@@ -22,7 +23,7 @@ class ConnectionQuotas:
         self._rates: dict[str, _Rate] = {}
         self.count = 0
 
-    def wait_ms(self, listener_name: str, now_ms: int) -> float | None:
+    def wait_ms(self, listener_name: str, monotonic_ms: MonotonicMs) -> float | None:
         """How long `listener_name` may not accept: 0 for not at all, None for until a connection ends."""
         settings = self._settings()
         if self.count >= settings.get_int("max.connections"):
@@ -30,10 +31,10 @@ class ConnectionQuotas:
         of_listener = settings.get_listener_int(listener_name, "max.connections")
         if of_listener is not None and self._of_listener.get(listener_name, 0) >= of_listener:
             return None
-        wait_ms = self._rate("").wait_ms(settings.get_int("max.connection.creation.rate"), now_ms)
+        wait_ms = self._rate("").wait_ms(settings.get_int("max.connection.creation.rate"), monotonic_ms)
         rate_of_listener = settings.get_listener_int(listener_name, "max.connection.creation.rate")
         if rate_of_listener is not None:
-            wait_ms = max(wait_ms, self._rate(listener_name).wait_ms(rate_of_listener, now_ms))
+            wait_ms = max(wait_ms, self._rate(listener_name).wait_ms(rate_of_listener, monotonic_ms))
         return wait_ms
 
     def take(self, listener_name: str, host: str) -> bool:
@@ -73,11 +74,11 @@ class _Rate:
         self._count = 0
         self._until_ms = 0
 
-    def wait_ms(self, limit: int, now_ms: int) -> float:
-        if now_ms >= self._until_ms:
+    def wait_ms(self, limit: int, monotonic_ms: MonotonicMs) -> float:
+        if monotonic_ms >= self._until_ms:
             self._count = 0
-            self._until_ms = now_ms + 1_000
-        return 0 if self._count < limit else self._until_ms - now_ms
+            self._until_ms = monotonic_ms + 1_000
+        return 0 if self._count < limit else self._until_ms - monotonic_ms
 
     def taken(self) -> None:
         self._count += 1

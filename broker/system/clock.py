@@ -4,13 +4,16 @@ import random
 import time
 from uuid import UUID, uuid4
 
+from broker.ports import MonotonicMs, WallMs
+
 
 class SystemClock:
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+    def wall_ms(self) -> WallMs:
+        # A clock before 1970 would give negative timestamps, which mean "none" in records.
+        return WallMs(max(0, time.time_ns() // 1_000_000))
 
-    def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
+    def monotonic_ms(self) -> MonotonicMs:
+        return MonotonicMs(time.monotonic_ns() // 1_000_000)
 
 
 class SystemEntropy:

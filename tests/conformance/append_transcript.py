@@ -23,9 +23,9 @@ Told = Iterator[tuple[str, Any]]
 _LAST_SEQUENCE = 2**31 - 1
 
 
-def conversation(broker: Broker, now_ms: int) -> Told:
+def conversation(broker: Broker, wall_ms: int) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    talk = Conversation(broker, now_ms)
+    talk = Conversation(broker, wall_ms)
     prepare(talk)
     for part in (sequences, classic, made_up, implicit, zombies, markers, markers_by_version, operators, listed):
         for question, answer in part(talk):

@@ -74,9 +74,9 @@ def _after_the_last_epoch(place: str, old: Producer, new: Producer) -> Told:
 # --- the ways ---------------------------------------------------------------------------------------------------------
 
 
-def by_ends(broker: Broker, now_ms: int) -> Told:
+def by_ends(broker: Broker, wall_ms: int) -> Told:
     """A producer whose ends use up its epochs; `broker` must be fresh, and have the time for 33,000 requests."""
-    talk = Conversation(broker, now_ms)
+    talk = Conversation(broker, wall_ms)
     prepare(talk)
     producer = _near_the_last(talk, "used up")
     for epoch in (LAST_EPOCH - 2, LAST_EPOCH - 1, LAST_EPOCH):
@@ -109,9 +109,9 @@ def _open_at_the_last_epoch(producer: Producer) -> Told:
     yield from _strangers(place, producer)
 
 
-def by_instances(broker: Broker, now_ms: int) -> Told:
+def by_instances(broker: Broker, wall_ms: int) -> Told:
     """Instances that use up the epochs, the last of them by a fence; the same goes for `broker`."""
-    talk = Conversation(broker, now_ms)
+    talk = Conversation(broker, wall_ms)
     prepare(talk)
     first = _near_the_last(talk, "used up")
     yield "written two epochs before the last", first.write(0, version=IMPLICIT)
@@ -137,9 +137,9 @@ def by_instances(broker: Broker, now_ms: int) -> Told:
     yield "the new id ends", (fresh.end(True), fresh.settled())
 
 
-def fenced_at_the_last_epoch(broker: Broker, now_ms: int) -> Told:
+def fenced_at_the_last_epoch(broker: Broker, wall_ms: int) -> Told:
     """A new instance over a transaction at the last epoch; the same goes for `broker`."""
-    talk = Conversation(broker, now_ms)
+    talk = Conversation(broker, wall_ms)
     prepare(talk)
     producer = _near_the_last(talk, "used up").ended(False, 5).ended(False, 5)
     yield "written at the last epoch", (producer.write(0, version=IMPLICIT), producer.settled())
@@ -158,9 +158,9 @@ def fenced_at_the_last_epoch(broker: Broker, now_ms: int) -> Told:
     yield "the old instance resumes", (producer.resume(), producer.settled())
 
 
-def held_at_the_last_epoch(broker: Broker, now_ms: int) -> Told:
+def held_at_the_last_epoch(broker: Broker, wall_ms: int) -> Told:
     """An end that gives out the next id, and a marker that holds it there; the same goes for `broker`."""
-    talk = Conversation(broker, now_ms)
+    talk = Conversation(broker, wall_ms)
     prepare(talk)
     create_held(talk)
     producer = _near_the_last(talk, "used up").ended(False, 5).ended(False, 5)

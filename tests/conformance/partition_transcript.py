@@ -159,9 +159,9 @@ def lines_of_markers() -> Iterator[tuple[str, str, str, int, str]]:
                 yield state, epoch, coordinator_epoch, version, outcome
 
 
-def conversation(broker: Broker, now_ms: int) -> Iterator[tuple[str, str]]:
+def conversation(broker: Broker, wall_ms: int) -> Iterator[tuple[str, str]]:
     """Every question and its answer; `broker` must be fresh."""
-    talk = Conversation(broker, now_ms)
+    talk = Conversation(broker, wall_ms)
     prepare(talk)
     batches, markers = list(lines_of_batches()), list(lines_of_markers())
     talk.create_empty_topic(TOPIC, len(batches) + len(markers))

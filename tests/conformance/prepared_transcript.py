@@ -22,9 +22,9 @@ HELD = "held"
 _LESS_THAN_A_MARKER = "70"
 
 
-def conversation(broker: Broker, now_ms: int) -> Told:
+def conversation(broker: Broker, wall_ms: int) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    talk = Conversation(broker, now_ms)
+    talk = Conversation(broker, wall_ms)
     prepare(talk)
     create_held(talk)
     for state, bring in STATES.items():

@@ -67,7 +67,7 @@ class Replay:
     ask: Ask
     pause: Callable[[float], None]
     producer_ids: dict[int, int]
-    now_ms: int
+    wall_ms: int
 
     def frame(self, step: Step) -> bytes:
         """The request with the producer ids that this broker gave out, and with the time of today."""
@@ -75,7 +75,7 @@ class Replay:
         for at, number, plus in step.get("producer_ids", ()):
             frame[at : at + 8] = (self.producer_ids[number] + plus).to_bytes(8, "big")
         for at in step.get("times", ()):
-            frame[at : at + 8] = self.now_ms.to_bytes(8, "big")
+            frame[at : at + 8] = self.wall_ms.to_bytes(8, "big")
         if "crc32c" in step:
             at, start, end = step["crc32c"]
             frame[at : at + 4] = crc32c(frame[start:end]).to_bytes(4, "big")

@@ -45,7 +45,7 @@ class Tape:
         self.conversation = conversation
         self.broker = virtual_broker(conversation, "2")
         self.broker.broker.transactions.skip_producer_ids_to(FIRST_PRODUCER_ID)
-        self.now_ms = self.broker.time.now_ms()
+        self.wall_ms = self.broker.time.wall_ms()
         self._given: set[int] = set()
         self._steps: list[Step] = []
         self._paused_ms = 0
@@ -99,7 +99,7 @@ class Tape:
         if records:
             batch = bytes(records[0])
             start = frame.index(batch)
-            step["times"] = list(_places(frame, self.now_ms.to_bytes(8, "big")))
+            step["times"] = list(_places(frame, self.wall_ms.to_bytes(8, "big")))
             step["crc32c"] = [start + 17, start + 21, start + len(batch)]
         return step
 
@@ -178,7 +178,7 @@ def _place_of(module: Any, response: Message, version: int, message: Message, na
 
 def tape(conversation: str) -> Iterator[Step]:
     recorder = Tape(conversation)
-    for question, _ in CONVERSATIONS[conversation](recorder, recorder.now_ms):
+    for question, _ in CONVERSATIONS[conversation](recorder, recorder.wall_ms):
         yield from recorder.steps_of(question)
 
 

@@ -31,8 +31,8 @@ class Stepping(VirtualBroker):
     def let_pass(self, delay_ms: int) -> None:
         for _ in range(0, delay_ms, _STEP_MS):
             self.time.advance(_STEP_MS)
-            self.broker.transactions.step(self.time.now_ms())
-            self.broker.groups.step(self.time.now_ms())
+            self.broker.transactions.step()
+            self.broker.groups.step()
             self.time.settle()
 
 

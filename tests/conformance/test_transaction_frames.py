@@ -37,7 +37,7 @@ def differences(conversation: str, broker: VirtualBroker, spoil: Callable[[bytes
         assert exchange.parts is not None, exchange.closes
         return spoil(b"".join(exchange.parts))
 
-    player = Replay(ask, lambda pause_s: broker.let_pass(int(pause_s * 1000)), {}, broker.time.now_ms())
+    player = Replay(ask, lambda pause_s: broker.let_pass(int(pause_s * 1000)), {}, broker.time.wall_ms())
     return dict(replay.run(conversation, player))
 
 

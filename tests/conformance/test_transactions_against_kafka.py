@@ -100,8 +100,8 @@ DIFFERENCES: dict[str, dict[str, tuple[str, Any]]] = {
 }
 
 
-def answers(conversation: str, broker: Broker, now_ms: int) -> dict[str, str]:
-    return {name: repr(answer) for name, answer in CONVERSATIONS[conversation](broker, now_ms)}
+def answers(conversation: str, broker: Broker, wall_ms: int) -> dict[str, str]:
+    return {name: repr(answer) for name, answer in CONVERSATIONS[conversation](broker, wall_ms)}
 
 
 def recorded(conversation: str, level: str) -> dict[str, str]:
@@ -135,7 +135,7 @@ def test_every_answer_is_kafkas_but_for_those_that_differ_on_purpose(conversatio
     broker = virtual_broker(conversation, level)
     expected = recorded(conversation, level)
     expected.update({name: repr(answer) for name, (_, answer) in DIFFERENCES.get(conversation, {}).items()})
-    assert answers(conversation, broker, broker.time.now_ms()) == expected
+    assert answers(conversation, broker, broker.time.wall_ms()) == expected
 
 
 def test_a_difference_is_listed_only_where_there_is_one() -> None:

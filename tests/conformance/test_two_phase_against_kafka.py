@@ -30,14 +30,14 @@ CONVERSATIONS: dict[str, tuple[Talk, tuple[str, ...]]] = {
 }
 
 
-def answers(conversation: str, broker: Broker, now_ms: int) -> dict[str, str]:
-    return {name: repr(answer) for name, answer in CONVERSATIONS[conversation][0](broker, now_ms)}
+def answers(conversation: str, broker: Broker, wall_ms: int) -> dict[str, str]:
+    return {name: repr(answer) for name, answer in CONVERSATIONS[conversation][0](broker, wall_ms)}
 
 
 @pytest.mark.parametrize("conversation", CONVERSATIONS)
 def test_every_answer_is_kafkas(conversation: str) -> None:
     broker = VirtualBroker("oncelog.compat=kafka", *CONVERSATIONS[conversation][1])
-    said = answers(conversation, broker, broker.time.now_ms())
+    said = answers(conversation, broker, broker.time.wall_ms())
     assert said == json.loads(ANSWERS.read_text())[conversation]
 
 

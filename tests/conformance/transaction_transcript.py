@@ -24,9 +24,9 @@ _SHORT_TIMEOUT_MS = 1_000
 _HALF_A_SECOND_MS = 500
 
 
-def conversation(broker: Broker, now_ms: int) -> Told:
+def conversation(broker: Broker, wall_ms: int) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    talk = Conversation(broker, now_ms)
+    talk = Conversation(broker, wall_ms)
     prepare(talk)
     for part in (ids, resumed, table, offsets, timeouts):
         for question, answer in part(talk):

@@ -41,10 +41,10 @@ _LATEST = -1
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Whom one talks to. Batches carry `now_ms`: a broker forgets producers whose last batch is old."""
+    """Whom one talks to. Batches carry `wall_ms`: a broker forgets producers whose last batch is old."""
 
     broker: Broker
-    now_ms: int
+    wall_ms: int
 
     def ask(self, request: Message, version: int) -> Any:
         reply = self.broker.send(request, version)
@@ -93,7 +93,7 @@ class Conversation:
         transactional: bool = True,
     ) -> tuple[str, int]:
         """Error and base offset."""
-        records = [Record(index, self.now_ms, None, b"value") for index in range(count)]
+        records = [Record(index, self.wall_ms, None, b"value") for index in range(count)]
         identity = {}
         if producer is not None:
             identity = {

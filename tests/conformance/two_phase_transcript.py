@@ -22,9 +22,9 @@ _TIMEOUTS_MS = (-1, 0, 60_000, 900_000, 900_001, 2**31 - 1)
 _STATE = "__transaction_state"
 
 
-def two_phase(broker: Broker, now_ms: int) -> Told:
+def two_phase(broker: Broker, wall_ms: int) -> Told:
     """InitProducerId 6 with every flag; `broker` must be fresh, and serve that version."""
-    talk = Conversation(broker, now_ms)
+    talk = Conversation(broker, wall_ms)
     prepare(talk)
     versions = talk.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4).api_keys
     yield "offered", [api.max_version for api in versions if api.api_key == ApiKey.INIT_PRODUCER_ID]
@@ -67,9 +67,9 @@ def _timeout(talk: Conversation) -> Any:
     return timeout_ms, producer.end(True, 5)
 
 
-def without_state(broker: Broker, now_ms: int) -> Told:
+def without_state(broker: Broker, wall_ms: int) -> Told:
     """`__transaction_state` is deleted under ids in several states; `broker` must be fresh."""
-    talk = Conversation(broker, now_ms)
+    talk = Conversation(broker, wall_ms)
     prepare(talk)
     ended, opened, unused = talk.started("ended"), talk.started("opened"), talk.started("unused")
     opened.write(0, version=IMPLICIT)

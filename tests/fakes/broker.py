@@ -134,7 +134,7 @@ class VirtualBroker:
         return self._next(self.disk.crash(Random(seed)), ())
 
     def _next(self, disk: MemoryDisk, overrides: Sequence[str], rules: Sequence[Rule] = ()) -> "VirtualBroker":
-        time = VirtualTime(self.faults.time.now_ms())
+        time = VirtualTime(self.faults.time.wall_ms())
         return VirtualBroker(*self._overrides, *overrides, disk=disk, time=time, seed=self._seed + 1, rules=rules)
 
 

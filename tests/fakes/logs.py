@@ -65,13 +65,13 @@ class Logs:
         *,
         policy: str = "fsync",
         config: LogConfig | None = None,
-        now_ms: int = 1_000_000,
+        wall_ms: int = 1_000_000,
         cleaner_memory_bytes: int = 1_000_000,
     ) -> None:
         self.disk = disk or MemoryDisk()
         self.policy = policy
         self.config = config or LogConfig()
-        self.clock = ManualClock(now_ms)
+        self.clock = ManualClock(wall_ms)
         self.scheduler = ManualScheduler()
         self.listener = Listener()
         self.failures: list[OSError] = []
@@ -96,7 +96,7 @@ class Logs:
         return self.manager.open("topic", partition, TOPIC_ID, replace(self.config, **settings))  # type: ignore[arg-type]
 
     def append(self, log: PartitionLog, data: memoryview, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendResult:
-        return log.append(data, now_ms=self.clock.now_ms(), origin=origin)
+        return log.append(data, wall_ms=self.clock.wall_ms(), origin=origin)
 
     def end_transaction(
         self,
@@ -112,7 +112,7 @@ class Logs:
             producer_epoch=producer_epoch,
             committed=committed,
             coordinator_epoch=coordinator_epoch,
-            now_ms=self.clock.now_ms(),
+            wall_ms=self.clock.wall_ms(),
         )
 
     def flush(self) -> None:
@@ -130,12 +130,12 @@ class Logs:
         if cleaner is None:
             raise RuntimeError("these logs are not compacted")
         before = cleaner.round_count
-        cleaner.step(self.clock.now_ms())
+        cleaner.step()
         while cleaner.is_busy:
             self.scheduler.run()
             self.scheduler.run_timers()
             if not cleaner.is_busy:
-                cleaner.step(self.clock.now_ms())
+                cleaner.step()
         return cleaner.round_count - before
 
     def stopped_cleanly(self) -> "Logs":
@@ -149,4 +149,4 @@ class Logs:
         return self._next(self.disk.crash(Random(seed)))
 
     def _next(self, disk: MemoryDisk) -> "Logs":
-        return Logs(disk, policy=self.policy, config=self.config, now_ms=self.clock.now_ms())
+        return Logs(disk, policy=self.policy, config=self.config, wall_ms=self.clock.wall_ms())

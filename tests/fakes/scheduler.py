@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from broker.ports import MonotonicMs, WallMs
+
 
 class ManualTimer:
     def __init__(self, due_ms: float, function: Callable[[], None]) -> None:
@@ -64,11 +66,14 @@ class ManualScheduler:
 
 
 class ManualClock:
-    def __init__(self, now_ms: int = 1_000_000) -> None:
-        self.time_ms = now_ms
+    """`time_ms` moves both clocks, `wall_offset_ms` the wall clock alone."""
 
-    def now_ms(self) -> int:
-        return self.time_ms
+    def __init__(self, wall_ms: int = 1_000_000) -> None:
+        self.time_ms = wall_ms
+        self.wall_offset_ms = 0
 
-    def monotonic_ms(self) -> int:
-        return self.time_ms
+    def wall_ms(self) -> WallMs:
+        return WallMs(max(0, self.time_ms + self.wall_offset_ms))
+
+    def monotonic_ms(self) -> MonotonicMs:
+        return MonotonicMs(self.time_ms)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
+from broker.ports import MonotonicMs, WallMs
+
 
 class VirtualTimer:
     __slots__ = ("function", "is_cancelled")
@@ -23,18 +25,18 @@ class VirtualTimer:
 class VirtualTime:
     """Serves as Clock and Scheduler; the wall clock and the monotonic clock tell the same, unless moved apart."""
 
-    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+    def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
         self._monotonic_ms = 0
-        self.wall_offset_ms = now_ms
+        self.wall_offset_ms = wall_ms
         self._turn: list[Callable[[], None]] = []
         self._timers: list[tuple[int, int, VirtualTimer]] = []
         self._order = count()
 
-    def now_ms(self) -> int:
-        return self._monotonic_ms + self.wall_offset_ms
+    def wall_ms(self) -> WallMs:
+        return WallMs(max(0, self._monotonic_ms + self.wall_offset_ms))
 
-    def monotonic_ms(self) -> int:
-        return self._monotonic_ms
+    def monotonic_ms(self) -> MonotonicMs:
+        return MonotonicMs(self._monotonic_ms)
 
     def call_soon(self, function: Callable[[], None]) -> None:
         self._turn.append(function)

@@ -28,15 +28,15 @@ def write_partition(path: Path) -> Path:
     manager = LogManager(RealDisk(path), ManualClock(), Flusher(scheduler, "fsync", failures.append), Listener())
     config = LogConfig(segment_bytes=3000, index_interval_bytes=300)
     log = manager.open("topic", 0, UUID(int=1), config)
-    now_ms = 1_000_000
+    wall_ms = 1_000_000
     for number in range(60):
-        now_ms += (7, -20, 50, 3)[number % 4]
-        data = batch(2, producer_id=9, base_sequence=number * 2, transactional=True, timestamp=now_ms)
-        log.append(data, now_ms=now_ms)
-        log.append(batch(1, timestamp=now_ms), now_ms=now_ms)
+        wall_ms += (7, -20, 50, 3)[number % 4]
+        data = batch(2, producer_id=9, base_sequence=number * 2, transactional=True, timestamp=wall_ms)
+        log.append(data, wall_ms=wall_ms)
+        log.append(batch(1, timestamp=wall_ms), wall_ms=wall_ms)
         if number % 3 == 2:
             log.append_end_txn_marker(
-                producer_id=9, producer_epoch=0, committed=number % 2 == 0, coordinator_epoch=0, now_ms=now_ms
+                producer_id=9, producer_epoch=0, committed=number % 2 == 0, coordinator_epoch=0, wall_ms=wall_ms
             )
         scheduler.run()
     manager.close()
@@ -82,10 +82,10 @@ def write_compacted_partition(path: Path) -> Path:
     config = LogConfig(cleanup_policy="compact", segment_bytes=3000, index_interval_bytes=300)
     log = manager.open("topic", 0, UUID(int=1), config)
     for number in range(200):
-        now_ms = clock.now_ms()
+        wall_ms = clock.wall_ms()
         key = b"%d" % (number % 7)
         value = None if number % 11 == 0 else b"value %d" % number
-        records = [Record(0, now_ms, key, value), Record(1, now_ms, b"other", b"%d" % number)]
+        records = [Record(0, wall_ms, key, value), Record(1, wall_ms, b"other", b"%d" % number)]
         producer_id = number % 3 if number < 60 else -1
         data = encode_batch(
             records,
@@ -95,14 +95,14 @@ def write_compacted_partition(path: Path) -> Path:
             transactional=producer_id == 0,
             compression=("none", "gzip", "zstd")[number % 3],
         )
-        log.append(memoryview(data), now_ms=now_ms)
+        log.append(memoryview(data), wall_ms=wall_ms)
         if producer_id == 0 and (number % 2 == 0 or number == 57):
             log.append_end_txn_marker(
-                producer_id=0, producer_epoch=0, committed=number % 4 == 0, coordinator_epoch=0, now_ms=now_ms
+                producer_id=0, producer_epoch=0, committed=number % 4 == 0, coordinator_epoch=0, wall_ms=wall_ms
             )
         scheduler.run()
         if number % 90 == 89 and manager.cleaner is not None:
-            manager.cleaner.step(now_ms)
+            manager.cleaner.step()
             while manager.cleaner.is_busy:
                 scheduler.run()
                 scheduler.run_timers()

@@ -81,7 +81,7 @@ class FetchSessions(RuleBasedStateMachine):
         if name in self.alive and self.ids[name][-1] == topic_id:
             log = self.broker.broker.topics.partition(name, index)
             log.append_end_txn_marker(
-                producer_id=producer_id, producer_epoch=0, committed=committed, coordinator_epoch=0, now_ms=0
+                producer_id=producer_id, producer_epoch=0, committed=committed, coordinator_epoch=0, wall_ms=0
             )
             self.broker.time.settle()
 

@@ -153,7 +153,7 @@ class Run:
         """Longer than offsets are kept and transactions may take."""
         self.broker.time.advance(RETENTION_MS + TIMEOUT_MS)
         for _ in range(2):
-            self.broker.broker.groups.step(self.broker.time.now_ms())
+            self.broker.broker.groups.step()
             self.broker.time.advance(1)
         self.model.forget_all()
         assert self.broker.ask(ListGroupsRequest(), 5).groups == []

@@ -52,10 +52,10 @@ class Writer:
         state = self.log.producer_state.producer(producer_id) if producer_id >= 0 else None
         if state is not None and state.current_transaction_first_offset >= 0:
             transactional = True
-        now_ms = self.logs.clock.time_ms
+        wall_ms = self.logs.clock.time_ms
         end = self.log.log_end_offset
         records = [
-            Record(slot, now_ms, KEYS[key], None if tombstone else b"%d" % (end + slot))
+            Record(slot, wall_ms, KEYS[key], None if tombstone else b"%d" % (end + slot))
             for slot, key in enumerate(keys)
         ]
         data = encode_batch(
@@ -67,7 +67,7 @@ class Writer:
             compression=compression,
         )
         self.logs.append(self.log, memoryview(data))
-        self.records += [Seen(end + record.offset, now_ms, record.key, record.value) for record in records]
+        self.records += [Seen(end + record.offset, wall_ms, record.key, record.value) for record in records]
 
     def end(self, producer_id: int, committed: bool, bump: bool) -> None:
         state = self.log.producer_state.producer(producer_id)
@@ -299,7 +299,7 @@ def test_a_round_ends_when_the_log_start_moves_or_the_policy_changes() -> None:
         logs, log = writer.logs, writer.log
         cleaner = logs.manager.cleaner
         assert cleaner is not None
-        cleaner.step(logs.clock.now_ms())
+        cleaner.step()
         assert cleaner.is_busy
         if change == "start":
             logs.manager.delete_records(log, log.segments[1].base_offset)

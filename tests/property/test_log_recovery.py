@@ -67,7 +67,7 @@ class Replay:
                     aborted=kind is ControlRecordType.ABORT,
                     offset=base_offset,
                     timestamp=header.max_timestamp,
-                    now_ms=0,
+                    monotonic_ms=0,
                 )
                 if written and kind is ControlRecordType.ABORT:
                     replay.aborted.append((header.producer_id, written[0], base_offset))

@@ -79,7 +79,7 @@ class Session:
     recorder: Recorder
     name: str
     random: Random
-    now_ms: Callable[[], int]
+    wall_ms: Callable[[], int]
     producer_id: int = -1
     producer_epoch: int = -1
     sequences: dict[Partition, int] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class Session:
                 if not self.check(found.error_code):
                     break
                 yield 20
-            pending.done(offset=found.base_offset, at_ms=self.now_ms())
+            pending.done(offset=found.base_offset, at_ms=self.wall_ms())
         self.sequences[partition] = sequence + 1
 
     def _produce(self, partition: Partition, value: bytes, sequence: int) -> ProduceRequest:

@@ -112,7 +112,7 @@ class BrokerWorld:
 
     def _turn(self, step_ms: int) -> None:
         self.broker.time.advance(step_ms)
-        self.broker.broker.transactions.step(self.broker.time.now_ms())
+        self.broker.broker.transactions.step()
         self._look()
 
     def _look(self) -> None:
@@ -155,25 +155,25 @@ class BrokerWorld:
         self.network.on_restart()
         self.recorder.history.restarts.append(Restart(self.recorder.tick(), kind))
         before = state_of(self.broker, _PARTITIONS, GROUP) if kind == "kill" else None
-        now_ms = self.broker.time.now_ms()
+        wall_ms = self.broker.time.wall_ms()
         while True:
             if self.random.random() < 0.2:
                 disk.operations_left = self.random.randint(0, 20)
             try:
-                self.broker = self._started(disk, now_ms)
+                self.broker = self._started(disk, wall_ms)
                 break
             except PowerCut:
                 self.tally.power_cuts += 1
                 before = None  # what was not synced may be gone
                 disk = disk.crash(self._seeded())
         self.broker.disk.operations_left = None
-        self._compare(before, now_ms)
+        self._compare(before, wall_ms)
 
-    def _started(self, disk: MemoryDisk, now_ms: int) -> VirtualBroker:
+    def _started(self, disk: MemoryDisk, wall_ms: int) -> VirtualBroker:
         self._starts += 1
-        return VirtualBroker(*_SETTINGS, self._setting, disk=disk, time=VirtualTime(now_ms), seed=self._starts)
+        return VirtualBroker(*_SETTINGS, self._setting, disk=disk, time=VirtualTime(wall_ms), seed=self._starts)
 
-    def _compare(self, before: str | None, now_ms: int) -> None:
+    def _compare(self, before: str | None, wall_ms: int) -> None:
         """With the state before the stop, and with that of another start on the same disk."""
         after = state_of(self.broker, _PARTITIONS, GROUP)
         if after is None:
@@ -182,7 +182,7 @@ class BrokerWorld:
         if before is not None:
             states.append(States(self.recorder.tick(), before, after))
         if self.random.random() < 0.2:
-            again = state_of(self._started(self.broker.disk.kill(), now_ms), _PARTITIONS, GROUP)
+            again = state_of(self._started(self.broker.disk.kill(), wall_ms), _PARTITIONS, GROUP)
             states.append(States(self.recorder.tick(), after, again or "", is_second_recovery=True))
 
     def _seeded(self) -> Random:
@@ -251,7 +251,7 @@ class BrokerWorld:
         return Session(transactional_id, self.transaction_version, self.recorder, name, random, self._wall_ms)
 
     def _wall_ms(self) -> int:
-        return self.broker.time.now_ms()
+        return self.broker.time.wall_ms()
 
     def _read_everything(self) -> None:
         """The last word: what readers get from the start, and what lies in the logs."""

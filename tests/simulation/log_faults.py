@@ -54,7 +54,7 @@ def use_a_stale_index_entry(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_the_snapshot(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recovery, "load_snapshot", lambda data, now_ms: ProducerStateManager())
+    patch.setattr(recovery, "load_snapshot", lambda data, wall_ms: ProducerStateManager())
 
 
 def lose_the_transaction_index(patch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ class LogModel:
                     aborted=kind is ControlRecordType.ABORT,
                     offset=written.base_offset,
                     timestamp=header.max_timestamp,
-                    now_ms=0,
+                    monotonic_ms=0,
                 )
             elif header.producer_id >= 0:
                 state.replay_batch(header, written.base_offset, header.max_timestamp, 0)

@@ -127,9 +127,9 @@ class LogWorld:
         self._write(partition, log, data)
 
     def _batch(self, end: int, **settings: int | bool) -> memoryview:
-        now_ms = self.logs.clock.now_ms()
+        wall_ms = self.logs.clock.wall_ms()
         records = [
-            Record(slot, now_ms, self.random.choice(KEYS), self.random.choice([b"%d" % (end + slot), None]))
+            Record(slot, wall_ms, self.random.choice(KEYS), self.random.choice([b"%d" % (end + slot), None]))
             for slot in range(self.random.choice([1, 1, 2, 5]))
         ]
         compression = self.random.choice(["none", "none", "gzip"])
@@ -240,14 +240,14 @@ class LogWorld:
         cleaner = self.logs.manager.cleaner
         if cleaner is not None:
             before = cleaner.round_count
-            cleaner.step(self.logs.clock.now_ms())
+            cleaner.step()
             for _ in range(self.random.choice([0, 5, 60])):
                 self.logs.scheduler.run_one()
                 self.logs.scheduler.run_timers()
             self.counts.rounds_of_compaction += cleaner.round_count - before
 
     def _retain(self) -> None:
-        self.logs.manager.apply_retention(self.logs.clock.now_ms())
+        self.logs.manager.apply_retention(self.logs.clock.wall_ms())
         for partition, log in zip(self.partitions, self.open, strict=True):
             partition.model.log_start = log.log_start_offset
             if not self.logs.flusher.failed and not log.has_removed:
@@ -326,7 +326,7 @@ class LogWorld:
     def _restart(self, disk: MemoryDisk, *, kept_all: bool) -> None:
         damaged = self._change_a_byte(disk, kept_all) if self.random.random() < 0.08 else None
         self._leave()
-        self.logs = Logs(disk, now_ms=self.logs.clock.time_ms)
+        self.logs = Logs(disk, wall_ms=self.logs.clock.time_ms)
         self._open_all()
         if damaged is not None and damaged.endswith(".log"):
             # Such a log is not written to again: what it shows is all that matters.

@@ -65,16 +65,16 @@ def test_ten_thousand_idle_producer_ids_are_forgotten_in_time_and_a_live_one_is_
     """B23."""
     broker = broker_with_topic("producer.id.expiration.ms=60000")
     logs, log, alive = broker.broker.logs, log_of(broker), 10_000
-    logs.step(broker.time.now_ms())
+    logs.step()
     for producer_id in range(alive, 2 * alive):
         write(broker, producer_id, sequence=0)
     assert len(list(log.producer_state.producers())) == alive
     broker.let_pass(30 * 60_000)
     write(broker, alive, sequence=1)
-    logs.step(broker.time.now_ms())
+    logs.step()
     assert [producer.producer_id for producer in log.producer_state.producers()] == [alive]
 
 
 def write(broker: VirtualBroker, producer_id: int, sequence: int) -> None:
     batch = encode_batch([Record(0, 1, None, b"")], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-    log_of(broker).append(memoryview(batch), now_ms=broker.time.now_ms())
+    log_of(broker).append(memoryview(batch), wall_ms=broker.time.wall_ms())

@@ -46,7 +46,7 @@ class Filled:
     """What the idempotent producer sent last, at offset 29."""
 
 
-def fill(broker: Broker, now_ms: int) -> Filled:
+def fill(broker: Broker, wall_ms: int) -> Filled:
     """28 acknowledged records, one aborted, its marker; segments end where the records' timestamps leap."""
     settings = {"segment.ms": "10000", "index.interval.bytes": "100"}
     topic = CreatableTopic(
@@ -60,7 +60,7 @@ def fill(broker: Broker, now_ms: int) -> Filled:
     producer_id = broker.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0), 4).producer_id
     data, sequence = b"", 0
     for offset in range(END_OFFSET):
-        timestamp = now_ms + sum(offset >= base for base in BASE_OFFSETS) * _SEGMENT_GAP_MS
+        timestamp = wall_ms + sum(offset >= base for base in BASE_OFFSETS) * _SEGMENT_GAP_MS
         if offset == ABORTED_OFFSET:
             _abort_a_transaction(broker, timestamp)
         elif offset != MARKER_OFFSET:

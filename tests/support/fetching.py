@@ -30,7 +30,7 @@ def create(broker: VirtualBroker, name: str, partitions: int = 1) -> UUID:
 def append(broker: VirtualBroker, name: str, partition: int = 0, count: int = 1, **options: Any) -> None:
     """Append a batch past the protocol, and let it become durable."""
     log = broker.broker.topics.partition(name, partition)
-    log.append(batch(count, **options), now_ms=broker.time.now_ms())
+    log.append(batch(count, **options), wall_ms=broker.time.wall_ms())
     broker.time.settle()
 
 

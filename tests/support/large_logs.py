@@ -51,18 +51,18 @@ def write_large_logs(data_dir: Path, *, id_count: int, group_count: int, topic: 
     disk, time = RealDisk(data_dir), VirtualTime()
     system = System(SystemClock(), SystemEntropy(), time, disk, None, _raise)
     broker = assemble(config, system, structlog.wrap_logger(structlog.PrintLogger(), processors=[_drop]))
-    topics, now_ms = broker.topics, broker.clock.now_ms()
+    topics, wall_ms = broker.topics, broker.clock.wall_ms()
     topics.create(topic, 4)
     for name in (TRANSACTION_STATE, CONSUMER_OFFSETS):
         topics.ensure_internal(name)
     for number in range(id_count):
-        last = _metadata(number, topic, now_ms)
-        for metadata in (*(_metadata(OPEN_EVERY, topic, now_ms, number),) * (history - 1), last):
-            _append(topics, TRANSACTION_STATE, last.transactional_id, to_record(metadata, 2), now_ms)
+        last = _metadata(number, topic, wall_ms)
+        for metadata in (*(_metadata(OPEN_EVERY, topic, wall_ms, number),) * (history - 1), last):
+            _append(topics, TRANSACTION_STATE, last.transactional_id, to_record(metadata, 2), wall_ms)
     for number in range(group_count):
-        committed = CommittedOffset(number, 0, "", now_ms)
+        committed = CommittedOffset(number, 0, "", wall_ms)
         _append(
-            topics, CONSUMER_OFFSETS, group_id(number), offset_record(group_id(number), (topic, 0), committed), now_ms
+            topics, CONSUMER_OFFSETS, group_id(number), offset_record(group_id(number), (topic, 0), committed), wall_ms
         )
     time.settle()
     broker.flusher.flush_now()
@@ -71,7 +71,7 @@ def write_large_logs(data_dir: Path, *, id_count: int, group_count: int, topic: 
         raise error
 
 
-def _metadata(number: int, topic: str, now_ms: int, named: int | None = None) -> TransactionMetadata:
+def _metadata(number: int, topic: str, wall_ms: int, named: int | None = None) -> TransactionMetadata:
     state = expected_state(number)
     is_complete = state is TransactionState.COMPLETE_COMMIT
     return TransactionMetadata(
@@ -81,19 +81,19 @@ def _metadata(number: int, topic: str, now_ms: int, named: int | None = None) ->
         timeout_ms=TIMEOUT_MS,
         state=state,
         partitions=frozenset() if is_complete else frozenset((topic, index) for index in range(4)),
-        start_timestamp_ms=now_ms,
-        last_update_timestamp_ms=now_ms,
+        start_timestamp_ms=wall_ms,
+        last_update_timestamp_ms=wall_ms,
         client_transaction_version=2,
     )
 
 
-def _append(topics: Topics, name: str, key: str, record: CoordinatorRecord, now_ms: int) -> None:
+def _append(topics: Topics, name: str, key: str, record: CoordinatorRecord, wall_ms: int) -> None:
     described = topics.get(name)
     if described is None:
         raise RuntimeError(f"{name} was not made")
     log = topics.partition(name, coordinator_partition(key, described.partition_count))
-    batch = encode_batch([Record(0, now_ms, record.key, record.value, ())])
-    log.append(memoryview(batch), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+    batch = encode_batch([Record(0, wall_ms, record.key, record.value, ())])
+    log.append(memoryview(batch), wall_ms=wall_ms, origin=AppendOrigin.COORDINATOR)
 
 
 def _raise(error: OSError) -> None:

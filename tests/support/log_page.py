@@ -80,7 +80,7 @@ class _Shop:
         self.order(900, web)
         self.order(901)
         self.commit_offset("dispatch", 40)
-        self.broker.broker.logs.step(self.broker.time.now_ms())
+        self.broker.broker.logs.step()
         self.broker.let_pass(_COMPACTION_MS)
 
     def begin(self, transactional_id: str | None) -> dict[str, Any]:
@@ -130,8 +130,8 @@ class _Shop:
     def _produce(
         self, topic: str, key: bytes, values: list[bytes], transactional_id: str | None = None, **more: Any
     ) -> None:
-        now_ms = self.broker.time.now_ms()
-        data = encode_batch([Record(slot, now_ms, key, value) for slot, value in enumerate(values)], **more)
+        wall_ms = self.broker.time.wall_ms()
+        data = encode_batch([Record(slot, wall_ms, key, value) for slot, value in enumerate(values)], **more)
         partition = PartitionProduceData(index=0, records=memoryview(data))
         request = ProduceRequest(
             transactional_id=transactional_id,

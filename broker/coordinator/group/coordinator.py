@@ -76,6 +76,7 @@ class GroupCoordinator:
             runtime,
             self._groups,
             self._rebalancer.stop,
+            clock,
             limits.offsets_retention_ms,
             limits.offsets_retention_check_interval_ms,
         )
@@ -96,9 +97,9 @@ class GroupCoordinator:
                     self._rebalancer.prepare(group)
         self.consumers.load()
 
-    def step(self, now_ms: int) -> None:
+    def step(self) -> None:
         """Forget offsets and groups that nobody has used for offsets.retention.minutes."""
-        self.inventory.step(now_ms)
+        self.inventory.step()
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
@@ -318,7 +319,7 @@ class GroupCoordinator:
         return group, error
 
     def _log_generation(self, group: Group, assignments: Mapping[str, bytes]) -> Completion[None]:
-        record = group_record(group.group_id, group.stored(assignments, self._clock.now_ms()))
+        record = group_record(group.group_id, group.stored(assignments, self._clock.wall_ms()))
         return self._runtime.write(group.group_id, lambda _: WriteResult((record,), None))
 
     # --- classic or consumer ------------------------------------------------------------------------------------------

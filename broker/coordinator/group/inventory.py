@@ -22,6 +22,8 @@ from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.group.states import GroupState
 from broker.coordinator.group.subscription import CONSUMER, subscribed_topics
 from broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
+from broker.ports import Clock, WallMs
+from broker.schedule import Schedule
 from protocol.errors import ErrorCode, KafkaError
 
 _BATCH_BYTES = 512 * 1024
@@ -34,6 +36,7 @@ class Inventory:
         runtime: CoordinatorRuntime[GroupShard],
         groups: dict[str, Group],
         on_deleted: Callable[[Group], None],
+        clock: Clock,
         offsets_retention_ms: int,
         check_interval_ms: int,
     ) -> None:
@@ -43,7 +46,8 @@ class Inventory:
         self._on_deleted = on_deleted
         self._retention_ms = offsets_retention_ms
         self._check_interval_ms = check_interval_ms
-        self._next_expiry_ms: int | None = None
+        self._clock = clock
+        self._expiry = Schedule(clock, first_in_ms=check_interval_ms)
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -138,22 +142,19 @@ class Inventory:
 
     # --- expiry -------------------------------------------------------------------------------------------------------
 
-    def step(self, now_ms: int) -> None:
+    def step(self) -> None:
         """Forget offsets that nobody has used for offsets.retention.minutes, and groups without members or offsets.
 
         The first time comes one interval after the start, as in Kafka: members that the stop has cut off are back then.
         """
-        due_ms = self._next_expiry_ms
-        if due_ms is not None and now_ms < due_ms:
+        if not self._expiry.take(self._check_interval_ms):
             return
-        self._next_expiry_ms = now_ms + self._check_interval_ms
-        if due_ms is None:
-            return
+        wall_ms = self._clock.wall_ms()
         for shard in self._runtime.shards():
             for group_id in shard.group_ids():
                 read = self._topics_read(shard, group_id)
                 if read is not None:
-                    self._maybe_expire(shard, group_id, read, now_ms)
+                    self._maybe_expire(shard, group_id, read, wall_ms)
         for group in list(self._groups.values()):
             is_vacant = group.state is GroupState.EMPTY and not group.pending_members
             if is_vacant and not self._is_logged(group.group_id):
@@ -169,8 +170,8 @@ class Inventory:
             return frozenset()
         return subscribed_topics(group) if group.state is GroupState.STABLE else None
 
-    def _maybe_expire(self, shard: GroupShard, group_id: str, read: frozenset[str], now_ms: int) -> None:
-        old = shard.expired_partitions(group_id, self._idle_since_ms(shard, group_id), now_ms, self._retention_ms)
+    def _maybe_expire(self, shard: GroupShard, group_id: str, read: frozenset[str], wall_ms: WallMs) -> None:
+        old = shard.expired_partitions(group_id, self._idle_since_ms(shard, group_id), wall_ms, self._retention_ms)
         expired = [partition for partition in old if partition[0] not in read]
         records = [offset_record(group_id, partition, None) for partition in expired]
         if len(expired) == len(shard.offsets(group_id)) and not shard.pending_partitions(group_id):

@@ -24,6 +24,7 @@ from broker.coordinator.group.exchange import (
 )
 from broker.coordinator.group.records import StoredGroup, StoredMember
 from broker.coordinator.group.states import GroupState, check_transition
+from broker.ports import WallMs
 from protocol.errors import ErrorCode
 
 
@@ -247,14 +248,14 @@ class Group:
             ],
         )
 
-    def stored(self, assignments: Mapping[str, bytes], now_ms: int) -> StoredGroup:
+    def stored(self, assignments: Mapping[str, bytes], wall_ms: WallMs) -> StoredGroup:
         """The generation as it is logged, with the assignment of each member."""
         return StoredGroup(
             self.protocol_type or "",
             self.generation_id,
             self.protocol_name,
             self.leader_id,
-            now_ms,
+            wall_ms,
             [
                 StoredMember(
                     member.member_id,

@@ -165,8 +165,8 @@ class OffsetCoordinator:
     def _records(
         self, group_id: str, offsets: Sequence[OffsetToCommit], retention_ms: int, refused: Errors
     ) -> WriteResult[Errors]:
-        now_ms = self._clock.now_ms()
-        kept_until_ms = min(now_ms + retention_ms, _LAST_TIMESTAMP_MS)
+        wall_ms = self._clock.wall_ms()
+        kept_until_ms = min(wall_ms + retention_ms, _LAST_TIMESTAMP_MS)
         expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else kept_until_ms
         errors: Errors = dict(refused)
         records = []
@@ -177,7 +177,7 @@ class OffsetCoordinator:
                 errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             errors[partition] = ErrorCode.NONE
-            committed = CommittedOffset(offset, leader_epoch, metadata, now_ms, expire_timestamp_ms, topic_id)
+            committed = CommittedOffset(offset, leader_epoch, metadata, wall_ms, expire_timestamp_ms, topic_id)
             records.append(offset_record(group_id, partition, committed))
         return WriteResult(records, errors)
 

@@ -23,6 +23,7 @@ from broker.coordinator.group.records import (
     decode_offset,
 )
 from broker.coordinator.runtime import CoordinatorRecord
+from broker.ports import WallMs
 from protocol import state_record_codec
 
 
@@ -133,16 +134,17 @@ class GroupShard:
     # --- expiry -------------------------------------------------------------------------------------------------------
 
     def expired_partitions(
-        self, group_id: str, idle_since_ms: int | None, now_ms: int, retention_ms: int
+        self, group_id: str, idle_since_ms: int | None, wall_ms: WallMs, retention_ms: int
     ) -> Iterable[TopicPartition]:
         """Offsets whose time is over: `retention_ms` after `idle_since_ms`, or after their own commit if that is None,
-        or when their own record says; never one that a transaction still holds (KIP-211)."""
+        or when their own record says; never one that a transaction still holds (KIP-211). A time in the future is
+        waited for, as in Kafka: a clock that was set back makes nothing expire."""
         pending = self.pending_partitions(group_id)
         for partition, (_, committed) in self._offsets.get(group_id, {}).items():
             expires_ms = committed.expire_timestamp_ms
             if expires_ms == NO_TIMESTAMP:
                 expires_ms = retention_ms + (committed.commit_timestamp_ms if idle_since_ms is None else idle_since_ms)
-            if now_ms >= expires_ms and partition not in pending:
+            if wall_ms >= expires_ms and partition not in pending:
                 yield partition
 
     def offsets_of_topic(self, topic: str) -> list[OffsetKey]:

@@ -47,6 +47,7 @@ from broker.coordinator.transaction.shard import TransactionShard
 from broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from broker.coordinator.transaction.timeouts import TransactionTimeouts
 from broker.ports import Clock, Scheduler
+from broker.schedule import Schedule
 from protocol.errors import ErrorCode, KafkaError
 
 CLASSIC = 1
@@ -135,7 +136,7 @@ class TransactionCoordinator:
         self._pending: set[str] = set()
         self._not_durable: dict[str, frozenset[TopicPartition]] = {}
         self._last_producer_epochs: dict[str, int] = {}
-        self._next_expiry_scan_ms = 0
+        self._expiry = Schedule(clock)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -187,7 +188,7 @@ class TransactionCoordinator:
                 is_pending=is_pending,
                 fresh_producer_id=fresh,
                 transaction_version=self._transaction_version(),
-                now_ms=self._clock.now_ms(),
+                wall_ms=self._clock.wall_ms(),
                 keeps_prepared=keeps_prepared,
             )
 
@@ -215,7 +216,7 @@ class TransactionCoordinator:
                 wanted,
                 is_pending=is_pending,
                 transaction_version=transaction_version,
-                now_ms=self._clock.now_ms(),
+                wall_ms=self._clock.wall_ms(),
             )
 
         return self._transition(transactional_id, decide).map(_producer)
@@ -265,10 +266,10 @@ class TransactionCoordinator:
             return _failed(ErrorCode.INVALID_REQUEST)
 
         def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
-            now_ms = self._clock.now_ms()
+            wall_ms = self._clock.wall_ms()
             if transaction_version < TRANSACTION_V2:
                 return prepare_end_transaction_v1(
-                    metadata, producer_id, producer_epoch, committed, is_pending=is_pending, now_ms=now_ms
+                    metadata, producer_id, producer_epoch, committed, is_pending=is_pending, wall_ms=wall_ms
                 )
             return prepare_end_transaction_v2(
                 metadata,
@@ -277,7 +278,7 @@ class TransactionCoordinator:
                 committed,
                 is_pending=is_pending,
                 fresh_producer_id=fresh,
-                now_ms=now_ms,
+                wall_ms=wall_ms,
                 retries_classic_ends=self._limits.retries_classic_ends,
             )
 
@@ -378,7 +379,7 @@ class TransactionCoordinator:
 
     def load(self) -> None:
         """After the shards have replayed their logs: finish what is prepared, count on the timeouts of what is open."""
-        now_ms = self._clock.now_ms()
+        wall_ms = self._clock.wall_ms()
         for shard in self._runtime.shards():
             for metadata in list(shard.all()):
                 if not self._limits.keeps_last_epoch:
@@ -387,7 +388,7 @@ class TransactionCoordinator:
                     self._pending.add(metadata.transactional_id)
                     self._delivery.deliver(metadata)
                 elif metadata.state is TransactionState.ONGOING:
-                    self._timeouts.watch(metadata, now_ms - metadata.start_timestamp_ms)
+                    self._timeouts.watch(metadata, wall_ms - metadata.start_timestamp_ms)
 
     def on_topic_changed(self, name: str) -> None:
         """Somebody may have deleted `__transaction_state`: then no transactional id was ever there, as in Kafka. What
@@ -401,17 +402,19 @@ class TransactionCoordinator:
         self._not_durable.clear()
         self._last_producer_epochs.clear()
 
-    def step(self, now_ms: int) -> None:
-        """Forget transactional ids that were idle for transactional.id.expiration.ms (never an open transaction)."""
-        if now_ms < self._next_expiry_scan_ms:
+    def step(self) -> None:
+        """Forget transactional ids that were idle for transactional.id.expiration.ms (never an open transaction).
+
+        One whose last update lies in the future stays until that and the expiration have passed, as in Kafka."""
+        if not self._expiry.take(self._limits.expiry_interval_ms):
             return
-        self._next_expiry_scan_ms = now_ms + self._limits.expiry_interval_ms
+        wall_ms = self._clock.wall_ms()
         for shard in self._runtime.shards():
             expired = [
                 metadata.transactional_id
                 for metadata in shard.all()
                 if (metadata.state in COMPLETED or metadata.state is TransactionState.EMPTY)
-                and now_ms - metadata.last_update_timestamp_ms >= self._limits.id_expiration_ms
+                and wall_ms - metadata.last_update_timestamp_ms >= self._limits.id_expiration_ms
                 and metadata.transactional_id not in self._pending
             ]
             for start in range(0, len(expired), _TOMBSTONES_IN_A_BATCH):
@@ -440,7 +443,7 @@ class TransactionCoordinator:
                 metadata,
                 transaction_version=self._transaction_version(),
                 fresh_producer_id=fresh,
-                now_ms=self._clock.now_ms(),
+                wall_ms=self._clock.wall_ms(),
             )
 
         def on_done(done: Completion[TransactionMetadata | None]) -> None:
@@ -530,7 +533,7 @@ class TransactionCoordinator:
         """Every marker is durable."""
         if not self._is_prepared(prepared):
             return
-        completed = prepared.completed(self._clock.now_ms())
+        completed = prepared.completed(self._clock.wall_ms())
         transactional_id = prepared.transactional_id
         record = self._record(completed)
 

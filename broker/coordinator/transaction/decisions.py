@@ -27,6 +27,7 @@ from broker.coordinator.transaction.metadata import (
     TransactionMetadata,
 )
 from broker.coordinator.transaction.states import PREPARED, TransactionState
+from broker.ports import WallMs
 from protocol.errors import ErrorCode
 
 
@@ -40,14 +41,14 @@ def prepare_init_producer_id(
     is_pending: bool,
     fresh_producer_id: int | None,
     transaction_version: int,
-    now_ms: int,
+    wall_ms: WallMs,
     keeps_prepared: bool = False,
 ) -> Decision:
     """InitProducerId: a new pair for a new instance, the bumped pair for one that resumes, the fence for its rivals."""
     if metadata is None:
         if fresh_producer_id is None:
             return NEEDS_PRODUCER_ID
-        return Decision(target=_new(transactional_id, fresh_producer_id, timeout_ms, now_ms))
+        return Decision(target=_new(transactional_id, fresh_producer_id, timeout_ms, wall_ms))
     if is_pending:
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     if producer_id != NO_PRODUCER_ID and not _may_resume(metadata, producer_id, producer_epoch):
@@ -56,13 +57,13 @@ def prepare_init_producer_id(
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is TransactionState.ONGOING:
         if keeps_prepared:
-            return _take_over(metadata, producer_epoch, fresh_producer_id, now_ms)
+            return _take_over(metadata, producer_epoch, fresh_producer_id, wall_ms)
         # The open transaction is ended first; the client asks again and gets its own bump after that.
         abort = prepare_abort_by_coordinator(
-            metadata, transaction_version=transaction_version, fresh_producer_id=fresh_producer_id, now_ms=now_ms
+            metadata, transaction_version=transaction_version, fresh_producer_id=fresh_producer_id, wall_ms=wall_ms
         )
         return replace(abort, error=ErrorCode.CONCURRENT_TRANSACTIONS)
-    return _bump(metadata, timeout_ms, producer_epoch, fresh_producer_id, now_ms)
+    return _bump(metadata, timeout_ms, producer_epoch, fresh_producer_id, wall_ms)
 
 
 def _may_resume(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
@@ -73,7 +74,7 @@ def _may_resume(metadata: TransactionMetadata, producer_id: int, producer_epoch:
 
 
 def _take_over(
-    metadata: TransactionMetadata, producer_epoch: int, fresh_producer_id: int | None, now_ms: int
+    metadata: TransactionMetadata, producer_epoch: int, fresh_producer_id: int | None, wall_ms: WallMs
 ) -> Decision:
     """The next pair for who will end this transaction, which stays open under its own pair (KIP-939)."""
     client = metadata.client
@@ -88,7 +89,7 @@ def _take_over(
         next_producer = ProducerIdAndEpoch(fresh_producer_id, 0)
     return Decision(
         target=replace(
-            metadata.moved_to(TransactionState.ONGOING, now_ms),
+            metadata.moved_to(TransactionState.ONGOING, wall_ms),
             next_producer_id=next_producer.producer_id,
             next_producer_epoch=next_producer.producer_epoch,
             last_producer_epoch=producer_epoch,
@@ -96,7 +97,7 @@ def _take_over(
     )
 
 
-def _new(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> TransactionMetadata:
+def _new(transactional_id: str, producer_id: int, timeout_ms: int, wall_ms: WallMs) -> TransactionMetadata:
     return TransactionMetadata(
         transactional_id=transactional_id,
         producer_id=producer_id,
@@ -105,7 +106,7 @@ def _new(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) 
         state=TransactionState.EMPTY,
         partitions=frozenset(),
         start_timestamp_ms=NO_TIMESTAMP,
-        last_update_timestamp_ms=now_ms,
+        last_update_timestamp_ms=wall_ms,
     )
 
 
@@ -114,11 +115,11 @@ def _bump(
     timeout_ms: int,
     producer_epoch: int,
     fresh_producer_id: int | None,
-    now_ms: int,
+    wall_ms: WallMs,
 ) -> Decision:
     is_new_instance = producer_epoch == NO_PRODUCER_EPOCH
     emptied = replace(
-        metadata.moved_to(TransactionState.EMPTY, now_ms),
+        metadata.moved_to(TransactionState.EMPTY, wall_ms),
         timeout_ms=timeout_ms,
         partitions=frozenset(),
         start_timestamp_ms=NO_TIMESTAMP,
@@ -156,7 +157,7 @@ def prepare_add_partitions(
     *,
     is_pending: bool,
     transaction_version: int,
-    now_ms: int,
+    wall_ms: WallMs,
 ) -> Decision:
     """AddPartitionsToTxn, AddOffsetsToTxn, and the add that comes with a Produce or TxnOffsetCommit of version 2.
 
@@ -179,9 +180,9 @@ def prepare_add_partitions(
         return NOTHING_TO_DO
     return Decision(
         target=replace(
-            metadata.moved_to(TransactionState.ONGOING, now_ms),
+            metadata.moved_to(TransactionState.ONGOING, wall_ms),
             partitions=added,
-            start_timestamp_ms=metadata.start_timestamp_ms if is_ongoing else now_ms,
+            start_timestamp_ms=metadata.start_timestamp_ms if is_ongoing else wall_ms,
             client_transaction_version=transaction_version,
         )
     )

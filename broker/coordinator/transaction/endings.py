@@ -16,6 +16,7 @@ from broker.coordinator.transaction.metadata import (
     TransactionMetadata,
 )
 from broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
+from broker.ports import WallMs
 from protocol.errors import ErrorCode
 
 TRANSACTION_V2 = 2
@@ -39,7 +40,7 @@ def prepare_end_transaction_v1(
     committed: bool,
     *,
     is_pending: bool,
-    now_ms: int,
+    wall_ms: WallMs,
 ) -> Decision:
     """EndTxn up to version 4. A retry of an end that took effect succeeds; the opposite end is INVALID_TXN_STATE."""
     if metadata is None:
@@ -51,7 +52,7 @@ def prepare_end_transaction_v1(
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is not _S.ONGOING:
         return refuse(_ALREADY_ENDED[metadata.state][0 if committed else 1])
-    target = replace(metadata.moved_to(_prepared(committed), now_ms), client_transaction_version=0)
+    target = replace(metadata.moved_to(_prepared(committed), wall_ms), client_transaction_version=0)
     if metadata.is_taken_over:
         target = replace(target, producer_epoch=_after(metadata.producer_epoch))
     return Decision(target=target)
@@ -65,7 +66,7 @@ def prepare_end_transaction_v2(
     *,
     is_pending: bool,
     fresh_producer_id: int | None,
-    now_ms: int,
+    wall_ms: WallMs,
     retries_classic_ends: bool = True,
 ) -> Decision:
     """EndTxn from version 5 on: the end bumps the epoch, so that the epoch tells a retry from the next end.
@@ -98,7 +99,7 @@ def prepare_end_transaction_v2(
         return refuse(_ALREADY_ENDED[metadata.state][0 if committed else 1])
     if metadata.state is not _S.ONGOING and committed:
         return refuse(ErrorCode.INVALID_TXN_STATE)
-    return _bumped(metadata, _prepared(committed), fresh_producer_id, now_ms)
+    return _bumped(metadata, _prepared(committed), fresh_producer_id, wall_ms)
 
 
 def _is_valid_epoch(state: TransactionState, *, is_retry: bool, is_current: bool) -> bool:
@@ -110,7 +111,7 @@ def _is_valid_epoch(state: TransactionState, *, is_retry: bool, is_current: bool
 
 
 def prepare_abort_by_coordinator(
-    metadata: TransactionMetadata, *, transaction_version: int, fresh_producer_id: int | None, now_ms: int
+    metadata: TransactionMetadata, *, transaction_version: int, fresh_producer_id: int | None, wall_ms: WallMs
 ) -> Decision:
     """Abort an open transaction over its producer's head (a timeout, a new instance).
 
@@ -119,9 +120,9 @@ def prepare_abort_by_coordinator(
     version 1 the old pair is fenced for good.
     """
     if transaction_version >= TRANSACTION_V2:
-        return _bumped(metadata, _S.PREPARE_ABORT, fresh_producer_id, now_ms)
+        return _bumped(metadata, _S.PREPARE_ABORT, fresh_producer_id, wall_ms)
     target = replace(
-        metadata.moved_to(_S.PREPARE_ABORT, now_ms),
+        metadata.moved_to(_S.PREPARE_ABORT, wall_ms),
         producer_epoch=_after(metadata.producer_epoch),
         next_producer_epoch=_after(metadata.next_producer_epoch) if metadata.is_taken_over else NO_PRODUCER_EPOCH,
         last_producer_epoch=NO_PRODUCER_EPOCH,
@@ -140,11 +141,11 @@ def _after(producer_epoch: int) -> int:
 
 
 def _bumped(
-    metadata: TransactionMetadata, state: TransactionState, fresh_producer_id: int | None, now_ms: int
+    metadata: TransactionMetadata, state: TransactionState, fresh_producer_id: int | None, wall_ms: WallMs
 ) -> Decision:
     """PREPARE with the next epoch; with the next producer id as well, to be taken up by COMPLETE, after the last."""
     client = metadata.client
-    prepared = metadata.moved_to(state, now_ms)
+    prepared = metadata.moved_to(state, wall_ms)
     if metadata.is_epoch_exhausted:
         if fresh_producer_id is None:
             return NEEDS_PRODUCER_ID
@@ -158,7 +159,7 @@ def _bumped(
         producer_epoch=_after(metadata.producer_epoch),
         last_producer_epoch=client.producer_epoch,
         # A completed transaction has a start: an abort of nothing starts and ends at once.
-        start_timestamp_ms=metadata.start_timestamp_ms if metadata.state is _S.ONGOING else now_ms,
+        start_timestamp_ms=metadata.start_timestamp_ms if metadata.state is _S.ONGOING else wall_ms,
         client_transaction_version=TRANSACTION_V2,
     )
     return Decision(target=target)

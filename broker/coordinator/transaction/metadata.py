@@ -16,6 +16,7 @@ from broker.coordinator.transaction.states import (
     TransactionState,
     check_transition,
 )
+from broker.ports import WallMs
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -87,7 +88,7 @@ class TransactionMetadata:
     def is_epoch_exhausted(self) -> bool:
         return self.client.producer_epoch >= EXHAUSTED_PRODUCER_EPOCH
 
-    def moved_to(self, state: TransactionState, now_ms: int) -> "TransactionMetadata":
+    def moved_to(self, state: TransactionState, wall_ms: WallMs) -> "TransactionMetadata":
         """The same transaction in the next state. Raises IllegalTransition.
 
         The producer id before a rotation counts until then: it is there for the retry of a lost answer, and must not
@@ -98,14 +99,14 @@ class TransactionMetadata:
             self,
             state=state,
             previous_producer_id=NO_PRODUCER_ID,
-            last_update_timestamp_ms=max(now_ms, self.last_update_timestamp_ms),
+            last_update_timestamp_ms=max(wall_ms, self.last_update_timestamp_ms),
         )
 
-    def completed(self, now_ms: int) -> "TransactionMetadata":
+    def completed(self, wall_ms: WallMs) -> "TransactionMetadata":
         """All markers are durable: nothing is open any more, and the next producer takes over."""
         committed = self.state is TransactionState.PREPARE_COMMIT
         target = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
-        completed = replace(self.moved_to(target, now_ms), partitions=frozenset())
+        completed = replace(self.moved_to(target, wall_ms), partitions=frozenset())
         if self.next_producer_id == NO_PRODUCER_ID:
             return completed
         return replace(

@@ -60,7 +60,7 @@ class TransactionTimeouts:
     def _checked_in_ms(self, delay_ms: int) -> int:
         if self._check_interval_ms == 0:
             return delay_ms
-        now_ms = self._clock.monotonic_ms() - self._started_ms
+        running_ms = self._clock.monotonic_ms() - self._started_ms
         # Kafka's look finds what is over its time, not what is just at it.
-        checks = (now_ms + delay_ms) // self._check_interval_ms + 1
-        return checks * self._check_interval_ms - now_ms
+        checks = (running_ms + delay_ms) // self._check_interval_ms + 1
+        return checks * self._check_interval_ms - running_ms

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from broker.log.compaction.offset_map import OffsetMap
 from broker.log.compaction.transactions import CleanedTransactions
+from broker.ports import WallMs
 from protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader, assemble_batch
 from protocol.records.compression import compress
 from protocol.records.control import ControlRecordType, decode_end_txn_marker
@@ -43,7 +44,7 @@ class BatchFilter:
     offset_map: OffsetMap
     transactions: CleanedTransactions
     producers: Mapping[int, KnownProducer]
-    now_ms: int
+    wall_ms: WallMs
     delete_retention_ms: int
 
     def prepare(self, header: BatchHeader, batch: memoryview) -> Remainder | None:
@@ -74,7 +75,7 @@ class BatchFilter:
         return self.transactions.on_marker(header, marker is ControlRecordType.ABORT)
 
     def _is_over(self, header: BatchHeader) -> bool:
-        return header.record_count == 0 or (header.has_delete_horizon and header.base_timestamp <= self.now_ms)
+        return header.record_count == 0 or (header.has_delete_horizon and header.base_timestamp <= self.wall_ms)
 
     def _keeps(self, record: Record, header: BatchHeader) -> bool:
         if record.offset > self.offset_map.latest_offset:
@@ -98,7 +99,7 @@ class BatchFilter:
         base_timestamp = kept[0].timestamp
         attributes = header.attributes
         if needs_horizon:
-            base_timestamp = self.now_ms + self.delete_retention_ms
+            base_timestamp = self.wall_ms + self.delete_retention_ms
             attributes |= DELETE_HORIZON_MASK
         elif header.has_delete_horizon:
             base_timestamp = header.base_timestamp

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from broker.log.checkpoints import CLEANER_OFFSET, read_checkpoint, write_checkpoint
 from broker.log.flusher import is_transient
 from broker.log.partition_log import PartitionLog
-from broker.ports import Disk, Scheduler
+from broker.ports import Clock, Disk, Scheduler, WallMs
+from broker.schedule import Schedule
 from protocol.errors import KafkaError, ProtocolError
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class LogCleaner:
         cleanable_end: Callable[[PartitionLog], int],
         secure: Callable[[PartitionLog, int], None],
         disk: Disk,
+        clock: Clock,
         settings: CompactionSettings,
     ) -> None:
         """`logs` are those that are open now; `cleanable_end` tells how far one is stable and synced, `secure` makes
@@ -84,7 +86,8 @@ class LogCleaner:
         self._round: "CompactionRound | None" = None
         self._slices: "Generator[Slice, None, None] | None" = None
         self._log_start_offset = 0
-        self._next_look_ms = 0
+        self._clock = clock
+        self._look = Schedule(clock)
         self._uncleanable: set[PartitionLog] = set()
         self.round_count = 0
 
@@ -96,14 +99,14 @@ class LogCleaner:
         """Settings changed: the next round works with them."""
         self._settings = replace(self._settings, memory_bytes=memory_bytes, backoff_ms=backoff_ms)
 
-    def step(self, now_ms: int) -> None:
+    def step(self) -> None:
         """Look for work, unless there is some already or the last look was a moment ago."""
-        if self._slices is not None or now_ms < self._next_look_ms:
+        if self._slices is not None or not self._look.take(self._settings.backoff_ms):
             return
-        self._next_look_ms = now_ms + self._settings.backoff_ms
-        chosen = self._choose(now_ms)
+        wall_ms = self._clock.wall_ms()
+        chosen = self._choose(wall_ms)
         if chosen is not None:
-            self._begin(*chosen, now_ms)
+            self._begin(*chosen, wall_ms)
 
     def stop(self) -> None:
         """Give up the round that is going on; nothing of it is lost but the work."""
@@ -111,18 +114,18 @@ class LogCleaner:
 
     # -- choosing
 
-    def _choose(self, now_ms: int) -> tuple[PartitionLog, int, int] | None:
+    def _choose(self, wall_ms: WallMs) -> tuple[PartitionLog, int, int] | None:
         """The log with the most to gain: itself, where its uncleaned part begins, where what may be cleaned ends."""
         best: tuple[float, PartitionLog, int, int] | None = None
         for log in self._logs():
             if not log.config.is_compacted or log.offline_error is not None or log in self._uncleanable:
                 continue
             dirty_offset = self._dirty_offset(log)
-            end_offset = _last_cleanable(log, dirty_offset, self._cleanable_end(log), now_ms)
+            end_offset = _last_cleanable(log, dirty_offset, self._cleanable_end(log), wall_ms)
             if end_offset <= dirty_offset:
                 continue
             ratio = _dirty_ratio(log, dirty_offset, end_offset)
-            if _is_overdue(log, dirty_offset, now_ms):
+            if _is_overdue(log, dirty_offset, wall_ms):
                 ratio += 1
             elif ratio < log.config.min_cleanable_dirty_ratio:
                 continue
@@ -137,7 +140,7 @@ class LogCleaner:
 
     # -- working
 
-    def _begin(self, log: PartitionLog, dirty_offset: int, end_offset: int, now_ms: int) -> None:
+    def _begin(self, log: PartitionLog, dirty_offset: int, end_offset: int, wall_ms: WallMs) -> None:
         # Late: a start needs none of it.
         from broker.log.compaction.round import CompactionRound
 
@@ -146,7 +149,7 @@ class LogCleaner:
         self._round = CompactionRound(
             log, self._disk, dirty_offset, end_offset, self._settings.memory_bytes, self._secure
         )
-        self._slices = self._round.slices(now_ms)
+        self._slices = self._round.slices(wall_ms)
         self._settings.scheduler.call_soon(self._go_on)
 
     def _go_on(self) -> None:
@@ -179,7 +182,7 @@ class LogCleaner:
             self._on_disk_error(log, error)
         else:
             self.round_count += 1
-            self._next_look_ms = 0  # there may be more to do
+            self._look.expedite()
 
     def _on_disk_error(self, log: PartitionLog, error: OSError) -> None:
         if is_transient(error):
@@ -215,14 +218,14 @@ class LogCleaner:
             slices.close()
 
 
-def _last_cleanable(log: PartitionLog, dirty_offset: int, stable_end: int, now_ms: int) -> int:
+def _last_cleanable(log: PartitionLog, dirty_offset: int, stable_end: int, wall_ms: WallMs) -> int:
     """Where the last whole segment ends that is old enough, stable and durable (Kafka's cleanableOffsets)."""
     end_offset = dirty_offset
     lag_ms = log.config.min_compaction_lag_ms
     for segment in list(log.segments)[:-1]:
         if segment.next_offset > stable_end:
             break
-        if lag_ms > 0 and segment.next_offset > dirty_offset and segment.max_timestamp > now_ms - lag_ms:
+        if lag_ms > 0 and segment.next_offset > dirty_offset and segment.max_timestamp > wall_ms - lag_ms:
             break
         end_offset = max(end_offset, segment.next_offset)
     return end_offset
@@ -238,10 +241,10 @@ def _dirty_ratio(log: PartitionLog, dirty_offset: int, end_offset: int) -> float
     return dirty_bytes / (clean_bytes + dirty_bytes) if dirty_bytes else 0.0
 
 
-def _is_overdue(log: PartitionLog, dirty_offset: int, now_ms: int) -> bool:
+def _is_overdue(log: PartitionLog, dirty_offset: int, wall_ms: WallMs) -> bool:
     """The oldest record that was never cleaned is older than `max.compaction.lag.ms`."""
     for segment in log.segments:
         if segment.next_offset > dirty_offset:
             first = segment.first_timestamp
-            return first >= 0 and now_ms - first > log.config.max_compaction_lag_ms
+            return first >= 0 and wall_ms - first > log.config.max_compaction_lag_ms
     return False

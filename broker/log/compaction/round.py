@@ -18,7 +18,7 @@ from broker.log.partition_log import PartitionLog
 from broker.log.reader import iterate_batches
 from broker.log.segment import Segment
 from broker.log.transaction_index import AbortedEntry
-from broker.ports import Disk
+from broker.ports import Disk, WallMs
 from protocol.records.record import decode_records
 
 SLICE_BYTES = 64 * 1024
@@ -60,7 +60,7 @@ class CompactionRound:
         self._map = OffsetMap(memory_bytes)
         self.result = RoundResult(clean_offset=dirty_offset)
 
-    def slices(self, now_ms: int) -> Generator[Slice, None, None]:
+    def slices(self, wall_ms: WallMs) -> Generator[Slice, None, None]:
         """Do the work; `result` tells how it went. Raises KafkaError or ProtocolError on damage, OSError."""
         yield from self._read_keys()
         clean_offset = self._map.latest_offset + 1
@@ -76,7 +76,7 @@ class CompactionRound:
         segments = [segment for segment in self._log.segments if segment.base_offset < clean_offset]
         segments = [segment for segment in segments if segment.next_offset <= self._end_offset]
         transactions.add_aborted(self._aborted_entries())
-        batch_filter = BatchFilter(self._map, transactions, producers, now_ms, self._log.config.delete_retention_ms)
+        batch_filter = BatchFilter(self._map, transactions, producers, wall_ms, self._log.config.delete_retention_ms)
         for group in _groups(segments, self._log.config.segment_bytes, self._log.config.segment_index_bytes):
             replaced = yield from self._clean(group, batch_filter)
             if not replaced:

@@ -50,7 +50,7 @@ def batch(value: bytes, timestamp: int) -> memoryview:
 
 
 def start_produce(broker: VirtualBroker, name: str, value: bytes = b"value", partition: int = 0) -> Reply:
-    data = PartitionProduceData(index=partition, records=batch(value, broker.time.now_ms()))
+    data = PartitionProduceData(index=partition, records=batch(value, broker.time.wall_ms()))
     topics = [TopicProduceData(name=name, partition_data=[data])]
     return broker.start(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=topics), 8)
 

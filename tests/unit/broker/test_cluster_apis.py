@@ -95,7 +95,7 @@ def test_the_quorum_advances_with_what_is_written_to_the_metadata_log() -> None:
         (told,) = broker.ask(request, 2).topics[0].partitions
         (voter,) = told.current_voters
         assert voter.replica_id == told.leader_id == broker.broker.node_id
-        assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp == broker.time.now_ms()
+        assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp == broker.time.wall_ms()
         assert voter.log_end_offset == told.high_watermark
         return int(told.high_watermark)
 

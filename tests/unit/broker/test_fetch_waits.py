@@ -80,7 +80,7 @@ def test_a_reader_of_committed_records_is_woken_when_the_transaction_ends() -> N
     append(broker, TOPIC)
     assert not reply.is_there
     log = broker.broker.topics.partition(TOPIC, 0)
-    log.append_end_txn_marker(producer_id=7, producer_epoch=0, committed=True, coordinator_epoch=0, now_ms=0)
+    log.append_end_txn_marker(producer_id=7, producer_epoch=0, committed=True, coordinator_epoch=0, wall_ms=0)
     broker.time.settle()
     assert len(told(reply.message)[topic_id, 0].records) == log.size_bytes
 

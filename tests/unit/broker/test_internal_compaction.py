@@ -17,7 +17,7 @@ def compact(broker: VirtualBroker) -> int:
     assert cleaner is not None
     before = cleaner.round_count
     for _ in range(10):
-        broker.broker.logs.step(broker.time.now_ms())
+        broker.broker.logs.step()
         broker.time.advance(20_000)
     assert not cleaner.is_busy
     return cleaner.round_count - before

@@ -57,11 +57,11 @@ def test_records_go_by_the_retention_that_was_set_last() -> None:
     for _ in range(3):
         produce(broker, TOPIC)
         broker.let_pass(10)
-    broker.broker.logs.apply_retention(broker.time.now_ms())
+    broker.broker.logs.apply_retention(broker.time.wall_ms())
     log = broker.broker.topics.partition(TOPIC, 0)
     assert log.log_start_offset == 0
     change(broker, TOPIC_RESOURCE, TOPIC, retention_ms="5")
-    broker.broker.logs.apply_retention(broker.time.now_ms())
+    broker.broker.logs.apply_retention(broker.time.wall_ms())
     assert log.log_start_offset > 0
 
 

@@ -27,7 +27,7 @@ def delete(broker: VirtualBroker, name: str = TOPIC) -> ErrorCode:
 
 
 def produce(broker: VirtualBroker, value: bytes, name: str = TOPIC) -> int:
-    batch = memoryview(encode_batch([Record(0, broker.time.now_ms(), None, value)]))
+    batch = memoryview(encode_batch([Record(0, broker.time.wall_ms(), None, value)]))
     data = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=batch)])
     answer = broker.ask(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[data]), 8)
     (partition,) = answer.responses[0].partition_responses

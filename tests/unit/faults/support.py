@@ -33,7 +33,7 @@ class Writer(Producer):
 
     def send_write(self, value: str, partition: int = 0, *, sequence: int = 0) -> Reply:
         batch = encode_batch(
-            [Record(0, self.broker.time.now_ms(), None, value.encode())],
+            [Record(0, self.broker.time.wall_ms(), None, value.encode())],
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=sequence,

@@ -363,9 +363,8 @@ def test_window_13_of_twenty_instances_that_come_at_once_one_is_left(level: int)
 def after_days(broker: VirtualBroker, days: int) -> None:
     broker.faults.time.advance(days * DAY_MS)
     broker.time.settle()
-    now_ms = broker.faults.time.now_ms()
-    broker.broker.transactions.step(now_ms)
-    broker.broker.logs.step(now_ms)
+    broker.broker.transactions.step()
+    broker.broker.logs.step()
     broker.time.settle()
 
 

@@ -98,7 +98,7 @@ class TestOffsetsTopic:
         assert broker.time.timer_count == timer_count
         assert kept(broker) == []
         broker.time.advance(600_000)
-        broker.broker.groups.step(broker.time.now_ms())
+        broker.broker.groups.step()
         assert kept(broker) == kept(broker.killed()) == []
 
     @pytest.mark.parametrize("is_restarted", [False, True])

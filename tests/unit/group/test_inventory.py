@@ -185,7 +185,7 @@ class TestOffsetDeletion:
 class TestExpiry:
     def expire(self, broker: VirtualBroker) -> None:
         for _ in range(2):  # the first turn after a start only sets the time of the next
-            broker.broker.groups.step(broker.time.now_ms())
+            broker.broker.groups.step()
             broker.time.advance(1)
 
     def test_offsets_go_once_nobody_has_used_their_group_for_the_retention(self) -> None:
@@ -251,7 +251,7 @@ class TestExpiry:
         commit(broker, 1)
         left = []
         for _ in range(11):
-            broker.broker.groups.step(broker.time.now_ms())
+            broker.broker.groups.step()
             left.append(fetch(broker)[0])
             broker.time.advance(RETENTION_MS)
         assert left == [1] * 5 + [-1] * 6

@@ -27,7 +27,7 @@ STOPS = ("kill -9", "clean stop")
 
 def stopped(how: str, *overrides: str) -> tuple[VirtualBroker, Filled]:
     broker = VirtualBroker(*overrides)
-    filled = fill(broker, broker.time.now_ms())
+    filled = fill(broker, broker.time.wall_ms())
     assert len(broker.broker.topics.partition(TOPIC, 0).segments) == 4
     broker.time.advance(1_000)
     if how == "clean stop":

@@ -37,7 +37,7 @@ def test_gigabyte_in_ten_thousand_segments_is_read_again_within_ten_seconds(tmp_
     log = manager.open("topic", 0, TOPIC_ID, config)
     data = batch(value=os.urandom(16_384 - 75))
     for number in range(65_536):
-        log.append(data, now_ms=1_000_000)
+        log.append(data, wall_ms=1_000_000)
         if number % 100 == 0:
             scheduler.run()
     scheduler.run()
@@ -62,7 +62,7 @@ def fill_and_restart(path: Path) -> None:
     manager, scheduler = start(path)
     for _ in range(SEGMENTS_EACH):
         for partition in range(PARTITIONS):
-            manager.open("topic", partition, TOPIC_ID, config).append(batch(), now_ms=1_000_000)
+            manager.open("topic", partition, TOPIC_ID, config).append(batch(), wall_ms=1_000_000)
         scheduler.run()
     for log in manager.logs:
         log.close()

@@ -294,7 +294,7 @@ def test_deleted_partition_answers_its_waiters_and_its_name_is_free() -> None:
     assert not logs.failures
     assert logs.open().log_end_offset == 0
     with pytest.raises(KafkaError):
-        log.append(batch(), now_ms=1)
+        log.append(batch(), wall_ms=1)
     assert [path for path in logs.disk.files if path.startswith("topic")] == []
 
 

@@ -114,7 +114,7 @@ def test_log_on_a_real_disk_comes_back(tmp_path: Path, is_clean: bool) -> None:
     manager, scheduler = start(tmp_path)
     log = manager.open("topic", 0, TOPIC_ID, config)
     for sequence in range(30):
-        log.append(batch(2, producer_id=9, base_sequence=sequence * 2), now_ms=1_000_000)
+        log.append(batch(2, producer_id=9, base_sequence=sequence * 2), wall_ms=1_000_000)
         scheduler.run()
     wanted = [bytes(data) for _, data in log.batches()]
     manager.close() if is_clean else log.close()
@@ -122,7 +122,7 @@ def test_log_on_a_real_disk_comes_back(tmp_path: Path, is_clean: bool) -> None:
     assert again.was_clean is is_clean
     recovered = again.open("topic", 0, TOPIC_ID, config)
     assert [bytes(data) for _, data in recovered.batches()] == wanted
-    assert recovered.append(batch(2, producer_id=9, base_sequence=50), now_ms=1_000_000).duplicate
+    assert recovered.append(batch(2, producer_id=9, base_sequence=50), wall_ms=1_000_000).duplicate
     assert len(recovered.read(59, 10, FetchIsolation.TXN_COMMITTED).records) > 0
     again.delete("topic", 0)
     again.close()
@@ -149,11 +149,11 @@ def test_pool_returns_when_all_have_run_and_passes_no_error_by() -> None:
 def test_files_that_a_roll_completes_do_not_stay_open(tmp_path: Path) -> None:
     manager, scheduler = start(tmp_path)
     log = manager.open("topic", 0, TOPIC_ID, LogConfig(segment_bytes=200))
-    log.append(batch(2), now_ms=1_000_000)
+    log.append(batch(2), wall_ms=1_000_000)
     scheduler.run()
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(10):
-        log.append(batch(2), now_ms=1_000_000)
+        log.append(batch(2), wall_ms=1_000_000)
         scheduler.run()
     assert len(os.listdir("/proc/self/fd")) - before == len(log.segments) - 1
     manager.close()

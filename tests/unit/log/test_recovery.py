@@ -364,7 +364,7 @@ def test_damage_is_told_from_a_torn_tail_after_a_power_cut_as_well() -> None:
     """A second after the last flush the journal knows on disk what was durable."""
     for seed in range(20):
         logs = filled()
-        logs.manager.step(logs.clock.now_ms())
+        logs.manager.step()
         logs.flush()
         path = logs_of(logs, ".log")[-1]
         logs = logs.crashed(seed)
@@ -375,7 +375,7 @@ def test_damage_is_told_from_a_torn_tail_after_a_power_cut_as_well() -> None:
 def test_journal_that_cannot_be_synced_fails_the_disk() -> None:
     logs = filled()
     logs.disk.sync_error = OSError(errno.EIO, "Input/output error")
-    logs.manager.step(logs.clock.now_ms())
+    logs.manager.step()
     logs.flush()
     assert [error.errno for error in logs.failures] == [errno.EIO]
 

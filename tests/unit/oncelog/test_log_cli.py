@@ -57,7 +57,7 @@ def load(data_dir: Path) -> MemoryDisk:
 @pytest.fixture(params=STOPS)
 def filled(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Filled]:
     broker = VirtualBroker()
-    sent = fill(broker, broker.time.now_ms())
+    sent = fill(broker, broker.time.wall_ms())
     broker.time.advance(1_000)
     if request.param == "clean stop":
         broker.broker.logs.close()

@@ -146,7 +146,7 @@ def test_transaction_whose_records_are_all_deleted_still_holds_readers_up(tmp_pa
 def test_broker_that_runs_is_seen_as_it_is(tmp_path: Path) -> None:
     """What its clients were told is durable lies below the high watermark that is drawn."""
     broker = VirtualBroker()
-    fill(broker, broker.time.now_ms())
+    fill(broker, broker.time.wall_ms())
     store(broker.disk, tmp_path)
     assert known_points(tmp_path, TOPIC, 0) == KnownPoints(0, END_OFFSET)
     assert known_points(tmp_path, "unheard-of", 0) == KnownPoints(None, None)

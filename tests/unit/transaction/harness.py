@@ -172,7 +172,7 @@ class Coordinator:
         survivor = Coordinator(
             level=self.level if level is None else level,
             runtime=self.runtime.restarted(record_count),
-            time=VirtualTime(self.time.now_ms()),
+            time=VirtualTime(self.time.wall_ms()),
             ids=self.ids,
         )
         survivor.core.load()

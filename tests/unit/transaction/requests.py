@@ -98,7 +98,7 @@ class Producer:
     def start_produce(self, partition: int = 0, *, sequence: int = 0, version: int = 11) -> Reply:
         """Sent, and not durable yet."""
         batch = encode_batch(
-            [Record(0, self.broker.time.now_ms(), None, b"value")],
+            [Record(0, self.broker.time.wall_ms(), None, b"value")],
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=sequence,

@@ -9,7 +9,16 @@ from broker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from broker.coordinator.transaction.records import to_record
 from broker.coordinator.transaction.states import IllegalTransition, TransactionState
 from protocol.errors import ErrorCode, KafkaError
-from tests.unit.transaction.harness import EXPIRATION_MS, ID, P0, P1, TIMEOUT_MS, Coordinator, outcomes
+from tests.unit.transaction.harness import (
+    EXPIRATION_MS,
+    EXPIRY_INTERVAL_MS,
+    ID,
+    P0,
+    P1,
+    TIMEOUT_MS,
+    Coordinator,
+    outcomes,
+)
 
 E = ErrorCode
 VERSIONS = pytest.mark.parametrize("version", [0, 2])
@@ -553,14 +562,16 @@ def test_idle_ids_are_forgotten_and_open_ones_never() -> None:
     for transactional_id in idle:
         coordinator.init(transactional_id=transactional_id)
     pair = coordinator.init(timeout_ms=900_000).pair
-    coordinator.core.step(coordinator.time.now_ms())
-    coordinator.time.wall_offset_ms += EXPIRATION_MS - 1
+    coordinator.core.step()
+    coordinator.time.wall_offset_ms += EXPIRATION_MS - EXPIRY_INTERVAL_MS - 1
+    coordinator.time.advance(EXPIRY_INTERVAL_MS)
     assert coordinator.add(pair, P0).error is E.NONE
-    coordinator.core.step(coordinator.time.now_ms())
+    coordinator.core.step()
     shard = coordinator.runtime.shard(ID)
     assert sum(shard.get(transactional_id) is not None for transactional_id in idle) == len(idle)
     coordinator.time.wall_offset_ms += EXPIRATION_MS
-    coordinator.core.step(coordinator.time.now_ms())
+    coordinator.time.advance(EXPIRY_INTERVAL_MS)
+    coordinator.core.step()
     assert [metadata.transactional_id for metadata in shard.all()] == [ID]
     assert coordinator.init(transactional_id="idle-0").pair.producer_id == 1_000 + len(idle) + 1
 
@@ -569,7 +580,8 @@ def test_an_id_in_transition_is_not_forgotten() -> None:
     coordinator = Coordinator()
     coordinator.runtime.flushes_by_itself = False
     coordinator.init()
-    coordinator.core.step(coordinator.time.now_ms() + EXPIRATION_MS)
+    coordinator.time.advance(EXPIRATION_MS)
+    coordinator.core.step()
     assert coordinator.logged() == ["Empty"]
 
 
@@ -577,8 +589,9 @@ def test_an_id_that_is_being_forgotten_is_pending_until_that_is_durable() -> Non
     coordinator = Coordinator()
     coordinator.init()
     coordinator.runtime.flushes_by_itself = False
-    coordinator.core.step(coordinator.time.now_ms() + EXPIRATION_MS)
-    coordinator.core.step(coordinator.time.now_ms() + 3 * EXPIRATION_MS)
+    for _ in range(2):
+        coordinator.time.advance(2 * EXPIRATION_MS)
+        coordinator.core.step()
     assert coordinator.logged() == ["Empty", "Dead"]
     coordinator.runtime.flush()
     assert coordinator.core.open_count == 0

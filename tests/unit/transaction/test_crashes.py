@@ -77,7 +77,7 @@ class Mover:
 
     def _produce(self, broker: VirtualBroker, partition: int) -> None:
         batch = encode_batch(
-            [Record(0, broker.time.now_ms(), None, b"moved")],
+            [Record(0, broker.time.wall_ms(), None, b"moved")],
             producer_id=self._producer_id,
             producer_epoch=self._producer_epoch,
             base_sequence=0,

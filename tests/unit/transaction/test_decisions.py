@@ -30,7 +30,7 @@ def add(
         [("topic", 1)],
         is_pending=pending,
         transaction_version=version,
-        now_ms=NOW_MS,
+        wall_ms=NOW_MS,
     )
 
 
@@ -62,7 +62,7 @@ def test_adding_partitions_to_an_open_transaction_keeps_its_start_and_what_it_ha
 
 def test_adding_what_is_already_in_logs_nothing() -> None:
     again = prepare_add_partitions(
-        metadata(), 7, 3, [PARTITION], is_pending=False, transaction_version=0, now_ms=NOW_MS
+        metadata(), 7, 3, [PARTITION], is_pending=False, transaction_version=0, wall_ms=NOW_MS
     )
     assert again == NOTHING_TO_DO
 
@@ -94,7 +94,7 @@ def init(
         is_pending=pending,
         fresh_producer_id=fresh,
         transaction_version=version,
-        now_ms=NOW_MS,
+        wall_ms=NOW_MS,
     )
 
 

@@ -23,7 +23,7 @@ BOTH = pytest.mark.parametrize("commit", [True, False])
 def end_v1(
     known: TransactionMetadata | None, commit: bool, *, epoch: int = 3, producer_id: int = 7, pending: bool = False
 ) -> Decision:
-    return prepare_end_transaction_v1(known, producer_id, epoch, commit, is_pending=pending, now_ms=NOW_MS)
+    return prepare_end_transaction_v1(known, producer_id, epoch, commit, is_pending=pending, wall_ms=NOW_MS)
 
 
 def end_v2(
@@ -36,7 +36,7 @@ def end_v2(
     fresh: int | None = None,
 ) -> Decision:
     return prepare_end_transaction_v2(
-        known, producer_id, epoch, commit, is_pending=pending, fresh_producer_id=fresh, now_ms=NOW_MS
+        known, producer_id, epoch, commit, is_pending=pending, fresh_producer_id=fresh, wall_ms=NOW_MS
     )
 
 
@@ -181,7 +181,7 @@ def test_once_the_rotated_id_is_used_the_old_one_is_no_retry_any_more() -> None:
 
 def abort(known: TransactionMetadata, version: int, fresh: int | None = None) -> TransactionMetadata | None:
     return prepare_abort_by_coordinator(
-        known, transaction_version=version, fresh_producer_id=fresh, now_ms=NOW_MS
+        known, transaction_version=version, fresh_producer_id=fresh, wall_ms=NOW_MS
     ).target
 
 

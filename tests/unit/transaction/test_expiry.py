@@ -34,7 +34,7 @@ def end(broker: VirtualBroker, pair: tuple[int, int]) -> ErrorCode:
 
 def pass_time(broker: VirtualBroker, delay_ms: int) -> None:
     broker.time.advance(delay_ms)
-    broker.broker.transactions.step(broker.time.now_ms())
+    broker.broker.transactions.step()
     broker.time.settle()
 
 

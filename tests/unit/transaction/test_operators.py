@@ -76,7 +76,7 @@ def test_a_description_has_all_that_is_known_and_an_error_for_each_id_that_is_no
         TIMEOUT_MS,
     )
     assert (opened.producer_id, opened.producer_epoch) == producer.pair
-    assert opened.transaction_start_time_ms == broker.time.now_ms() - 1_000
+    assert opened.transaction_start_time_ms == broker.time.wall_ms() - 1_000
     assert [(topic.topic, list(topic.partitions)) for topic in opened.topics] == [(TOPIC, [0])]
     assert (absent.error_code, absent.transactional_id) == (E.TRANSACTIONAL_ID_NOT_FOUND, "absent")
     assert empty.error_code == E.INVALID_REQUEST

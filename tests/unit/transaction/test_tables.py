@@ -54,7 +54,7 @@ def init_producer_id(known: Known, pair: Pair, is_pending: bool, kind: int) -> D
         is_pending=is_pending,
         fresh_producer_id=FRESH_ID,
         transaction_version=kind + 1,
-        now_ms=NOW_MS,
+        wall_ms=NOW_MS,
     )
 
 
@@ -62,7 +62,7 @@ def add_for(version: int) -> Ask:
     def add(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
         partitions = [(ANOTHER, PARTITION)[kind]]
         return prepare_add_partitions(
-            known, *pair, partitions, is_pending=is_pending, transaction_version=version, now_ms=NOW_MS
+            known, *pair, partitions, is_pending=is_pending, transaction_version=version, wall_ms=NOW_MS
         )
 
     return add
@@ -73,12 +73,12 @@ def verify(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
 
 
 def end_v1(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
-    return prepare_end_transaction_v1(known, *pair, kind == 0, is_pending=is_pending, now_ms=NOW_MS)
+    return prepare_end_transaction_v1(known, *pair, kind == 0, is_pending=is_pending, wall_ms=NOW_MS)
 
 
 def end_v2(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
     return prepare_end_transaction_v2(
-        known, *pair, kind == 0, is_pending=is_pending, fresh_producer_id=FRESH_ID, now_ms=NOW_MS
+        known, *pair, kind == 0, is_pending=is_pending, fresh_producer_id=FRESH_ID, wall_ms=NOW_MS
     )
 
 
@@ -194,7 +194,7 @@ def test_the_coordinator_ends_an_open_transaction_as_the_table_says(life: str) -
     assert opened is not None
     for level, expected in enumerate(ABORT_OF_WHAT_IS_OPEN[life], start=1):
         decision = prepare_abort_by_coordinator(
-            opened, transaction_version=level, fresh_producer_id=FRESH_ID, now_ms=NOW_MS
+            opened, transaction_version=level, fresh_producer_id=FRESH_ID, wall_ms=NOW_MS
         )
         assert told(opened, decision) == expected
         assert decision.error is ErrorCode.NONE

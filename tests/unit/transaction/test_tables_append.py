@@ -35,7 +35,7 @@ def write(on: Log, epoch: int, sequence: int, count: int = 1, *, transactional: 
         transactional=transactional,
     )
     try:
-        appended = log.append(records, now_ms=logs.clock.now_ms(), transaction_version=version)
+        appended = log.append(records, wall_ms=logs.clock.wall_ms(), transaction_version=version)
     except KafkaError as error:
         return error.code.name
     return "duplicate" if appended.duplicate else "written"
@@ -51,7 +51,7 @@ def mark(on: Log, epoch: int, coordinator_epoch: int = 5, version: int = 0) -> s
             producer_epoch=epoch,
             committed=True,
             coordinator_epoch=coordinator_epoch,
-            now_ms=logs.clock.now_ms(),
+            wall_ms=logs.clock.wall_ms(),
             transaction_version=version,
         )
     except KafkaError as error:

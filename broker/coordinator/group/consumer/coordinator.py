@@ -251,7 +251,7 @@ class ConsumerGroupCoordinator:
         """The group goes on as a classic one; to be followed once that is in the log."""
         classic, assignments = downgraded(update.group, leaving, self._topics)
         update.dissolve()
-        update.records.append(group_record(classic.group_id, classic.stored(assignments, self.writer.now_ms)))
+        update.records.append(group_record(classic.group_id, classic.stored(assignments, self.writer.wall_ms)))
         return lambda: self._classic_groups.adopt(classic, must_rebalance=must_rebalance)
 
     def _on_expired(self, group_id: str, member_id: str) -> None:

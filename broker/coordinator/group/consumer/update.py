@@ -35,13 +35,16 @@ from broker.coordinator.group.consumer.surroundings import (
     topic_ids,
 )
 from broker.coordinator.runtime import CoordinatorRecord
+from broker.ports import WallMs
 
 _REGEX_VERSION = 0
 """Kafka keeps the version of its metadata here; 0 makes it look again."""
 
 
 class GroupUpdate:
-    def __init__(self, base: ConsumerGroup, topics: TopicCatalog, settings: ConsumerGroupSettings, now_ms: int) -> None:
+    def __init__(
+        self, base: ConsumerGroup, topics: TopicCatalog, settings: ConsumerGroupSettings, wall_ms: WallMs
+    ) -> None:
         self.group = base
         self.records: list[CoordinatorRecord] = []
         self.touched: dict[str, None] = {}
@@ -52,7 +55,7 @@ class GroupUpdate:
         self._reads_otherwise = False
         self._topics = topics
         self._settings = settings
-        self._now_ms = now_ms
+        self._wall_ms = wall_ms
 
     def change(self, *changes: Change) -> None:
         if not self._is_copy:
@@ -121,7 +124,7 @@ class GroupUpdate:
         known = self.group.regexes.get(regex)
         if known is not None and known.topics == topics:
             return False
-        self.change(RegexChanged(regex, ResolvedRegex(topics, _REGEX_VERSION, self._now_ms)))
+        self.change(RegexChanged(regex, ResolvedRegex(topics, _REGEX_VERSION, self._wall_ms)))
         return True
 
     def look_at_topics(self) -> None:
@@ -150,13 +153,13 @@ class GroupUpdate:
             target = targets.get(member_id, {})
             if target != group.targets.get(member_id):
                 self.change(TargetChanged(member_id, target))
-        self.change(TargetEpochChanged(TargetEpoch(group.epoch, self._now_ms)))
+        self.change(TargetEpochChanged(TargetEpoch(group.epoch, self._wall_ms)))
 
     def _may_assign(self) -> bool:
+        # From the future by a clock that was set back since: nothing is waited for then, members want partitions.
         made_ms = self.group.assignment_timestamp_ms
         interval_ms = self._settings.assignment_interval_ms(self.group.group_id)
-        # An interval of 0 is the way out for a clock that was set back.
-        return made_ms == 0 or interval_ms == 0 or self._now_ms >= made_ms + interval_ms
+        return made_ms == 0 or not 0 <= self._wall_ms - made_ms < interval_ms
 
     def _subscriber(self, member: ConsumerMember) -> Subscriber:
         topics = topic_ids(self._topics, self.group.topics_of(member))

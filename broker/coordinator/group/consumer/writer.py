@@ -16,7 +16,7 @@ from broker.coordinator.group.consumer.update import GroupUpdate
 from broker.coordinator.group.membership import Group
 from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.runtime import CoordinatorRuntime, WriteResult
-from broker.ports import Clock
+from broker.ports import Clock, WallMs
 
 T = TypeVar("T")
 
@@ -60,11 +60,11 @@ class GroupWriter:
         self._checked: set[str] = set()
 
     @property
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
+    def wall_ms(self) -> WallMs:
+        return self._clock.wall_ms()
 
     def update(self, base: ConsumerGroup) -> GroupUpdate:
-        return GroupUpdate(base, self.topics, self.settings, self._clock.now_ms())
+        return GroupUpdate(base, self.topics, self.settings, self._clock.wall_ms())
 
     def write(self, group_id: str, decide: Callable[[GroupShard], Decision[T]]) -> Completion[T]:
         """Decide, log and apply in this turn; answered once durable, or with the KafkaError raised on the way."""
