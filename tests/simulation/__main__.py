@@ -1,4 +1,4 @@
-"""`make sim SEEDS=200 FIRST=0`: simulated lives of the log and of the whole broker, one for each seed.
+"""`make sim SEEDS=200 FIRST=0`: simulated lives of the log, of the clock and of the whole broker, one for each seed.
 
 The first life that breaks a rule ends the run, with the command that repeats it.
 """
@@ -14,19 +14,22 @@ from rich.progress import track
 from broker.assembly import StartError
 from tests.history.auditor import HistoryError
 from tests.simulation.broker_world import BrokerWorld
+from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_world import LogWorld
 
 LOG_STEPS = 150
+CLOCK_TURNS = 300
 WORLDS = {
     "log": lambda seed: asdict(LogWorld(seed).run(LOG_STEPS)),
     "broker": lambda seed: asdict(BrokerWorld(seed).run()),
+    "clock": lambda seed: dict(ClockWorld(seed).run(CLOCK_TURNS)),
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
-    parser.add_argument("--world", choices=sorted(WORLDS), action="append", help="which; by default both")
+    parser.add_argument("--world", choices=sorted(WORLDS), action="append", help="which; by default all")
     parser.add_argument("--seeds", type=int, default=200, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     options = parser.parse_args()

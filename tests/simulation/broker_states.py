@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from broker.coordinator.runtime import CoordinatorRecord
 from broker.coordinator.transaction.records import from_record
-from broker.coordinator.transaction.states import PREPARED
+from broker.coordinator.transaction.states import PREPARED, TransactionState
 from broker.log.partition_log import FetchIsolation, PartitionLog
 from protocol.errors import KafkaError
 from protocol.records.batch import iter_batches
@@ -42,6 +42,14 @@ def steps_of(virtual: VirtualBroker) -> Iterator[Step]:
                     if metadata is not None:
                         pair = metadata.producer_id, metadata.producer_epoch
                         yield Step(transactional_id, metadata.state.name, pair)
+
+
+def has_overdue_transaction(virtual: VirtualBroker, wall_ms: int) -> bool:
+    """One that a start at this time would end at once."""
+    return any(
+        metadata.state is TransactionState.ONGOING and wall_ms - metadata.start_timestamp_ms >= metadata.timeout_ms
+        for metadata in (status.metadata for status in virtual.broker.transactions.current())
+    )
 
 
 def state_of(virtual: VirtualBroker, partitions: tuple[Partition, ...], group: str) -> str | None:

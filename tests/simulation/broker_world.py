@@ -16,7 +16,7 @@ from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import audit, tally
-from tests.history.events import FINAL, Bounds, History, OffsetFetch, Partition, Poll, Restart, States
+from tests.history.events import FINAL, NEVER, Bounds, History, OffsetFetch, Partition, Poll, Restart, States
 from tests.history.log_reader import batches_of
 from tests.history.recorder import Recorder
 from tests.simulation.broker_clients import (
@@ -37,7 +37,7 @@ from tests.simulation.broker_clients import (
 )
 from tests.simulation.broker_members import Member
 from tests.simulation.broker_network import Client, Network
-from tests.simulation.broker_states import COORDINATOR_PARTITIONS, log_of, state_of, steps_of
+from tests.simulation.broker_states import COORDINATOR_PARTITIONS, has_overdue_transaction, log_of, state_of, steps_of
 
 _SETTINGS = tuple(
     f"{key}.num.partitions={COORDINATOR_PARTITIONS}" for key in ("offsets.topic", "transaction.state.log")
@@ -45,6 +45,9 @@ _SETTINGS = tuple(
 _PARTITIONS = (*LEGS, INPUT, OUTPUT)
 _TIMEOUTS_MS = 2 * TIMEOUT_MS + 2_000
 _CALM_MS = 60_000
+_DAY_MS = 86_400_000
+_SKEWS_MS = (-20 * _DAY_MS, -_DAY_MS, -3_600_000, -5_000, 0, 5_000, 3_600_000, _DAY_MS)
+"""How far the wall clock is off. Never so far ahead that ids and offsets expire: the clock's own world has that."""
 
 
 @dataclass
@@ -63,6 +66,7 @@ class Tally:
     cut_frames: int = 0
     late_requests: int = 0
     double_requests: int = 0
+    clock_jumps: int = 0
 
 
 class BrokerWorld:
@@ -70,8 +74,12 @@ class BrokerWorld:
         self.random = Random(seed)
         self.transaction_version = self.random.choice([1, 2])
         self.tally = Tally()
-        # A transaction that times out while the broker is down is ended at the next start.
-        self.recorder = Recorder(History(pipelines=[(GROUP, INPUT, OUTPUT)], slack_ms=5_000))
+        self._skew_ms = 0
+        self._clock_jumps = self.random.random() < 0.5
+        # A transaction that times out while the broker is down is ended at the next start. Markers have the wall
+        # clock's time: where that jumps, the clock's own world judges timeouts.
+        slack_ms = NEVER if self._clock_jumps else 5_000
+        self.recorder = Recorder(History(pipelines=[(GROUP, INPUT, OUTPUT)], slack_ms=slack_ms))
         setting = f"oncelog.feature.transaction.version={self.transaction_version}"
         self.broker = VirtualBroker(*_SETTINGS, setting, seed=seed)
         self._setting = setting
@@ -137,6 +145,8 @@ class BrokerWorld:
         if self.network.is_calm:
             return
         self._later(self.random.choice([100, 400, 1_500]), self._trouble)
+        if self._clock_jumps and self.random.random() < 0.5:
+            self._set_the_clock()
         kind = self.random.choice(["kill", "crash", "power cut", "clean"])
         if kind == "power cut":
             # It goes in the middle of one of the next operations of the disk.
@@ -150,12 +160,20 @@ class BrokerWorld:
             self.broker.broker.logs.close()
         self._restart(kind, self.broker.disk.kill())
 
+    def _set_the_clock(self) -> None:
+        self.tally.clock_jumps += 1
+        skew_ms = self.random.choice(_SKEWS_MS)
+        self.broker.time.wall_offset_ms += skew_ms - self._skew_ms
+        self._skew_ms = skew_ms
+
     def _restart(self, kind: str, disk: MemoryDisk) -> None:
         """Start on what is left; the power may go again in the middle of the start."""
         self.network.on_restart()
         self.recorder.history.restarts.append(Restart(self.recorder.tick(), kind))
-        before = state_of(self.broker, _PARTITIONS, GROUP) if kind == "kill" else None
         wall_ms = self.broker.time.wall_ms()
+        # By a clock that was set forward a transaction may be over its time at the start, and is ended there.
+        is_same = kind == "kill" and not has_overdue_transaction(self.broker, wall_ms)
+        before = state_of(self.broker, _PARTITIONS, GROUP) if is_same else None
         while True:
             if self.random.random() < 0.2:
                 disk.operations_left = self.random.randint(0, 20)
