@@ -133,6 +133,23 @@ def test_cores_are_given_time_randomness_and_network_and_do_not_log() -> None:
     _none(found)
 
 
+def test_a_time_in_the_broker_says_of_which_clock_it_is() -> None:
+    """`wall_ms` may jump, `monotonic_ms` may not: a plain "now" would be compared with either."""
+    types = {"wall_ms": "WallMs", "monotonic_ms": "MonotonicMs"}
+    found = []
+    for name, path in _written("broker"):
+        for node in ast.walk(_tree(path)):
+            bound = _bound_name(node)
+            if bound is not None and re.search(r"(^|_)now_m?s$", bound):
+                found.append(f"{name}:{getattr(node, 'lineno', '?')} {bound}: of which clock?")
+            annotation = node.annotation if isinstance(node, ast.arg | ast.AnnAssign) else None
+            bare = node.target if isinstance(node, ast.AnnAssign) else node
+            wanted = types.get(_bound_name(bare) or "")
+            if annotation is not None and wanted is not None and ast.unparse(annotation) != wanted:
+                found.append(f"{name}:{node.lineno} {_bound_name(bare)} is a {wanted}")
+    _none(found)
+
+
 def test_nobody_imports_the_tests() -> None:
     found = []
     for name, path in _written(*PACKAGES):

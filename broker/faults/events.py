@@ -49,7 +49,7 @@ class TransitionEvents:
         self._events = events
         self._listener = listener
 
-    def on_transition(self, metadata: TransactionMetadata) -> None:
+    def on_transition(self, metadata: TransactionMetadata, *, opens: bool) -> None:
         self._events.append(
             "transition",
             transactional_id=metadata.transactional_id,
@@ -58,7 +58,7 @@ class TransitionEvents:
             producer_epoch=metadata.producer_epoch,
             partitions=[f"{topic}-{partition}" for topic, partition in sorted(metadata.partitions)],
         )
-        self._listener.on_transition(metadata)
+        self._listener.on_transition(metadata, opens=opens)
 
     def on_fenced(self, transactional_id: str, error: ErrorCode) -> None:
         self._events.append("fenced", transactional_id=transactional_id, error=error.name)

@@ -16,9 +16,9 @@ class TransitionLog:
         self._log = log
         self._metrics = metrics
 
-    def on_transition(self, metadata: TransactionMetadata) -> None:
+    def on_transition(self, metadata: TransactionMetadata, *, opens: bool) -> None:
         match metadata.state:
-            case TransactionState.ONGOING if metadata.start_timestamp_ms == metadata.last_update_timestamp_ms:
+            case TransactionState.ONGOING if opens:
                 self._metrics.transactions_started += 1
             case TransactionState.COMPLETE_COMMIT:
                 self._metrics.transactions_committed += 1

@@ -68,7 +68,8 @@ Decide = Callable[[TransactionMetadata | None, bool, int | None], Decision]
 class TransitionListener(Protocol):
     """Hears of every transition once it is durable (one log line each)."""
 
-    def on_transition(self, metadata: TransactionMetadata) -> None: ...
+    def on_transition(self, metadata: TransactionMetadata, *, opens: bool) -> None:
+        """`opens`: a transaction began by it."""
 
     def on_fenced(self, transactional_id: str, error: ErrorCode) -> None: ...
 
@@ -512,7 +513,8 @@ class TransactionCoordinator:
             if done.error is not None or transactional_id not in self._pending:
                 return  # the disk has failed, and the id stays pending until the broker stops; or it is forgotten
             self._not_durable.pop(transactional_id, None)
-            self._listener.on_transition(target)
+            was_open = previous is not None and previous.state is TransactionState.ONGOING
+            self._listener.on_transition(target, opens=target.state is TransactionState.ONGOING and not was_open)
             if target.state in PREPARED:
                 self._delivery.deliver(target)
             else:
@@ -540,7 +542,7 @@ class TransactionCoordinator:
         def on_durable(done: Completion[None]) -> None:
             if done.error is None:
                 self._pending.discard(transactional_id)
-                self._listener.on_transition(completed)
+                self._listener.on_transition(completed, opens=False)
             elif isinstance(done.error, KafkaError):
                 # Nothing was appended; without COMPLETE the id would answer "try again" until the next restart.
                 self._scheduler.call_later(_COMPLETE_RETRY_MS, lambda: self._log_complete(prepared))

@@ -316,6 +316,20 @@ def test_sessions_and_intervals_follow_the_settings() -> None:
     assert one.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.parametrize("jump_ms", [-30 * 86_400_000, -1_000, 30 * 86_400_000])
+def test_members_get_partitions_in_time_though_the_clock_was_set_back_since_the_last_assignment(jump_ms: int) -> None:
+    broker = started()
+    one, two = Consumer(broker, "one"), Consumer(broker, "two")
+    one.join()
+    broker.time.wall_offset_ms += jump_ms
+    two.join()
+    broker.let_pass(1_000)
+    one.heartbeat()
+    two.heartbeat()
+    group = described(broker)
+    assert group.assignment_epoch == group.group_epoch == 3
+
+
 def test_it_is_listed_with_its_type() -> None:
     broker = started()
     Consumer(broker).join()

@@ -77,9 +77,11 @@ class CountingIds:
 class Transitions:
     def __init__(self) -> None:
         self.states: list[str] = []
+        self.opened = 0
         self.fenced = 0
 
-    def on_transition(self, metadata: TransactionMetadata) -> None:
+    def on_transition(self, metadata: TransactionMetadata, *, opens: bool) -> None:
+        self.opened += opens
         self.states.append(metadata.state.kafka_name)
 
     def on_fenced(self, transactional_id: str, error: ErrorCode) -> None:
