@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from broker.config import ConfigError, load_config
+from protocol.printable import printable
 
 EXIT_CANNOT_RUN = 1
 EXIT_WRONG_SETTINGS = 2
@@ -70,5 +71,5 @@ def serve(
 
 
 def _fail(message: str, code: int) -> None:
-    click.echo(f"oncelog: {message}", err=True)
+    click.echo(printable(f"oncelog: {message}"), err=True)
     sys.exit(code)

@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from broker.cli import serve
+from oncelog.terminal import fail, say
 
 _TOOLS = {"log": "oncelog.log_cli", "txn": "oncelog.txn_cli"}
 """Commands with commands of their own, each in a module of which `serve` should not wait for one."""
@@ -48,9 +49,8 @@ def health(bootstrap: str, timeout_s: float) -> None:
     try:
         api_count = check_health(host.strip("[]") or "127.0.0.1", int(port), timeout_s)
     except NotHealthy as error:
-        click.echo(f"oncelog: {error}", err=True)
-        raise SystemExit(1) from None
-    click.echo(f"{bootstrap} answers: {api_count} APIs")
+        fail(str(error), 1)
+    say(f"{bootstrap} answers: {api_count} APIs")
 
 
 @main.group()

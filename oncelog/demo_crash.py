@@ -8,7 +8,6 @@ is read by a consumer. `oncelog.faults` holds the request, then the markers.
 
 import asyncio
 import contextlib
-import json
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartiti
 from oncelog.demo_daemon import DemoDaemon, DemoFailed
 from oncelog.faults import Action, ApiKey, FaultsRefused, Point, Rule, Selector
 from oncelog.log_states import partition_states, transaction_states
+from oncelog.terminal import marked, say, say_json
 from protocol.errors import ProtocolError
 
 TOPIC = "orders"
@@ -242,19 +242,20 @@ def _draw(step: Step, console: Any) -> None:
     table.add_column()
     running = step.committed is not None
     waiting = f", waiting for markers: {', '.join(step.without_marker)}" if step.without_marker else ""
-    table.add_row("coordinator", f"[bold]{step.coordinator}[/]{waiting}" if running else "[red]not running[/]")
-    table.add_row("on disk: __transaction_state", " → ".join(step.transaction_log))
+    coordinator = f"[bold]{marked(step.coordinator or '-')}[/]{marked(waiting)}"
+    table.add_row("coordinator", coordinator if running else "[red]not running[/]")
+    table.add_row("on disk: __transaction_state", marked(" → ".join(step.transaction_log)))
     for name, held in step.partitions.items():
-        table.add_row(f"on disk: {name}", "  ".join(_coloured(each) for each in held))
+        table.add_row(marked(f"on disk: {name}"), "  ".join(_coloured(each) for each in held))
     if step.committed is not None:
-        table.add_row("read_committed sees", ", ".join(step.committed) or "nothing")
+        table.add_row("read_committed sees", marked(", ".join(step.committed)) or "nothing")
     console.print(f"\n[bold]▸ {step.title}[/]")
     console.print(table)
 
 
 def _coloured(held: str) -> str:
     colour = {"COMMIT": "green", "ABORT": "red"}.get(held)
-    return held if colour is None else f"[{colour}]◆{held}[/]"
+    return marked(held) if colour is None else f"[{colour}]◆{held}[/]"
 
 
 def run(*, as_json: bool, waits: bool) -> int:
@@ -276,12 +277,12 @@ def run(*, as_json: bool, waits: bool) -> int:
             mark = "[green]as it must be[/]" if scene.is_as_expected else "[red]NOT as it must be[/]"
             console.print(f"\n{mark}: {scene.expected}\n")
     except (KafkaError, ProtocolError, DemoFailed, FaultsRefused, OSError) as error:
-        sys.stderr.write(f"oncelog demo crash: {error}\n")
+        say(f"oncelog demo crash: {error}", err=True)
         return 1
     is_good = all(scene.is_as_expected for scene in scenes)
     if as_json:
         report = {"verdict": "as expected" if is_good else "not as expected", "scenes": [asdict(s) for s in scenes]}
-        sys.stdout.write(json.dumps(report, indent=2) + "\n")
+        say_json(report)
     else:
         console.print(
             "Whether a transaction commits is decided by one record, PREPARE_COMMIT in __transaction_state. Before it "

@@ -6,7 +6,6 @@ lies in one partition, in the order written, and the isolation level decides wha
 """
 
 import asyncio
-import json
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from typing import Any, Literal
 
 from client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
 from client.raw_batches import RawBatch
+from oncelog.terminal import marked, say, say_json
 from protocol.errors import ProtocolError
 
 READY = "oncelog ready "
@@ -188,7 +188,7 @@ def draw(scenes: list[Scene], console: Any) -> None:
                 "yes" if batch.is_transactional else "-",
                 "yes" if batch.is_control else "-",
                 f"[{colour}] {batch.state} [/]",
-                ", ".join(batch.values),
+                marked(", ".join(batch.values)),
             )
         console.print(table)
         console.print(_side_by_side(scene))
@@ -227,6 +227,11 @@ def _strip(scene: Scene) -> Any:
     return Text("\n").join([Text(""), cells, ruler, names])
 
 
+def _value(reading: Reading, offset: int) -> str:
+    value = reading.values.get(offset)
+    return "[dim]·[/]" if value is None else marked(value)
+
+
 def _side_by_side(scene: Scene) -> Any:
     from rich.table import Table
 
@@ -236,7 +241,7 @@ def _side_by_side(scene: Scene) -> Any:
         table.add_column(reading.isolation_level)
     offsets = sorted({offset for reading in scene.readings for offset in reading.values})
     for offset in offsets:
-        table.add_row(str(offset), *(reading.values.get(offset, "[dim]·[/]") for reading in scene.readings))
+        table.add_row(str(offset), *(_value(reading, offset) for reading in scene.readings))
     table.add_section()
     table.add_row("position", *(f"{reading.position_before} → {reading.position_after}" for reading in scene.readings))
     return table
@@ -273,10 +278,10 @@ def run(*, bootstrap: str | None, as_json: bool) -> int:
             with own_daemon() as address:
                 scenes = asyncio.run(run_experiment(address))
     except (KafkaError, ProtocolError, DemoFailed) as error:
-        sys.stderr.write(f"oncelog demo isolation: {error}\n")
+        say(f"oncelog demo isolation: {error}", err=True)
         return 1
     if as_json:
-        sys.stdout.write(json.dumps([asdict(scene) for scene in scenes], indent=2) + "\n")
+        say_json([asdict(scene) for scene in scenes])
         return 0
     from rich.console import Console
 

@@ -5,7 +5,6 @@ Owns: the options of `verify` and `repair`, what they print, the exit codes. Doe
 Exit codes: 0 all is well (or was repaired), 1 something is damaged, 2 nothing could be checked.
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,6 +13,7 @@ import click
 
 from oncelog.log_dump_cli import dump
 from oncelog.log_map_cli import map_
+from oncelog.terminal import fail, say, say_json, say_progress
 
 if TYPE_CHECKING:
     from broker.system.disk import RealDisk
@@ -52,7 +52,8 @@ def verify(data_dir: Path, as_json: bool) -> None:
     _show(examination, as_json)
     if examination.damaged:
         if not as_json:
-            click.echo(f"\nNothing was changed. `oncelog log repair {data_dir}` makes the rest usable again.")
+            say()
+            say(f"Nothing was changed. `oncelog log repair {data_dir}` makes the rest usable again.")
         sys.exit(EXIT_DAMAGED)
 
 
@@ -79,7 +80,7 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
             sys.exit(EXIT_DAMAGED if before.damaged else 0)
         if not as_json:
             _show(before, as_json=False)
-            click.echo("")
+            say()
         if not yes:
             click.confirm("Go on without what is lost?", abort=True)
         kept = repair_partitions(disk, before.damaged)
@@ -89,11 +90,11 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
     finally:
         disk.unlock()
     if as_json:
-        click.echo(json.dumps({"repaired": _as_dict(before), "kept_files": kept, "now": _as_dict(after)}, indent=2))
+        say_json({"repaired": _as_dict(before), "kept_files": kept, "now": _as_dict(after)})
     else:
         for file in kept:
-            click.echo(f"kept as it was: {data_dir / file}")
-        click.echo(f"{len(before.damaged)} repaired, {len(after.damaged)} still damaged")
+            say(f"kept as it was: {data_dir / file}")
+        say(f"{len(before.damaged)} repaired, {len(after.damaged)} still damaged")
     sys.exit(EXIT_DAMAGED if after.damaged else 0)
 
 
@@ -117,7 +118,7 @@ def _examined(disk: "RealDisk") -> "Examination":
     from protocol.errors import KafkaError
 
     def progress(name: str) -> None:
-        click.echo(f"\r\x1b[Kreading {name}", nl=False, err=True)
+        say_progress(f"reading {name}")
 
     on_terminal = sys.stderr.isatty()
     try:
@@ -127,13 +128,12 @@ def _examined(disk: "RealDisk") -> "Examination":
     except KafkaError as error:
         _fail(f"the metadata log cannot be replayed: {error}; restore it from a copy.")
     if on_terminal:
-        click.echo("\r\x1b[K", nl=False, err=True)
+        say_progress("")
     return examination
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"oncelog: {message}", err=True)
-    sys.exit(EXIT_NOT_CHECKED)
+    fail(message, EXIT_NOT_CHECKED)
 
 
 # --- what is printed --------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def _fail(message: str) -> NoReturn:
 
 def _show(examination: "Examination", as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(_as_dict(examination), indent=2))
+        say_json(_as_dict(examination))
         return
     rows: list[tuple[str, ...]] = [("PARTITION", "SEGMENTS", "OFFSETS", "BYTES", "FIRST BAD", "LOST")]
     rows += [_row(finding) for finding in examination.findings]
@@ -151,16 +151,16 @@ def _show(examination: "Examination", as_json: bool) -> None:
             cell.ljust(width) if not slot else cell.rjust(width)
             for slot, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        click.echo("  ".join(cells).rstrip())
+        say("  ".join(cells).rstrip())
     for finding in examination.findings:
         for line in _lines(finding):
-            click.echo(line)
+            say(line)
     for name in examination.unknown_directories:
-        click.echo(f"\n{name}: the metadata log does not know this partition; a start sets its files aside")
+        say()
+        say(f"{name}: the metadata log does not know this partition; a start sets its files aside")
     damaged = len(examination.damaged)
-    click.echo(
-        f"\n{damaged} of {len(examination.findings)} partitions damaged" if damaged else "\nall partitions are whole"
-    )
+    say()
+    say(f"{damaged} of {len(examination.findings)} partitions damaged" if damaged else "all partitions are whole")
 
 
 def _row(finding: "Finding") -> tuple[str, ...]:
@@ -172,10 +172,10 @@ def _row(finding: "Finding") -> tuple[str, ...]:
 
 
 def _lines(finding: "Finding") -> list[str]:
-    lines = [f"\n{finding.name}: {note}" for note in finding.notes]
+    lines = [line for note in finding.notes for line in ("", f"{finding.name}: {note}")]
     if finding.problem is None or finding.survey is None:
         return lines
-    lines.append(f"\n{finding.name}: {finding.problem.removeprefix(f'{finding.name} is offline: ')}")
+    lines += ["", f"{finding.name}: {finding.problem.removeprefix(f'{finding.name} is offline: ')}"]
     for lost in finding.survey.lost:
         where = f"{lost.file} at position {lost.position}"
         lines.append(f"  lost: offsets {lost.first_offset} to {lost.next_offset - 1}: {where}: {lost.problem}")

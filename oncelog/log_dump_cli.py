@@ -4,12 +4,13 @@ Owns: the options, the exit codes. Does not own: what is shown (`oncelog.log_dum
 Exit codes: 0 all is well, 1 something is damaged, 2 a file could not be read, or was no file of a log.
 """
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from protocol.printable import json_text, printable
 
 if TYPE_CHECKING:
     from oncelog.log_dump_decoders import Decode
@@ -114,6 +115,8 @@ def _print(files: Sequence[str], options: Any, findings: Any, as_json: bool) -> 
 
     out = sys.stdout.buffer
     errors = sys.stderr.buffer
+    # What Kafka's tool prints is for programs and comparisons, to the byte; people look at a terminal.
+    shown = printable if sys.stdout.isatty() else str
     waiting: list[str] = []
 
     def flush() -> None:
@@ -123,14 +126,14 @@ def _print(files: Sequence[str], options: Any, findings: Any, as_json: bool) -> 
 
     for path, line in dump_files(files, options, findings):
         if not as_json:
-            waiting.append(line.text)
+            waiting.append(shown(line.text))
         elif (fields := as_object(path, line)) is not None:
-            waiting.append(json.dumps(fields, ensure_ascii=False))
+            waiting.append(json_text(fields, is_ascii=False))
         if len(waiting) >= _LINES_AT_ONCE:
             flush()
     if as_json:
-        waiting += [json.dumps(fields, ensure_ascii=False) for fields in findings.objects()]
+        waiting += [json_text(fields, is_ascii=False) for fields in findings.objects()]
     flush()
     told = list(findings.unreadable_files) if as_json else [*findings.unreadable_files, *findings.lines()]
-    errors.write("".join(f"{line}\n" for line in told).encode(errors="replace"))
+    errors.write("".join(f"{printable(line)}\n" for line in told).encode(errors="replace"))
     errors.flush()

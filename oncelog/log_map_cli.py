@@ -5,13 +5,14 @@ Owns: the options, the progress bar, the exit codes. Does not own: what is found
 Exit codes: 0 all is well, 1 something is damaged, 2 there is no partition to look at.
 """
 
-import json
 import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+
+from oncelog.terminal import fail, marked, say_json
 
 if TYPE_CHECKING:
     from oncelog.log_map import PartitionMap
@@ -64,7 +65,7 @@ def _read(directory: Path) -> "PartitionMap":
         with _progress_bar(total_bytes) as bar:
             if bar is None:
                 return read_map(directory, points)
-            task = bar.add_task(resolved.name, total=total_bytes)
+            task = bar.add_task(marked(resolved.name), total=total_bytes)
             return read_map(directory, points, lambda read_bytes: bar.update(task, completed=read_bytes))
     except NoPartition as error:
         _fail(str(error))
@@ -85,8 +86,7 @@ def _progress_bar(total_bytes: int) -> Any:
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"oncelog: {message}", err=True)
-    sys.exit(EXIT_NOT_READ)
+    fail(message, EXIT_NOT_READ)
 
 
 def _cells(found: "PartitionMap", from_offset: int | None, to_offset: int | None) -> tuple[int, int]:
@@ -99,8 +99,7 @@ def _print_json(found: "PartitionMap") -> None:
     from oncelog.log_map import objects
 
     for fields in objects(found):
-        sys.stdout.write(f"{json.dumps(fields)}\n")
-    sys.stdout.flush()
+        say_json(fields, indent=None)
 
 
 def _draw(found: "PartitionMap", width: int | None, svg_path: Path | None, first_cell: int, end_cell: int) -> None:

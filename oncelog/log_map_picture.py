@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from oncelog.log_map import PartitionMap, SegmentMap, State
+from protocol.printable import printable
 
 _LOOKS: dict[int, tuple[str, str, str]] = {
     State.PLAIN: (".", "white on grey30", "outside any transaction"),
@@ -68,7 +69,7 @@ def svg(found: PartitionMap, width: int | None = None, first_cell: int = 0, end_
     # The fonts that are named there would be fetched by whoever looks at the image.
     layout = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     layout = layout.replace("<svg ", '<svg xml:space="preserve" ')  # some viewers drop spaces, hard ones too
-    image = console.export_svg(title=f"oncelog log map {found.name}", code_format=layout, unique_id="map")
+    image = console.export_svg(title=f"oncelog log map {printable(found.name)}", code_format=layout, unique_id="map")
     return "".join(f"{line.rstrip()}\n" for line in image.splitlines())
 
 
@@ -85,12 +86,14 @@ def _counted(count: int, what: str) -> str:
 
 def _headline(found: PartitionMap) -> Text:
     told = [_counted(len(found.segments), "segment"), _counted(len(found.states), "batch"), size_text(found.size_bytes)]
-    return Text.assemble((found.name, "bold"), f"   {', '.join(told)}")
+    return Text.assemble((printable(found.name), "bold"), f"   {', '.join(told)}")
 
 
 def _segment_line(segment: SegmentMap) -> Text:
     batches = _counted(segment.end_cell - segment.first_cell, "batch")
-    return Text.assemble((segment.file, "bold"), (f"   {batches}, {size_text(segment.size_bytes)}", "grey58"))
+    return Text.assemble(
+        (printable(segment.file), "bold"), (f"   {batches}, {size_text(segment.size_bytes)}", "grey58")
+    )
 
 
 def _problems(found: PartitionMap, segment: SegmentMap) -> Iterator[Text]:
@@ -98,7 +101,7 @@ def _problems(found: PartitionMap, segment: SegmentMap) -> Iterator[Text]:
         cause = (
             "; it is not durable: a write that was cut short, or goes on" if found.is_torn_end(segment, offset) else ""
         )
-        yield Text(f"  position {position}, offset {offset}: {problem}{cause}", style="magenta")
+        yield Text(f"  position {position}, offset {offset}: {printable(problem)}{cause}", style="magenta")
     if len(segment.problems) > _MOST_SHOWN:
         yield Text(f"  and {len(segment.problems) - _MOST_SHOWN} more", style="magenta")
 

@@ -6,14 +6,14 @@ Exit codes: 0 done, 1 hanging transactions were found, 2 it could not be done.
 """
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from oncelog.terminal import Row, fail, say, say_json, say_pairs, say_table
 from oncelog.txn_tail_cli import tail
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 EXIT_FOUND = 1
 EXIT_FAILED = 2
 _TIMEOUT_MS = 10_000
-
-Row = dict[str, Any]
 
 _bootstrap = click.option("--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True)
 _as_json = click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
@@ -65,9 +63,9 @@ def describe(bootstrap: str, as_json: bool, transactional_id: str) -> None:
 
     row = _ask(bootstrap, lambda admin: described(admin, transactional_id, _now_ms()))
     if as_json:
-        click.echo(json.dumps(row, indent=2))
+        say_json(row)
     else:
-        _print_pairs(row)
+        say_pairs(row)
 
 
 @txn.command()
@@ -129,7 +127,8 @@ def find_hanging(
     _show(rows, as_json, "No transaction hangs.")
     if rows:
         if not as_json:
-            click.echo("\n`oncelog txn abort --topic NAME --partition NUMBER --start-offset OFFSET` ends one.")
+            say()
+            say("`oncelog txn abort --topic NAME --partition NUMBER --start-offset OFFSET` ends one.")
         sys.exit(EXIT_FOUND)
 
 
@@ -210,14 +209,10 @@ def _ask(bootstrap: str, work: "Callable[[Admin], Awaitable[Any]]") -> Any:
     try:
         return asyncio.run(asked())
     except (KafkaError, ProtocolError, NotFound) as error:
-        _fail(str(error))
+        fail(str(error), EXIT_FAILED)
     except OSError as error:
-        _fail(f"{bootstrap} does not answer: {error}; `oncelog health --bootstrap {bootstrap}` tells when it does")
-
-
-def _fail(message: str) -> NoReturn:
-    click.echo(f"oncelog: {message}", err=True)
-    sys.exit(EXIT_FAILED)
+        message = f"{bootstrap} does not answer: {error}; `oncelog health --bootstrap {bootstrap}` tells when it does"
+        fail(message, EXIT_FAILED)
 
 
 def _now_ms() -> int:
@@ -226,31 +221,8 @@ def _now_ms() -> int:
 
 def _show(rows: Sequence[Row], as_json: bool, nothing: str) -> None:
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
-        return
-    if not rows:
-        click.echo(nothing)
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in rows[0]:
-        is_number = isinstance(rows[0][name], int)
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(_text, row.values()))
-    # A pipe gets whole lines: a name that is cut off cannot be copied or searched for.
-    Console(width=None if sys.stdout.isatty() else 1_000, highlight=False, markup=False).print(table)
-
-
-def _print_pairs(row: Row) -> None:
-    width = max(map(len, row))
-    for name, value in row.items():
-        click.echo(f"{name:<{width}}  {_text(value)}")
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    return ", ".join(value) or "-" if isinstance(value, list) else str(value)
+        say_json(rows)
+    elif rows:
+        say_table(rows)
+    else:
+        say(nothing)

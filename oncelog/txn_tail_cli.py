@@ -5,7 +5,6 @@ Owns: options, the line, its colours, the end by Ctrl-C or after so many lines. 
 """
 
 import asyncio
-import json
 import re
 import sys
 from contextlib import aclosing
@@ -14,9 +13,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from oncelog.terminal import Styled, fail, say, say_json
+from protocol.printable import printable
+
 if TYPE_CHECKING:
     from oncelog.txn_tail import Transition
 
+EXIT_FAILED = 2
 _TIMEOUT_MS = 10_000
 _STATE_WIDTH = 17
 _NAMED_PARTITIONS = 3
@@ -58,16 +61,12 @@ def tail(
     except KeyboardInterrupt:
         return
     except (KafkaError, ProtocolError) as error:
-        _fail(str(error))
+        fail(str(error), EXIT_FAILED)
     except BrokenPipeError:  # whoever read this has seen enough
         sys.stderr.close()
     except OSError as error:
-        _fail(f"{bootstrap} does not answer: {error}; `oncelog health --bootstrap {bootstrap}` tells when it does")
-
-
-def _fail(message: str) -> None:
-    click.echo(f"oncelog: {message}", err=True)
-    sys.exit(2)
+        message = f"{bootstrap} does not answer: {error}; `oncelog health --bootstrap {bootstrap}` tells when it does"
+        fail(message, EXIT_FAILED)
 
 
 async def _follow(
@@ -81,7 +80,7 @@ async def _follow(
     from oncelog.txn_tail import transitions
 
     def on_ready() -> None:
-        click.echo(f"following {bootstrap}; Ctrl-C ends this", err=True)
+        say(f"following {bootstrap}; Ctrl-C ends this", err=True)
 
     all_of_them = transitions(bootstrap, from_beginning=from_beginning, timeout_ms=_TIMEOUT_MS, on_ready=on_ready)
     async with aclosing(all_of_them) as followed:  # type: ignore[type-var]
@@ -106,21 +105,33 @@ class Printer:
         self._producer_width = 8
 
     def tell(self, transition: "Transition") -> None:
-        click.echo(json.dumps(transition.as_row()) if self._as_json else self.line(transition))
+        if self._as_json:
+            say_json(transition.as_row(), indent=None)
+        else:
+            say(*self.line(transition))
 
-    def line(self, transition: "Transition") -> str:
+    def line(self, transition: "Transition") -> tuple[str | Styled, ...]:
+        """Its pieces: before the state, the state, behind it."""
         producer = f"{transition.producer_id}:{transition.producer_epoch}" if transition.producer_id >= 0 else "-"
-        self._id_width = max(self._id_width, len(transition.transactional_id))
+        transactional_id = printable(transition.transactional_id)
+        self._id_width = max(self._id_width, len(transactional_id))
         self._producer_width = max(self._producer_width, len(producer))
         previous, state = transition.previous_state or "-", transition.state
         rest = f"{_duration(transition.duration_ms):>9}  {_partitions(transition.partitions)}".rstrip()
         padding = " " * (_STATE_WIDTH - len(state) + 2) if rest else ""
-        at = datetime.fromtimestamp(transition.time_ms / 1000).astimezone()
-        return (
-            f"{at:%H:%M:%S}.{transition.time_ms % 1000:03}  {transition.transactional_id:<{self._id_width}}  "
+        before = (
+            f"{_time_text(transition.time_ms)}  {transactional_id:<{self._id_width}}  "
             f"{producer:>{self._producer_width}}  {previous:>{_STATE_WIDTH}} → "
-            f"{click.style(state, fg=_COLOURS.get(state), bold=state.startswith('Complete'))}{padding}{rest}"
         )
+        return before, Styled(state, _COLOURS.get(state), state.startswith("Complete")), f"{padding}{rest}"
+
+
+def _time_text(time_ms: int) -> str:
+    try:
+        at = datetime.fromtimestamp(time_ms / 1000).astimezone()
+    except (OverflowError, OSError, ValueError):  # of no year that a calendar has
+        return f"{time_ms} ms"
+    return f"{at:%H:%M:%S}.{time_ms % 1000:03}"
 
 
 def _duration(duration_ms: int | None) -> str:

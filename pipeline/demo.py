@@ -27,6 +27,7 @@ from pipeline.processes import DaemonProcess, ProcessFailed
 from pipeline.survey import Strip, longest_partition, survey
 from pipeline.totalling import Totalling, run_job
 from pipeline.verify import Published, Seen, Unreadable, differences, read_purchases_back, read_totals_back
+from protocol.printable import printable
 
 TOPIC, OUTPUT = "purchases", "totals"
 PARTITIONS = 4
@@ -50,17 +51,17 @@ def main() -> int:
             raise InputError(f"{path} holds {len(purchases)} purchases; the show needs {MINIMUM_PURCHASES} at least")
         work = _emptied(arguments.work.absolute())
     except (InputError, OSError) as error:
-        console.print(f"[red]oncelog demo:[/] {escape(str(error))}", soft_wrap=True)
+        console.print(f"[red]oncelog demo:[/] {_shown(str(error))}", soft_wrap=True)
         return EXIT_BAD_INPUT
     try:
         return _show(console, path, purchases, arguments, work)
     except (ProcessFailed, Unreadable, JavaMissing, KafkaError) as error:
-        console.print(f"[red]oncelog demo failed:[/] {escape(str(error))}", soft_wrap=True)
+        console.print(f"[red]oncelog demo failed:[/] {_shown(str(error))}", soft_wrap=True)
         code = EXIT_DIFFERENT
     except KeyboardInterrupt:
         console.print("[red]oncelog demo:[/] stopped, and its processes with it")
         code = EXIT_STOPPED
-    console.print(f"Everything it wrote is in {escape(str(work))}", soft_wrap=True)
+    console.print(f"Everything it wrote is in {_shown(str(work))}", soft_wrap=True)
     return code
 
 
@@ -81,11 +82,11 @@ def _show(console: Console, path: Path, purchases: list[Purchase], arguments: ar
     expected = totals_of(purchases)
     console.print(
         f"[bold]{expected.count:,}[/] purchases by {len(expected.by_customer):,} customers from "
-        f"{escape(path.name)}: [bold]{picture.money(expected.cents)}[/] dollars, kept as {expected.cents:,} cents",
+        f"{_shown(path.name)}: [bold]{picture.money(expected.cents)}[/] dollars, kept as {expected.cents:,} cents",
         soft_wrap=True,
     )
     if arguments.input is None and arguments.data in CAVEATS:
-        console.print(f"  [dim]{escape(CAVEATS[arguments.data])}[/]", soft_wrap=True)
+        console.print(f"  [dim]{_shown(CAVEATS[arguments.data])}[/]", soft_wrap=True)
     java_home(work)  # a missing Java should be told now, not after the load
     daemon = DaemonProcess(work / "data", work / "daemon.log")
     try:
@@ -137,7 +138,7 @@ def _run(
             purchases,
             work,
             lambda committed: progress.update(loading, completed=committed),
-            lambda text: progress.console.print(f"  [dim]·[/] {text}", soft_wrap=True),
+            lambda text: progress.console.print(f"  [dim]·[/] {_shown(text)}", soft_wrap=True),
         )
         troubles = load.run()
         totals = progress.add_task("totalling with PySpark", total=WANTED_BATCHES)
@@ -153,7 +154,7 @@ def _run(
             max_per_partition,
             work,
             on_batch,
-            lambda text: progress.console.print(f"  [dim]·[/] {text}", soft_wrap=True),
+            lambda text: progress.console.print(f"  [dim]·[/] {_shown(text)}", soft_wrap=True),
         )
         progress.update(totals, completed=totalling.batch_count, total=totalling.batch_count)
     return troubles, totalling
@@ -201,19 +202,24 @@ def _report(console: Console, path: Path, findings: Findings, work: Path, starte
     console.print(_table(findings))
     _tell_troubles(console, findings.troubles, findings.totalling)
     console.print(
-        f"Picture: {escape(str(work / 'demo.svg'))}   everything else it wrote: {escape(str(work))}", soft_wrap=True
+        f"Picture: {_shown(str(work / 'demo.svg'))}   everything else it wrote: {_shown(str(work))}", soft_wrap=True
     )
     found = findings.differences()
     for difference in found:
-        console.print(f"[red]DIFFERENT[/] {escape(difference)}", soft_wrap=True)
+        console.print(f"[red]DIFFERENT[/] {_shown(difference)}", soft_wrap=True)
     if found:
         return EXIT_DIFFERENT
     console.print(
-        f"[green]Every customer's total and every month's is equal to {escape(path.name)}, to the cent[/] "
+        f"[green]Every customer's total and every month's is equal to {_shown(path.name)}, to the cent[/] "
         f"({time.monotonic() - started:.0f} s)",
         soft_wrap=True,
     )
     return 0
+
+
+def _shown(text: str) -> str:
+    """For a piece of markup: shown as it is, never obeyed."""
+    return escape(printable(text))
 
 
 def _picture(findings: Findings, strips: list[Strip]) -> str:
@@ -251,11 +257,11 @@ def _table(findings: Findings) -> Table:
 def _tell_troubles(console: Console, troubles: Troubles, totalling: Totalling) -> None:
     console.print(
         f"aborted and sent again: {troubles.aborted_transactions} transactions, {troubles.aborted_records:,} records · "
-        f"zombie refused: {troubles.zombie_error} · daemon killed: {troubles.kills} · "
+        f"zombie refused: {_shown(str(troubles.zombie_error))} · daemon killed: {troubles.kills} · "
         f"loaders began again: {troubles.retries} times\n"
         f"read_uncommitted counts what it should not: at least {picture.money(troubles.dirty_cents)} dollars · "
         f"micro-batches: {totalling.batch_count}, skipped by marker: {totalling.skipped} · "
-        f"Spark {totalling.spark} on {totalling.java} Java",
+        f"Spark {_shown(totalling.spark)} on {_shown(totalling.java)} Java",
         soft_wrap=True,
     )
 

@@ -5,8 +5,12 @@ Invariant: a call below the level costs a quarter of a microsecond and formats n
 """
 
 import sys
+from collections.abc import MutableMapping
+from io import StringIO
 from types import ModuleType
 from typing import Any, TextIO
+
+from protocol.printable import json_text, printable
 
 LEVELS = ("debug", "info", "warning", "error")
 _LEVEL_NUMBERS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -72,5 +76,20 @@ def _structlog() -> ModuleType:
 
 def _renderers(structlog: ModuleType, stream: TextIO) -> list[Any]:
     if stream.isatty():
-        return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+
+        def traceback(out: TextIO, exc_info: Any) -> None:
+            plain = StringIO()
+            structlog.dev.plain_traceback(plain, exc_info)
+            # Indented: a line of an error's text cannot pass for a line of the log.
+            out.write("\n".join(f"  {printable(line)}" for line in plain.getvalue().split("\n")))
+
+        return [_shown, structlog.dev.ConsoleRenderer(exception_formatter=traceback)]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=json_text)]
+
+
+def _shown(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Clients choose ids and names, and foreign brokers messages: each value stays in its line, and is never obeyed."""
+    for name, value in event.items():
+        if name != "exc_info" and value is not None and not isinstance(value, int | float):
+            event[name] = printable(value if isinstance(value, str) else repr(value))
+    return event

@@ -13,7 +13,7 @@ class SystemClock:
     def wall_ms(self) -> WallMs:
         # A clock before 1970 would give negative timestamps, which mean "none" in records.
         time_ms = time.time_ns() // 1_000_000
-        return time_ms if time_ms > 0 else 0  # type: ignore[return-value]
+        return max(0, time_ms)  # type: ignore[return-value]
 
     def monotonic_ms(self) -> MonotonicMs:
         return time.monotonic_ns() // 1_000_000  # type: ignore[return-value]

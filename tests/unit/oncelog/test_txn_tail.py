@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-import click
 import pytest
 
 from broker.coordinator.transaction.metadata import TransactionMetadata
 from broker.coordinator.transaction.records import to_record, to_tombstone
 from broker.coordinator.transaction.states import TransactionState
 from client.records import Record
+from oncelog.terminal import Styled
 from oncelog.txn_tail import TOPIC, Transition, TransitionReader
 from oncelog.txn_tail_cli import Printer
 from protocol.errors import ProtocolError
@@ -78,10 +78,14 @@ def test_records_of_other_kinds_are_passed_over_and_unreadable_ones_are_named() 
         reader.read(Record(TOPIC, 0, 0, 0, to_record(OPEN, 2).key, b"\x00\x01cut"))
 
 
+def plain(pieces: tuple[str | Styled, ...]) -> str:
+    return "".join(piece if isinstance(piece, str) else piece.text for piece in pieces)
+
+
 def test_columns_stand_below_each_other_once_the_longest_id_was_seen() -> None:
     printer, reader = Printer(as_json=False), TransitionReader()
     long = replace(EMPTY, transactional_id="a-transactional-id-of-very-many-words", producer_id=10**12)
-    lines = [click.unstyle(printer.line(read(reader, each))) for each in (long, EMPTY, OPEN, PREPARED, COMPLETE)]
+    lines = [plain(printer.line(read(reader, each))) for each in (long, EMPTY, OPEN, PREPARED, COMPLETE)]
     assert len({line.index("→") for line in lines}) == 1
     assert len({line.index(" s  payments-0, payments-1") for line in lines[2:]}) == 1
     assert all(line == line.rstrip() for line in lines)
@@ -89,5 +93,5 @@ def test_columns_stand_below_each_other_once_the_longest_id_was_seen() -> None:
 
 def test_of_many_partitions_a_line_names_three() -> None:
     many = replace(OPEN, partitions=frozenset(("payments", index) for index in range(50)))
-    line = Printer(as_json=False).line(read(TransitionReader(), many))
+    line = plain(Printer(as_json=False).line(read(TransitionReader(), many)))
     assert line.endswith("payments-0, payments-1, payments-2 and 47 more")

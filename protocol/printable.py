@@ -1,0 +1,43 @@
+"""Text that somebody else chose, made fit to be shown: it cannot steer a terminal, forge a line or hide what it is.
+
+Owns: what is shown as it is and what is escaped. Names, keys, values and messages come from clients and from foreign
+brokers, as they like.
+Invariants
+- The result is one line that str.isprintable calls printable: no control character of C0 or C1 (no ESC, CSI, OSC), no
+  line or paragraph separator, no bidirectional override, nothing invisible but the space, no lone surrogate.
+- Printable text, in any script, is returned as it is.
+"""
+
+import json
+import re
+from typing import Any
+
+_UNPRINTABLE = re.compile("[^\n -~]")
+
+
+def printable(text: str) -> str:
+    """`text` in one line; what is not printable as Python writes it in a literal (\\x1b, \\u202e), and then backslashes
+    doubled."""
+    if text.isprintable():
+        return text
+    return "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable() and character != "\\":
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def json_text(value: Any, *, indent: int | None = None, is_ascii: bool = True, **settings: Any) -> str:
+    """`value` as JSON, exactly, with every character that is not printable as an escape of JSON's."""
+    text = json.dumps(value, indent=indent, ensure_ascii=is_ascii, **settings)
+    # JSON itself escapes neither DEL nor, when it may have more than ASCII, C1 and bidirectional overrides.
+    return text if text.isprintable() else _UNPRINTABLE.sub(_json_escaped, text)
+
+
+def _json_escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    if character.isprintable():
+        return character
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
