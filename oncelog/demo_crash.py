@@ -262,7 +262,7 @@ def run(*, as_json: bool, waits: bool) -> int:
     """The command; returns the exit code: 0 when all came as it must, 1 when not or when it could not be tried."""
     from rich.console import Console
 
-    console = Console(quiet=as_json)
+    console = Console(quiet=as_json, emoji=False)
 
     def on_step(step: Step) -> None:
         _draw(step, console)

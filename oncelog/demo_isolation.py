@@ -285,5 +285,5 @@ def run(*, bootstrap: str | None, as_json: bool) -> int:
         return 0
     from rich.console import Console
 
-    draw(scenes, Console())
+    draw(scenes, Console(emoji=False))
     return 0

@@ -82,7 +82,7 @@ def _progress_bar(total_bytes: int) -> Any:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    return Progress(*columns, console=Console(stderr=True, emoji=False), transient=True)
 
 
 def _fail(message: str) -> NoReturn:
@@ -108,7 +108,7 @@ def _draw(found: "PartitionMap", width: int | None, svg_path: Path | None, first
     from oncelog.log_map_picture import draw, svg
 
     if svg_path is None:
-        console = Console(width=width)
+        console = Console(width=width, emoji=False)
         draw(found, console, console.width, first_cell, end_cell)
         return
     try:

@@ -63,7 +63,12 @@ def draw(found: PartitionMap, console: Console, width: int, first_cell: int = 0,
 def svg(found: PartitionMap, width: int | None = None, first_cell: int = 0, end_cell: int | None = None) -> str:
     """The same as an image that needs nothing from elsewhere, and is the same for the same files."""
     console = Console(
-        record=True, file=StringIO(), width=width or _SVG_COLUMNS, force_terminal=True, legacy_windows=False
+        record=True,
+        file=StringIO(),
+        width=width or _SVG_COLUMNS,
+        force_terminal=True,
+        legacy_windows=False,
+        emoji=False,
     )
     draw(found, console, console.width, first_cell, end_cell)
     # The fonts that are named there would be fetched by whoever looks at the image.

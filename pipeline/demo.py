@@ -43,7 +43,7 @@ WORK_MARK = ".oncelog-demo"
 
 def main() -> int:
     arguments = _arguments()
-    console = Console()
+    console = Console(emoji=False)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it, its processes end with it
     try:
         path, purchases = read_purchases(arguments.data, arguments.input)

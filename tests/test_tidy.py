@@ -40,6 +40,20 @@ CATCHES_EVERYTHING = {
     "broker/dispatch.py": "an unexpected error costs one connection, never the broker",
     "broker/system/loop.py": "a thread hands its error to the loop",
 }
+# Where something is printed without oncelog/terminal.py, which lets no name steer a terminal, and why.
+PRINTS = {
+    "broker/app.py": "the ready line: an address of its own",
+    "broker/cli.py": "the packages point one way: printable() is called there",
+    "oncelog/demo_crash.py": "rich draws it, each text by marked(); its writers report to their own parent",
+    "oncelog/demo_isolation.py": "rich draws it, each text by marked()",
+    "oncelog/log_dump_cli.py": "to the byte what Kafka prints; on a terminal by printable()",
+    "oncelog/log_map_cli.py": "rich draws it, each text by printable() or marked()",
+    "oncelog/log_map_picture.py": "rich draws it, each text by printable()",
+    "oncelog/terminal.py": "it prints",
+    "pipeline/demo.py": "rich draws it, each text by printable() and escape()",
+    "pipeline/events.py": "JSON for the process that started it",
+    "protocol/codec.py": "a tool of the build",
+}
 
 
 @cache
@@ -187,6 +201,40 @@ def _catches_everything(handler: ast.ExceptHandler) -> bool:
         return True
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     return any(isinstance(kind, ast.Name) and kind.id in ("Exception", "BaseException") for kind in kinds)
+
+
+def test_a_text_reaches_a_terminal_only_by_way_of_the_helper() -> None:
+    found, printing = [], set()
+    for name, path in _written(*PACKAGES):
+        for node in ast.walk(_tree(path)):
+            if _prints(node):
+                printing.add(name)
+                if name not in PRINTS:
+                    found.append(f"{name}:{getattr(node, 'lineno', '?')} {ast.unparse(node)[:80]}")
+    _none(found)
+    _none([f"{name} prints nothing" for name in PRINTS if name not in printing])
+
+
+def test_what_is_drawn_by_rich_takes_no_emoji_codes_of_names() -> None:
+    found = []
+    for name, path in _written(*PACKAGES):
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Console":
+                settings = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+                if settings.get("emoji") != "False":
+                    found.append(f"{name}:{node.lineno}")
+    _none(found)
+
+
+def _prints(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func) in ("print", "click.echo", "click.secho", "Console", "os.write")
+    # sys.stdout.isatty() and the like print nothing.
+    return isinstance(node, ast.Attribute) and node.attr in ("buffer", "write", "writelines") and _is_stream(node.value)
+
+
+def _is_stream(node: ast.AST) -> bool:
+    return re.match(r"sys\.(__)?std(out|err)", ast.unparse(node)) is not None
 
 
 def test_no_module_has_state_that_changes() -> None:

@@ -8,6 +8,7 @@ Owns: the datagrams' text, when they leave. Does not own: the numbers (`metrics`
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from broker.observability.metrics import Metrics
 
 MAX_DATAGRAM_BYTES = 1432
 _PREFIX = "oncelog"
+_NOT_IN_A_NAME = re.compile("[^A-Za-z0-9_.-]")
 
 
 class StatsdReporter:
@@ -71,9 +73,14 @@ def statsd_lines(before: Mapping[str, int], now: Mapping[str, int], gauges: Mapp
     for name, value in now.items():
         growth = value - before.get(name, 0)
         if growth:
-            yield f"{_PREFIX}.{name}:{growth}|c"
+            yield f"{_PREFIX}.{_metric(name)}:{growth}|c"
     for name, value in gauges.items():
-        yield f"{_PREFIX}.{name}:{value}|g"
+        yield f"{_PREFIX}.{_metric(name)}:{value}|g"
+
+
+def _metric(name: str) -> str:
+    """Of the characters that mean nothing in a datagram: a colon, a bar or a newline would be another metric."""
+    return _NOT_IN_A_NAME.sub("_", name)
 
 
 def pack_datagrams(lines: list[str], max_bytes: int = MAX_DATAGRAM_BYTES) -> Iterator[bytes]:

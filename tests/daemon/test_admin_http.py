@@ -180,6 +180,25 @@ def test_epochs_and_producer_ids_are_moved_on(broker: Daemon, faults: FaultClien
         faults.move_epoch_on("moved", 7)
 
 
+def test_background_work_goes_on_after_the_wall_clock_was_set_back_by_a_month(tmp_path: Path) -> None:
+    """An id that was used after the jump is forgotten in time."""
+    settings = (
+        "transactional.id.expiration.ms=60000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms=1000",
+    )
+    daemon = Daemon(tmp_path / "data", ADMIN, *settings)
+    try:
+        faults = FaultClient(address_of(daemon))
+        begun(daemon, "before").abort_transaction(20)
+        faults.jump_wall_clock(-30 * 86_400_000)
+        begun(daemon, "after").abort_transaction(20)
+        for _ in range(2):  # the first brings the time, the second the turn after it
+            faults.advance_time(61_000)
+        assert [each["transactional_id"] for each in faults.transactions()] == ["before"]
+    finally:
+        daemon.stop()
+
+
 def test_time_that_is_moved_on_ends_what_has_lasted_too_long(broker: Daemon, faults: FaultClient) -> None:
     topic = new_topic(broker)
     producer = begun(broker, "slept")

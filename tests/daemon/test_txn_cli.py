@@ -14,6 +14,7 @@ from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.conformance.transactional_producer import Conversation, Producer, ends
 from tests.support.daemon import Daemon
 from tests.support.hanging import conversation, hang
+from tests.support.hostile import HOSTILE, require_harmless
 from tests.support.wire import WireBroker
 
 TOPIC = "payments"
@@ -69,6 +70,36 @@ def test_list_shows_each_id_and_filters_as_kafka_does(operator: Operator) -> Non
     table = operator.run("list").output.splitlines()
     assert table[0].split() == ["transactional_id", "coordinator", "producer_id", "state"]
     assert len(table) == 3
+
+
+def test_ids_that_would_steer_a_terminal_are_shown_and_kept_and_the_daemon_logs_one_line_of_each(
+    start_daemon: Callable[..., Daemon],
+) -> None:
+    daemon = start_daemon()
+    broker = WireBroker(daemon.bootstrap)
+    talk = Conversation(broker, time.time_ns() // 1_000_000)
+    while talk.ask(FindCoordinatorRequest(key="any", key_type=1), 2).error_code:
+        broker.let_pass(20)
+    operator = Operator(daemon.bootstrap, talk)
+    for transactional_id in HOSTILE.values():
+        talk.started(transactional_id)
+    assert {row["transactional_id"] for row in operator.rows("list")} == set(HOSTILE.values())
+    listed = operator.run("list").output
+    tailed = operator.run("tail", "--from-beginning", "--count", str(len(HOSTILE)))
+    require_harmless(listed)
+    require_harmless(tailed.stdout)
+    assert len(listed.splitlines()) == len(HOSTILE) + 1
+    assert len(tailed.stdout.splitlines()) == len(HOSTILE)
+    for transactional_id in HOSTILE.values():
+        described = operator.run("describe", transactional_id).output
+        require_harmless(described)
+        assert len(described.splitlines()) == 9
+    log = daemon.stderr_path.read_text()
+    require_harmless(log)
+    events = [json.loads(line) for line in log.splitlines()]
+    logged = [each["transactional_id"] for each in events if each["event"] == "transaction.empty"]
+    assert logged == list(HOSTILE.values())
+    broker.close()
 
 
 def test_describe_shows_the_partitions_of_an_open_transaction(operator: Operator) -> None:

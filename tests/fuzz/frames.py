@@ -9,11 +9,12 @@ from protocol.headers import encode_request_header
 from protocol.message import varint
 from tests.fuzz.layout import Segment, segments
 from tests.fuzz.requests import request_schema
+from tests.support.hostile import HOSTILE
 
 _NUMBERS = (b"\x00", b"\x01", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00")
 _VARINTS = (0, 1, 2, 127, 128, 300, 16_384, 1 << 21, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 35) - 1)
 _BAD_UTF8 = (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf5", b"\x80")
-_CLIENT_IDS = ("fuzz", "fuzz", "fuzz", None, "", "ü" * 100, "x" * 30_000, "\x00\n\x1b[31m", '{"a":1}')
+_CLIENT_IDS = ("fuzz", "fuzz", "fuzz", None, "", "ü" * 100, "x" * 30_000, *HOSTILE.values())
 
 
 def request_frame(api: Api, version: int, message: Any, correlation_id: int, source: Random, spoilt: float) -> bytes:

@@ -16,6 +16,7 @@ from protocol.codec_parts import attribute
 from protocol.schema import ArrayOf, Field, Schema, Structure
 from protocol.types import Primitive, Variable
 from tests.fuzz.batches import NOW_MS, bad_batch, good_batch
+from tests.support.hostile import HOSTILE
 from tests.support.messages import generated
 
 _STORIES = (
@@ -96,7 +97,9 @@ class World:
     sequences: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def name(self, what: str) -> str:
-        """One of this story's names, or at times one of another story's."""
+        """One of this story's names, or at times one of another story's, or one that steers terminals."""
+        if self.source.random() < 0.01:
+            return f"fuzz-{what}-{self.source.choice(tuple(HOSTILE.values()))}"
         return f"fuzz-{what}-{self.source.choice((self.story, self.story, self.story, self.source.randrange(12)))}"
 
     def learn(self, response: Any) -> None:

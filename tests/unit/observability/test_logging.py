@@ -8,6 +8,7 @@ import pytest
 import structlog
 
 from broker.observability.logging import start_logging
+from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
 
 
 class _Terminal(io.StringIO):
@@ -51,6 +52,30 @@ def test_an_exception_is_part_of_its_line() -> None:
         log.exception("handler.failed")
     (line,) = stream.getvalue().splitlines()
     assert "ValueError: broken" in json.loads(line)["exception"]
+
+
+@pytest.mark.parametrize("name", [*HOSTILE.values(), SURROGATE], ids=[*HOSTILE, "lone surrogate"])
+@pytest.mark.parametrize("kind", [io.StringIO, _Terminal])
+def test_no_name_steers_a_terminal_or_forges_a_line(kind: type[io.StringIO], name: str) -> None:
+    stream = kind()
+    log = start_logging("info", stream)
+    log.info("transaction.ongoing", transactional_id=name, partitions=[name], error=ValueError(name), producer_id=7)
+    require_harmless(stream.getvalue(), allows_colours=kind is _Terminal)
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", [*HOSTILE.values(), SURROGATE], ids=[*HOSTILE, "lone surrogate"])
+@pytest.mark.parametrize("kind", [io.StringIO, _Terminal])
+def test_the_text_of_an_error_forges_no_line_either(kind: type[io.StringIO], name: str) -> None:
+    stream = kind()
+    log = start_logging("info", stream)
+    try:
+        raise ValueError(name)
+    except ValueError:
+        log.exception("handler.failed", client_id=name)
+    require_harmless(stream.getvalue(), allows_colours=kind is _Terminal)
+    # What is not the line of the event is indented.
+    assert sum(not line.startswith("  ") for line in stream.getvalue().splitlines()) == 1
 
 
 def test_a_terminal_gets_words_instead_of_json() -> None:

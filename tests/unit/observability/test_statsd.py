@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from broker.observability.metrics import COUNTERS, GAUGES, Metrics
 from broker.observability.statsd import MAX_DATAGRAM_BYTES, StatsdReporter, pack_datagrams, statsd_lines
+from tests.support.hostile import names
 
 _LINE = re.compile(rb"oncelog\.([a-z_]+):(-?\d+)\|([cg])\Z")
 
@@ -90,6 +91,13 @@ def test_packing_keeps_every_line_in_order_and_every_datagram_in_size(lines: lis
     assert all(len(datagram) <= max_bytes for datagram in datagrams)
     for datagram, following in itertools.pairwise(datagrams):
         assert len(datagram) + 1 + len(following.split(b"\n")[0]) > max_bytes
+
+
+@given(names)
+def test_no_name_makes_another_metric_or_a_tag(name: str) -> None:
+    (datagram,) = pack_datagrams([*statsd_lines({}, {name: 1}, {name: 2})])
+    counted, gauged = datagram.split(b"\n")
+    assert re.fullmatch(rb"oncelog\.[\w.-]*:1\|c", counted) and re.fullmatch(rb"oncelog\.[\w.-]*:2\|g", gauged)
 
 
 def test_all_counters_at_once_fit_into_one_datagram() -> None:

@@ -1,0 +1,311 @@
+"""Every command is run with names that would steer a terminal or forge a line: all are shown, none is obeyed."""
+
+import io
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from broker.log.survey import LostRange, Survey
+from client.errors import KafkaError
+from client.records import TopicPartition
+from oncelog import demo_crash, demo_isolation, log_check, txn_tail
+from oncelog.cli import main
+from oncelog.health import NotHealthy
+from oncelog.txn_tail import Transition
+from protocol.errors import ErrorCode
+from protocol.records.batch import encode_batch
+from protocol.records.record import Record
+from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
+
+ALL = [*HOSTILE.values(), SURROGATE]
+PLACE = ("--topic", "orders", "--partition", "0")
+VERIFIED_LINES = 14
+every_name = pytest.mark.parametrize("name", ALL, ids=[*HOSTILE, "lone surrogate"])
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def require_shown(result: Result, lines: int | None = None) -> None:
+    """Nothing but printable lines, as many as there should be, and no traceback."""
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    require_harmless(result.stdout)
+    require_harmless(result.stderr)
+    assert result.stdout or result.stderr
+    if lines is not None:
+        assert len(result.stdout.splitlines()) == lines
+
+
+class ForeignCluster:
+    """Stands for the client's Admin: a cluster that answers with one name wherever it can."""
+
+    name = ""
+    error: Exception | None = None
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    async def __aenter__(self) -> "ForeignCluster":
+        if self.error is not None:
+            raise self.error
+        return self
+
+    async def __aexit__(self, *_: Any) -> None: ...
+
+    async def find_transactions(self, **_: Any) -> list[Any]:
+        return [SimpleNamespace(transactional_id=self.name, coordinator_id=0, producer_id=1, state=self.name)]
+
+    async def describe_transaction(self, transactional_id: str) -> Any:
+        return SimpleNamespace(
+            transactional_id=self.name,
+            coordinator_id=0,
+            producer_id=7,
+            producer_epoch=0,
+            state=self.name,
+            timeout_ms=1,
+            start_time_ms=2**62,
+            partitions=[TopicPartition(self.name, 0), TopicPartition(self.name, 1)],
+        )
+
+    async def list_topics(self, **_: Any) -> list[str]:
+        return [self.name]
+
+    async def describe_topics(self, *_: str) -> list[Any]:
+        return [SimpleNamespace(name=self.name, leaders=[0])]
+
+    async def describe_producers(self, _: TopicPartition) -> list[Any]:
+        return [
+            SimpleNamespace(
+                producer_id=1,
+                producer_epoch=0,
+                coordinator_epoch=0,
+                last_sequence=0,
+                last_timestamp=0,
+                current_txn_start_offset=5,
+            )
+        ]
+
+    async def abort_on_partition(self, *_: Any) -> None: ...
+
+    async def fence_producer(self, _: str) -> tuple[int, int]:
+        return 1, 2
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, name: str) -> type[ForeignCluster]:
+    class Cluster(ForeignCluster): ...
+
+    Cluster.name = name
+    monkeypatch.setattr("client.admin.Admin", Cluster)
+    return Cluster
+
+
+# --- oncelog txn ------------------------------------------------------------------------------------------------------
+
+ASKING: dict[str, tuple[tuple[str, ...], int]] = {
+    "txn list": ((), 2),
+    "txn describe": (("id",), 9),
+    "txn producers": (PLACE, 2),
+    "txn find-hanging": ((), 4),
+}
+"""Arguments, and how many lines there are."""
+
+
+@every_name
+@pytest.mark.parametrize("command", ASKING)
+def test_what_a_cluster_answers_stays_in_its_row(command: str, name: str, cluster: type[ForeignCluster]) -> None:
+    arguments, lines = ASKING[command]
+    require_shown(run(*command.split(), *arguments), lines)
+    shown = run(*command.split(), *arguments, "--json")
+    require_shown(shown)
+    assert command == "txn producers" or name in strings(json.loads(shown.stdout))
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from strings(each)
+
+
+@every_name
+def test_what_an_operator_pastes_is_shown_as_well(name: str, cluster: type[ForeignCluster]) -> None:
+    require_shown(run("txn", "fence", "--", name), 2)
+    require_shown(run("txn", "abort", "--topic", name, "--partition", "0", "--start-offset", "5"), 2)
+    require_shown(run("txn", "abort", "--topic", name, "--partition", "0", "--start-offset", "6"))
+
+
+@every_name
+@pytest.mark.parametrize("command", [*ASKING, "txn abort", "txn fence"])
+def test_what_a_cluster_says_is_wrong_stays_in_its_line(command: str, name: str, cluster: type[ForeignCluster]) -> None:
+    cluster.error = KafkaError(name, code=ErrorCode.UNKNOWN_SERVER_ERROR, hint=name)
+    arguments = {"txn abort": (*PLACE, "--start-offset", "5"), "txn fence": ("id",)}.get(command)
+    result = run(*command.split(), *(ASKING[command][0] if arguments is None else arguments))
+    require_shown(result)
+    assert result.exit_code == 2 and len(result.stderr.splitlines()) == 1
+
+
+@every_name
+def test_each_transition_is_one_line_of_the_tail(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    async def told(*_: Any, **settings: Callable[[], None]) -> AsyncIterator[Transition]:
+        settings["on_ready"]()
+        for time_ms in (0, 1_700_000_000_000, 2**62, -(2**62)):
+            yield Transition(time_ms, name, 1, 0, name, name, (f"{name}-0",) * 5, 2**62)
+
+    monkeypatch.setattr(txn_tail, "transitions", told)
+    require_shown(run("txn", "tail", "--count", "4"), 4)
+    shown = run("txn", "tail", "--count", "4", "--json")
+    require_shown(shown, 4)
+    assert json.loads(shown.stdout.splitlines()[0])["transactional_id"] == name
+
+
+# --- oncelog log ------------------------------------------------------------------------------------------------------
+
+
+@every_name
+def test_what_lies_in_a_data_directory_stays_in_its_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / ".lock").touch()
+    survey = Survey(name, lost=[LostRange(0, 1, name, 0, name)], open_transactions={1: 0})
+    finding = log_check.Finding(name, 0, 1, 0, 1, 100, (name,), f"{name}-0 is offline: {name}", survey)
+
+    def examined(disk: Any, on_partition: Any) -> log_check.Examination:
+        return log_check.Examination([finding], [name])
+
+    monkeypatch.setattr(log_check, "examine", examined)
+    monkeypatch.setattr(log_check, "repair", lambda disk, damaged: [name])
+    require_shown(run("log", "verify", tmp_path), VERIFIED_LINES)
+    require_shown(run("log", "repair", "--yes", tmp_path))
+    for arguments in (("verify",), ("repair", "--yes")):
+        require_shown(run("log", *arguments, tmp_path, "--json"))
+
+
+def write_partition(directory: Path, name: str) -> Path:
+    directory.mkdir()
+    text = name.encode(errors="surrogatepass")
+    records = [Record(0, 1, text, text, ((name.encode(errors="replace").decode(), text),))]
+    (directory / f"{0:020}.log").write_bytes(encode_batch(records))
+    return directory
+
+
+@every_name
+def test_the_map_of_a_directory_with_such_a_name_is_drawn(tmp_path: Path, name: str) -> None:
+    directory_name = name.replace("/", "").replace("\0", "").encode(errors="replace").decode()
+    directory = write_partition(tmp_path / f"{directory_name}-0", name)
+    require_shown(run("log", "map", directory))
+    require_shown(run("log", "map", directory, "--json"))
+    require_shown(run("log", "map", tmp_path / f"no-{directory_name}"))
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+@every_name
+def test_a_dump_is_harmless_on_a_terminal_and_kafkas_to_the_byte_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    directory = write_partition(tmp_path / "orders-0", name)
+    piped = run("log", "dump", "--print-data-log", directory)
+    assert name == SURROGATE or name.encode() in piped.stdout_bytes
+    require_shown(run("log", "dump", "--print-data-log", "--json", directory))
+    require_harmless(run("log", "dump", tmp_path / name.replace("\0", "")).stderr)
+    terminal = Terminal(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", terminal)
+    main.main(["log", "dump", "--print-data-log", str(directory)], standalone_mode=False)
+    shown = terminal.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    require_harmless(shown)
+    assert sum(line.startswith("| offset: 0 ") for line in shown.splitlines()) == 1
+    assert len(shown.splitlines()) == 4
+
+
+# --- the others -------------------------------------------------------------------------------------------------------
+
+
+@every_name
+def test_what_is_no_broker_may_say_what_it_likes(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def refused(*_: Any) -> int:
+        raise NotHealthy(name)
+
+    monkeypatch.setattr("oncelog.health.check_health", refused)
+    require_shown(run("health"))
+
+
+@every_name
+def test_a_daemon_shows_what_is_wrong_with_its_settings(name: str) -> None:
+    require_shown(run("serve", "--override", name))
+    require_shown(run("serve", "--override", f"num.partitions={name}"))
+
+
+@every_name
+def test_the_isolation_demo_draws_what_a_foreign_broker_gave_it(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    batch = demo_isolation.BatchView(0, 0, 1, 0, True, False, "committed", [name])
+    reading = demo_isolation.Reading("read_committed", {0: name}, 0, 1)
+
+    async def experiment(_: str) -> list[demo_isolation.Scene]:
+        return [demo_isolation.Scene("title", 0, 1, 1, [batch], [reading])]
+
+    monkeypatch.setattr(demo_isolation, "run_experiment", experiment)
+    shown = run("demo", "isolation", "--bootstrap", "127.0.0.1:1")
+    require_shown(shown)
+    if name.isprintable():
+        assert name in shown.stdout
+    require_shown(run("demo", "isolation", "--bootstrap", "127.0.0.1:1", "--json"))
+
+    async def failed(_: str) -> list[demo_isolation.Scene]:
+        raise KafkaError(name)
+
+    monkeypatch.setattr(demo_isolation, "run_experiment", failed)
+    require_shown(run("demo", "isolation", "--bootstrap", "127.0.0.1:1"))
+
+
+@every_name
+def test_the_crash_demo_draws_whatever_is_in_its_files(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    step = demo_crash.Step("title", name, [name], [name], {name: [name]}, [name])
+
+    def experiment(_: Any, on_step: Callable[[demo_crash.Step], None]) -> Iterator[demo_crash.Scene]:
+        on_step(step)
+        yield demo_crash.Scene("title", "expected", [step], True)
+
+    monkeypatch.setattr(demo_crash, "run_experiment", experiment)
+    require_shown(run("demo", "crash"))
+    require_shown(run("demo", "crash", "--json"))
+
+    def failed(*_: Any) -> Iterator[demo_crash.Scene]:
+        raise KafkaError(name)
+
+    monkeypatch.setattr(demo_crash, "run_experiment", failed)
+    require_shown(run("demo", "crash"))
+
+
+def test_no_command_is_left_out() -> None:
+    driven = {
+        *ASKING,
+        *(f"txn {name}" for name in ("abort", "fence", "tail")),
+        *(f"log {name}" for name in ("verify", "repair", "map", "dump")),
+        "health",
+        "serve",
+        "demo isolation",
+        "demo crash",
+    }
+    assert set(commands(main, "")) == driven
+
+
+def commands(group: click.Group, prefix: str) -> Iterator[str]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}"
