@@ -210,6 +210,8 @@ def _ask(bootstrap: str, work: "Callable[[Admin], Awaitable[Any]]") -> Any:
         return asyncio.run(asked())
     except (KafkaError, ProtocolError, NotFound) as error:
         fail(str(error), EXIT_FAILED)
+    except UnicodeEncodeError as error:
+        fail(f"{error.object} is no text in UTF-8, which every name is", EXIT_FAILED)
     except OSError as error:
         message = f"{bootstrap} does not answer: {error}; `oncelog health --bootstrap {bootstrap}` tells when it does"
         fail(message, EXIT_FAILED)

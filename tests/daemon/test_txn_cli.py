@@ -14,7 +14,7 @@ from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.conformance.transactional_producer import Conversation, Producer, ends
 from tests.support.daemon import Daemon
 from tests.support.hanging import conversation, hang
-from tests.support.hostile import HOSTILE, require_harmless
+from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
 from tests.support.wire import WireBroker
 
 TOPIC = "payments"
@@ -94,6 +94,9 @@ def test_ids_that_would_steer_a_terminal_are_shown_and_kept_and_the_daemon_logs_
         described = operator.run("describe", transactional_id).output
         require_harmless(described)
         assert len(described.splitlines()) == 9
+    refused = operator.run("describe", SURROGATE)
+    require_harmless(refused.stderr)
+    assert (refused.exit_code, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)
     log = daemon.stderr_path.read_text()
     require_harmless(log)
     events = [json.loads(line) for line in log.splitlines()]
