@@ -24,6 +24,7 @@ from broker.broker import Broker
 from broker.completion import all_of
 from broker.config import BrokerConfig
 from broker.net.listener import Endpoint, Listeners
+from broker.observability.logging import loop_errors
 from broker.system.clock import SystemClock, SystemEntropy
 from broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from broker.system.limits import raise_open_files
@@ -59,6 +60,7 @@ class _App:
             self._log.warning("config.ignored", message=warning)
         raise_open_files()
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(loop_errors(self._log))
         for signal_number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signal_number, self._stop.set)
         disk = self._open_disk()
@@ -195,11 +197,12 @@ class _App:
         """One background turn a second: retention, expiry of producers, transactional ids and groups."""
         if self._stop.is_set():
             return
+        # First of all: whatever fails in this turn, there is a next one.
+        broker.scheduler.call_later(_STEP_INTERVAL_MS, lambda: self._step(broker))
         broker.logs.step()
         broker.transactions.step()
         if broker.known_groups is not None:
             broker.known_groups.step()
-        broker.scheduler.call_later(_STEP_INTERVAL_MS, lambda: self._step(broker))
 
     def _on_disk_failure(self, error: OSError) -> None:
         self._log.critical("disk.failed", error=str(error), data_dir=str(self._config.data_dir))

@@ -5,7 +5,7 @@ Invariant: a call below the level costs a quarter of a microsecond and formats n
 """
 
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from io import StringIO
 from types import ModuleType
 from typing import Any, TextIO
@@ -58,6 +58,15 @@ def start_logging(level: str, stream: TextIO | None = None) -> Any:
         cache_logger_on_first_use=True,
     )
     return structlog.get_logger()
+
+
+def loop_errors(log: Any) -> Callable[[Any, dict[str, Any]], None]:
+    """For the event loop: an error that nobody caught is a line of the log, and not a traceback between the lines."""
+
+    def on_error(_: Any, context: dict[str, Any]) -> None:
+        log.error("loop.error", message=context.get("message"), exc_info=context.get("exception"))
+
+    return on_error
 
 
 def _structlog() -> ModuleType:

@@ -1,5 +1,6 @@
 """The log: one JSON object a line, unless a person looks on."""
 
+import asyncio
 import io
 import json
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from broker.observability.logging import start_logging
+from broker.observability.logging import loop_errors, start_logging
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
 
 
@@ -76,6 +77,18 @@ def test_the_text_of_an_error_forges_no_line_either(kind: type[io.StringIO], nam
     require_harmless(stream.getvalue(), allows_colours=kind is _Terminal)
     # What is not the line of the event is indented.
     assert sum(not line.startswith("  ") for line in stream.getvalue().splitlines()) == 1
+
+
+def test_an_error_that_nobody_caught_is_one_line_of_the_log() -> None:
+    stream = io.StringIO()
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(loop_errors(start_logging("info", stream)))
+    loop.call_soon(int, 'x\n{"event":"forged"}')
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.close()
+    (line,) = map(json.loads, stream.getvalue().splitlines())
+    assert line["event"] == "loop.error" and "invalid literal" in line["exception"]
 
 
 def test_a_terminal_gets_words_instead_of_json() -> None:
