@@ -34,7 +34,7 @@ _ATTEMPTS = 250
 
 
 class Kafka:
-    """Started in the constructor; `stop` ends it."""
+    """Started in the constructor; `stop` ends it, `start` starts it again."""
 
     def __init__(
         self,
@@ -74,12 +74,16 @@ class Kafka:
         for feature in features:
             format_storage += ["--feature", feature]
         subprocess.run(format_storage, check=True, capture_output=True, cwd=directory, timeout=60)
-        with (directory / "kafka.out").open("w") as out:
-            self._process = subprocess.Popen(
-                [*run, "kafka.Kafka", str(settings)], cwd=directory, stdout=out, stderr=subprocess.STDOUT
-            )
+        self._directory, self._port = directory, port
+        self._command = [*run, "kafka.Kafka", str(settings)]
+        self.start()
+
+    def start(self) -> None:
+        """Returns when it answers; after a `stop`, on the same port and directory."""
+        with (self._directory / "kafka.out").open("a") as out:
+            self._process = subprocess.Popen(self._command, cwd=self._directory, stdout=out, stderr=subprocess.STDOUT)
         try:
-            self._wait("127.0.0.1", port)
+            self._wait("127.0.0.1", self._port)
         except NotHealthy:
             self.stop()
             raise
@@ -95,6 +99,7 @@ class Kafka:
         raise NotHealthy("Apache Kafka did not start in time")
 
     def stop(self) -> None:
+        """kill -9."""
         self._process.kill()
         self._process.wait(30)
 
