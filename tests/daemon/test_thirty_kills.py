@@ -36,11 +36,15 @@ def test_no_invariant_is_broken_while_the_daemon_is_killed(start_daemon: Start, 
     run = Run(daemon.bootstrap)
     with at_work(run):
         pause, random = threading.Event(), Random(kills)
-        for _ in range(kills):
+        for number in range(kills):
+            await_commits(run, 2 * number + 1)
             pause.wait(random.uniform(0.5, 1.5))
             daemon.kill()
             run.recorder.history.restarts.append(Restart(run.recorder.tick(), "kill"))
+            # What clients do about a broker depends on how long it is away.
+            pause.wait(random.choice((0.0, 1.5)))
             daemon.start()
+        await_commits(run, 2 * kills + 1)
         pause.wait(1)
     await_stable(run, admin)
     read_everything(run)
@@ -67,6 +71,13 @@ def at_work(run: Run) -> Iterator[None]:
             run.is_over.set()
         for future in running:
             future.result(2 * PATIENCE_S)
+
+
+def await_commits(run: Run, count: int) -> None:
+    """Until so many were answered, however little time a busy machine has for the clients."""
+    pause = threading.Event()
+    while sum(end.is_commit and end.span.is_ok for end in run.recorder.history.ends) < count:
+        pause.wait(0.1)
 
 
 def await_stable(run: Run, admin: AdminClient) -> None:

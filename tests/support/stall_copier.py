@@ -1,6 +1,6 @@
 """One copier of `stall_run`: reads its topic and writes what it reads back to it, exactly once, until it is killed.
 
-`python -m tests.support.stall_copier BOOTSTRAP TOPIC [KEY=VALUE …]`, the last being settings of the producer: a JSON
+`python -m tests.support.stall_copier BOOTSTRAP TOPIC [KEY=VALUE …]`, the last being settings of its clients: a JSON
 line for each committed transaction (when it began and was committed, by the wall clock) on standard output,
 librdkafka's debug log on standard error.
 """
@@ -28,8 +28,9 @@ class Copier:
                 "group.id": topic,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": 6000,  # a copier in place of one that was stopped need not wait long
+                "group.instance.id": topic,  # a copier in place of one that was stopped need not wait for its session
                 "log_level": 0,
+                **settings,
             }
         )
         common = {"bootstrap.servers": bootstrap, "transactional.id": topic, "debug": DEBUG, "linger.ms": 1}
