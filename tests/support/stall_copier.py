@@ -33,11 +33,15 @@ class Copier:
                 **settings,
             }
         )
-        common = {"bootstrap.servers": bootstrap, "transactional.id": topic, "debug": DEBUG, "linger.ms": 1}
-        self.producer = Producer({**common, **settings})
+        self._settings = {"bootstrap.servers": bootstrap, "transactional.id": topic, "debug": DEBUG, **settings}
+        self.producer = self._next_producer()
+
+    def _next_producer(self) -> Producer:
+        producer = Producer(self._settings)
+        again(lambda: producer.init_transactions(PATIENCE_S))
+        return producer
 
     def run(self) -> None:
-        again(lambda: self.producer.init_transactions(PATIENCE_S))
         self.producer.begin_transaction()
         for number in range(_RECORDS):
             self.producer.produce(self.topic, b"%d" % number)
@@ -58,12 +62,20 @@ class Copier:
             again(lambda: self.producer.send_offsets_to_transaction(position, metadata, PATIENCE_S))
             again(lambda: self.producer.commit_transaction(PATIENCE_S))
         except KafkaException as raised:
-            if not raised.args[0].txn_requires_abort():
-                raise
-            again(lambda: self.producer.abort_transaction(PATIENCE_S))
+            self._recover(raised)
             again(self._rewind)
         else:
             print(json.dumps({"began": began, "committed": time.time()}), flush=True)
+
+    def _recover(self, raised: KafkaException) -> None:
+        """Abort, or take a new producer where an outage has outlived the transaction."""
+        if raised.args[0].txn_requires_abort():
+            try:
+                again(lambda: self.producer.abort_transaction(PATIENCE_S))
+                return
+            except KafkaException:
+                pass
+        self.producer = self._next_producer()
 
     def _rewind(self) -> None:
         """Back to what is committed: the records of the aborted transaction are copied again."""
