@@ -18,7 +18,6 @@ from broker.log.compaction.transactions import CleanedTransactions
 from broker.ports import WallMs
 from protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader, assemble_batch
 from protocol.records.compression import compress
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
 from protocol.records.record import Record, decode_records, encode_record
 
 
@@ -51,7 +50,7 @@ class BatchFilter:
         """What remains of `batch`; None if nothing does. Raises ProtocolError for a batch that cannot be read."""
         is_unneeded_marker = False
         if header.is_control:
-            is_unneeded_marker = self._is_unneeded(header, batch)
+            is_unneeded_marker = self._is_unneeded(header)
             discards = is_unneeded_marker and self._is_over(header)
         else:
             discards = self.transactions.on_data(header)
@@ -68,11 +67,9 @@ class BatchFilter:
             return Remainder(_emptied(header), 0, -1)
         return None
 
-    def _is_unneeded(self, header: BatchHeader, batch: memoryview) -> bool:
-        if header.record_count == 0:
-            return True  # emptied by an earlier round: kept for its producer's epoch alone
-        marker, _ = decode_end_txn_marker(batch)
-        return self.transactions.on_marker(header, marker is ControlRecordType.ABORT)
+    def _is_unneeded(self, header: BatchHeader) -> bool:
+        # One that an earlier round has emptied is kept for its producer's epoch alone.
+        return header.record_count == 0 or self.transactions.on_marker(header)
 
     def _is_over(self, header: BatchHeader) -> bool:
         return header.record_count == 0 or (header.has_delete_horizon and header.base_timestamp <= self.wall_ms)

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from broker.log.compaction.batch_filter import BatchFilter, KnownProducer
 from broker.log.compaction.offset_map import OffsetMap
 from broker.log.compaction.swap import CLEANED_SUFFIX
-from broker.log.compaction.transactions import CleanedTransactions
+from broker.log.compaction.transactions import AbortedTransactions, CleanedTransactions
 from broker.log.partition_log import PartitionLog
 from broker.log.reader import iterate_batches
 from broker.log.segment import Segment
-from broker.log.transaction_index import AbortedEntry
 from broker.ports import Disk, WallMs
 from protocol.records.record import decode_records
 
@@ -62,7 +61,10 @@ class CompactionRound:
 
     def slices(self, wall_ms: WallMs) -> Generator[Slice, None, None]:
         """Do the work; `result` tells how it went. Raises KafkaError or ProtocolError on damage, OSError."""
-        yield from self._read_keys()
+        aborted = AbortedTransactions(
+            entry for segment in self._log.segments for entry in segment.transaction_index.entries
+        )
+        yield from self._read_keys(aborted)
         clean_offset = self._map.latest_offset + 1
         if clean_offset <= self._dirty_offset:
             return
@@ -72,11 +74,11 @@ class CompactionRound:
             )
             for state in self._log.producer_state.producers()
         }
-        transactions = CleanedTransactions()
         segments = [segment for segment in self._log.segments if segment.base_offset < clean_offset]
         segments = [segment for segment in segments if segment.next_offset <= self._end_offset]
-        transactions.add_aborted(self._aborted_entries())
-        batch_filter = BatchFilter(self._map, transactions, producers, wall_ms, self._log.config.delete_retention_ms)
+        batch_filter = BatchFilter(
+            self._map, CleanedTransactions(aborted), producers, wall_ms, self._log.config.delete_retention_ms
+        )
         for group in _groups(segments, self._log.config.segment_bytes, self._log.config.segment_index_bytes):
             replaced = yield from self._clean(group, batch_filter)
             if not replaced:
@@ -84,14 +86,9 @@ class CompactionRound:
         self.result.clean_offset = clean_offset
         self.result.is_complete = True
 
-    def _aborted_entries(self) -> list[AbortedEntry]:
-        return [entry for segment in self._log.segments for entry in segment.transaction_index.entries]
-
     # -- the newest offset of each key
 
-    def _read_keys(self) -> Iterator[Slice]:
-        transactions = CleanedTransactions()
-        transactions.add_aborted(self._aborted_entries())
+    def _read_keys(self, aborted: AbortedTransactions) -> Iterator[Slice]:
         offset_map = self._map
         left = SLICE_BYTES
         for header, batch in iterate_batches(self._log.segments, self._dirty_offset, self._end_offset):
@@ -100,7 +97,7 @@ class CompactionRound:
             else:
                 if not offset_map.has_room_for(header.record_count):
                     return
-                if not transactions.on_data(header):
+                if aborted.find(header) is None:
                     for record in decode_records(batch):
                         if record.key is not None:
                             offset_map.put(record.key, record.offset)

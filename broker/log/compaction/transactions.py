@@ -1,64 +1,74 @@
 """Which batches belong to aborted transactions, and which markers nobody needs any more.
 
-Owns: the transactions that reach into what one round reads, met in offset order. Invariant: the data of an aborted
-transaction goes; its marker stays until a round has met no data of it. So does the marker of a commit. After Kafka's
-CleanedTransactionMetadata.
+Owns: the answer to both, from the transaction index alone. Invariants
+- A batch is aborted exactly if it lies between the first offset and the marker of an aborted transaction of its
+  producer: what a read_committed reader skips. No answer depends on what was asked before, so both phases of a round
+  ask the same object.
+- A marker stays until a round has met no batch of its transaction.
+
+After Kafka's CleanedTransactionMetadata, which instead must be shown every marker.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
-from heapq import heappop, heappush
 
 from broker.log.transaction_index import AbortedEntry
 from protocol.records.batch import BatchHeader
 
 
-class CleanedTransactions:
-    __slots__ = ("_committed", "_kept", "_met_data", "_ongoing_aborted", "_waiting")
+class AbortedTransactions:
+    """The aborted transactions of a whole log, by producer."""
 
-    def __init__(self) -> None:
-        self._waiting: list[tuple[int, int, AbortedEntry]] = []
-        self._ongoing_aborted: dict[int, AbortedEntry] = {}
-        self._met_data: set[int] = set()
-        self._committed: set[int] = set()
+    __slots__ = ("_by_producer",)
+
+    def __init__(self, entries: Iterable[AbortedEntry]) -> None:
+        """`entries` in the order of their markers."""
+        self._by_producer: dict[int, tuple[list[int], list[AbortedEntry]]] = {}
+        for entry in entries:
+            last_offsets, known = self._by_producer.setdefault(entry.producer_id, ([], []))
+            last_offsets.append(entry.last_offset)
+            known.append(entry)
+
+    def find(self, header: BatchHeader) -> AbortedEntry | None:
+        """The aborted transaction that a batch, or a marker, belongs to."""
+        found = self._by_producer.get(header.producer_id) if header.is_transactional else None
+        if found is None:
+            return None
+        last_offsets, entries = found
+        slot = bisect_left(last_offsets, header.base_offset)
+        if slot == len(entries) or entries[slot].first_offset > header.base_offset:
+            return None
+        return entries[slot]
+
+
+class CleanedTransactions:
+    """The transactions that one pass over the log meets, batch by batch in offset order."""
+
+    __slots__ = ("_aborted", "_kept", "_met")
+
+    def __init__(self, aborted: AbortedTransactions) -> None:
+        self._aborted = aborted
+        self._met: set[int] = set()
         self._kept: list[AbortedEntry] = []
 
-    def add_aborted(self, entries: Iterable[AbortedEntry]) -> None:
-        for entry in entries:
-            heappush(self._waiting, (entry.first_offset, entry.last_offset, entry))
-
     def take_kept(self) -> list[AbortedEntry]:
-        """For the transaction index of the new segment: the aborted transactions of which data was still met."""
+        """For the transaction index of the new segment: the aborted transactions of which a batch was still met."""
         kept, self._kept = self._kept, []
         return kept
 
     def on_data(self, header: BatchHeader) -> bool:
         """True if the batch belongs to an aborted transaction."""
-        self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
-        producer_id = header.producer_id
-        if producer_id in self._ongoing_aborted:
-            self._met_data.add(producer_id)
-            return True
-        self._committed.add(producer_id)
-        return False
+        self._met.add(header.producer_id)
+        return self._aborted.find(header) is not None
 
-    def on_marker(self, header: BatchHeader, aborted: bool) -> bool:
-        """True if nothing of the marker's transaction was met: it has no more to tell."""
-        self._begin_up_to(header.last_offset)
-        producer_id = header.producer_id
-        if not aborted:
-            is_empty = producer_id not in self._committed
-            self._committed.discard(producer_id)
-            return is_empty
-        entry = self._ongoing_aborted.pop(producer_id, None)
-        if entry is None or producer_id not in self._met_data:
+    def on_marker(self, header: BatchHeader) -> bool:
+        """True if no batch of the marker's transaction was met: it has no more to tell."""
+        if header.producer_id not in self._met:
             return True
-        self._met_data.discard(producer_id)
-        self._kept.append(entry)
+        self._met.remove(header.producer_id)
+        entry = self._aborted.find(header)
+        if entry is not None:
+            self._kept.append(entry)
         return False
-
-    def _begin_up_to(self, offset: int) -> None:
-        while self._waiting and self._waiting[0][0] <= offset:
-            entry = heappop(self._waiting)[2]
-            self._ongoing_aborted.setdefault(entry.producer_id, entry)

@@ -1,0 +1,130 @@
+"""Compaction and transactions: what a committed transaction deleted stays deleted, what one aborted changes nothing.
+
+Each scene is a line of steps over one partition of one batch a segment, so that a round may end behind any batch:
+`1:k=v` writes in a transaction of producer 1, `1:k=` a tombstone, `1+` commits, `1-` aborts, `1^-` aborts with the next
+epoch; `1!k=v` writes with the producer id outside of a transaction, `k=v` without one; `/` compacts all that may be,
+`~` lets the tombstones' time pass, `>3` deletes the records before offset 3, `R` restarts from the log alone.
+"""
+
+import re
+
+import pytest
+
+from broker.log.log_config import LogConfig
+from broker.log.partition_log import FetchIsolation, PartitionLog
+from protocol.records.batch import encode_batch
+from protocol.records.record import Record
+from tests.fakes.logs import Logs
+from tests.property.test_log_compaction import latest, read
+
+CONFIG = LogConfig(
+    cleanup_policy="compact", segment_bytes=100, delete_retention_ms=1_000, min_cleanable_dirty_ratio=0.01
+)
+_WRITE = re.compile(r"(?:(?P<producer>\d)(?P<kind>[:!]))?(?P<key>\w)=(?P<value>\w*)\Z")
+_END = re.compile(r"(?P<producer>\d)(?P<bump>\^?)(?P<outcome>[+-])\Z")
+
+SCENES = {
+    "a delete after an abort": ("1:k=v 1+ 1:j=x 1- 1:k= 1+ f=1 / ~ f=2 /", ""),
+    "a delete after an abort that is clean already": ("1:k=v 1+ 1:j=x 1- f=1 / 1:k= 1+ f=2 / ~ f=3 /", ""),
+    "a delete after an abort without data left": ("1:k=v 1+ 1:j=x 1- f=1 / ~ f=2 / 1:k= 1+ f=3 / ~ f=4 /", ""),
+    "a newer value after an abort": ("1:k=v 1+ 1:k=x 1- 1:k=w 1+ f=1 / ~ f=2 /", "k=w"),
+    "an abort whose marker is dirty": ("1:k=v 1+ 1:k=x 1- / 1:k= 1+ f=1 / ~ f=2 /", ""),
+    "an abort half of which is clean": ("1:k=v 1+ 1:k=x 1:j=x 1- / 1:k=w 1:j=w 1+ f=1 / ~ f=2 /", "k=w j=w"),
+    "a commit whose marker is dirty": ("1:j=x 1- 1:k=v 1+ / 1:k= 1+ / ~ f=1 / ~ f=2 /", ""),
+    "a delete that aborts": ("1:k=v 1+ 1:k= 1- f=1 / ~ f=2 / ~ f=3 /", "k=v"),
+    "a delete that aborts among commits": ("1:k=v 1+ 1:k= 1- 1:j=w 1+ f=1 / ~ f=2 / ~ f=3 /", "k=v j=w"),
+    "an abort around a commit of another": ("2:j=x 1:k=v 2:k=x 1+ 1:k= 2- 1+ 2:j=w 2+ f=1 / ~ f=2 /", "j=w"),
+    "a commit around an abort of another": ("1:k=v 1+ 1:k= 2:k=x 2- 1:j=w 1+ f=1 / ~ f=2 /", "j=w"),
+    "three interleaved": ("1:a=x 2:b=v 3:c=x 1- 3:b=x 2:c=v 2+ 1:b= 3- 1+ 2:a=v 2- f=1 / ~ f=2 /", "c=v"),
+    "an abort with the next epoch": ("1:k=v 1+ 1:j=x 1^- 1:k= 1+ f=1 / ~ f=2 /", ""),
+    "two aborts with the next epochs": ("1:k=v 1+ 1:j=x 1^- 1:j=x 1^- f=1 / 1:k= 1+ f=2 / ~ f=3 /", ""),
+    "an abort of nothing": ("1:k=v 1+ 1- 1:k= 1+ 1- f=1 / ~ f=2 /", ""),
+    "an abort of nothing at the dirty offset": ("1:k=v 1+ f=1 / 1- 1:k= 1+ f=2 / ~ f=3 /", ""),
+    "outside of transactions after an abort": ("1!k=v 1:j=x 1- 1!k= f=1 / ~ f=2 /", ""),
+    "outside of transactions before an abort": ("1!k=v 1!k= 1:j=x 1- f=1 / ~ f=2 /", ""),
+    "markers that were emptied": ("1:k=v 1+ 1:j=x 1^- f=1 / ~ f=2 / ~ f=3 / 1:k= 1+ f=4 / ~ f=5 /", ""),
+    "log start in an abort": ("k=v 1:j=x 1:j=x 1- 1:k= 1+ >2 f=1 / ~ f=2 /", ""),
+    "log start in an abort, read again": ("k=v 1:j=x 1:j=x 1- >2 R 1:k=w 1+ 1:k= 1+ f=1 / ~ f=2 / R", ""),
+    "log start at an abort's marker": ("k=v 1:j=x 1- >2 1:k=w 1+ 1:k= 1+ f=1 / ~ f=2 /", ""),
+    "log start in a commit": ("k=v 1:j=x 1- 1:k=w 1:k= 1+ >4 1:j=w 1+ f=1 / ~ f=2 /", "j=w"),
+    "a restart in between": ("1:k=v 1+ 1:j=x 1- f=1 / R 1:k= 1+ f=2 / R ~ f=3 / R", ""),
+}
+
+
+class Scene:
+    def __init__(self, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
+        self._logs = Logs(config=CONFIG, cleaner_memory_bytes=memory_bytes)
+        self.log = self._logs.open()
+
+    def play(self, script: str) -> None:
+        for step in script.split():
+            self._logs.clock.time_ms += 1
+            if found := _WRITE.match(step):
+                self._write(found["producer"], found["kind"] == ":", found["key"], found["value"])
+            elif found := _END.match(step):
+                producer_id = int(found["producer"])
+                state = self.log.producer_state.producer(producer_id)
+                epoch = (state.producer_epoch if state else 0) + len(found["bump"])
+                self._logs.end_transaction(self.log, producer_id, epoch, committed=found["outcome"] == "+")
+            else:
+                self._turn(step)
+
+    def _write(self, producer: str | None, transactional: bool, key: str, value: str) -> None:
+        record = Record(0, self._logs.clock.time_ms, key.encode(), value.encode() or None)
+        identity = {}
+        if producer is not None:
+            state = self.log.producer_state.producer(int(producer))
+            identity = {
+                "producer_id": int(producer),
+                "producer_epoch": state.producer_epoch if state else 0,
+                "base_sequence": state.last_sequence + 1 if state else 0,
+                "transactional": transactional,
+            }
+        self._logs.append(self.log, memoryview(encode_batch([record], **identity)))  # type: ignore[arg-type]
+
+    def _turn(self, step: str) -> None:
+        self._logs.flush()
+        if step == "/":
+            self._logs.compact()
+        elif step == "~":
+            self._logs.clock.time_ms += CONFIG.delete_retention_ms
+        elif step == "R":
+            self._restart()
+        else:
+            assert step[0] == ">"
+            self._logs.manager.delete_records(self.log, int(step[1:]))
+
+    def _restart(self) -> None:
+        """On the `.log` files alone: producers and aborted transactions are rebuilt from what compaction left."""
+        before, problems = read(self.log, FetchIsolation.TXN_COMMITTED), self._logs.compaction_problems
+        disk = self._logs.disk.kill()
+        for name in disk.list_dir("topic-0"):
+            if name.endswith((".snapshot", ".batches", "index")):
+                disk.delete(f"topic-0/{name}")
+        now_ms = self._logs.clock.time_ms
+        self._logs = Logs(disk, config=CONFIG, now_ms=now_ms, cleaner_memory_bytes=self._memory_bytes)
+        self.log = self._logs.open()
+        assert not problems and self.log.offline_error is None
+        assert read(self.log, FetchIsolation.TXN_COMMITTED) == before
+
+    def state(self) -> dict[str, str]:
+        self._logs.flush()
+        assert not self._logs.compaction_problems
+        return state_of(self.log)
+
+
+def state_of(log: PartitionLog) -> dict[str, str]:
+    """What a read_committed reader from the start adds up, without the filler."""
+    found = latest(read(log, FetchIsolation.TXN_COMMITTED))
+    return {key.decode(): value.decode() for key, value in found.items() if key is not None and value and key != b"f"}
+
+
+@pytest.mark.parametrize("memory_bytes", [1_000_000, 1], ids=["one round", "a round a batch"])
+@pytest.mark.parametrize("name", SCENES)
+def test_a_read_committed_reader_gets_what_was_committed_last(name: str, memory_bytes: int) -> None:
+    script, expected = SCENES[name]
+    compacted, plain = Scene(memory_bytes), Scene(memory_bytes)
+    compacted.play(script)
+    plain.play(script.replace("/", ""))
+    assert compacted.state() == plain.state() == dict(pair.split("=") for pair in expected.split())
