@@ -94,6 +94,12 @@ def load_snapshot(data: bytes, monotonic_ms: MonotonicMs) -> ProducerStateManage
     return manager
 
 
+def open_producers(data: bytes) -> set[int]:
+    """The producers that have a transaction open. Raises ValueError as `load_snapshot` does."""
+    _check(data, _HEADER, _ROW, VERSION)
+    return {row[0] for row in _ROW.iter_unpack(data[_HEADER.size :]) if row[-1] != NO_OFFSET}
+
+
 def load_batches(manager: ProducerStateManager, snapshot: bytes, data: bytes | None) -> None:
     """Give each producer of `snapshot` all of its batches.
 

@@ -1,4 +1,4 @@
-"""`make sim SEEDS=200 FIRST=0`: simulated lives of the log, of the clock and of the whole broker, one for each seed.
+"""`make sim SEEDS=200 FIRST=0`: lives of the log, its compaction, the clock and the whole broker, one for each seed.
 
 The first life that breaks a rule ends the run, with the command that repeats it.
 """
@@ -16,11 +16,12 @@ from tests.history.auditor import HistoryError
 from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError
-from tests.simulation.log_world import LogWorld
+from tests.simulation.log_world import COMPACTION, LogWorld
 
 LOG_STEPS = 150
 CLOCK_TURNS = 300
 WORLDS = {
+    "compaction": lambda seed: asdict(LogWorld(seed, COMPACTION).run(LOG_STEPS)),
     "log": lambda seed: asdict(LogWorld(seed).run(LOG_STEPS)),
     "broker": lambda seed: asdict(BrokerWorld(seed).run()),
     "clock": lambda seed: dict(ClockWorld(seed).run(CLOCK_TURNS)),

@@ -1,6 +1,7 @@
 """Says whether a log tells the truth: about what was promised, what is visible, and what a restart may change.
 
-Owns: the rules, by name. Invariant: every rule can fail (`test_planted_faults` plants a fault for each).
+Owns: the rules, by name; those of compaction are CompactionAuditor's. Invariant: every rule can fail (`log_faults`
+plants a fault for each).
 """
 
 from random import Random
@@ -74,22 +75,13 @@ class LogAuditor:
     def whole_log(self, log: PartitionLog) -> None:
         """Everything at once: bytes, what is visible, aborted transactions, producers."""
         model = self.model
+        require(known(log.producer_state) == known(model.producer_state()), "live state equals the state of a replay")
+        visible = read_all(log, FetchIsolation.TXN_COMMITTED)
         if not model.is_compacted:
             self._bytes(log)
-            require(
-                known(log.producer_state) == known(model.producer_state()), "live state equals the state of a replay"
-            )
-        visible = read_committed(log)
-        committed = [
-            record for record in model.committed() if log.log_start_offset <= record.offset < log.last_stable_offset
-        ]
-        if model.is_compacted:
-            originals = {record.offset: record for record in committed}
-            require(
-                all(originals.get(record.offset) == record for record in visible), "no record changes, appears or moves"
-            )
-            require(_latest(visible) == _latest(committed), "compaction keeps the newest record of each key")
-        else:
+            committed = [
+                record for record in model.committed() if log.log_start_offset <= record.offset < log.last_stable_offset
+            ]
             require(
                 visible == committed, "a read_committed reader sees what was committed", len(visible), len(committed)
             )
@@ -158,39 +150,36 @@ class LogAuditor:
         require(log.log_end_offset >= self.model.durable_end, "damage never shortens a log silently")
 
 
-def read_committed(log: PartitionLog) -> list[Record]:
-    """As a consumer does: fetch after fetch, aborted data filtered out by the lists that come with it."""
+def read_all(log: PartitionLog, isolation: FetchIsolation) -> list[Record]:
+    """As a consumer does, to the end: it must get there, whatever compaction has left."""
     seen: list[Record] = []
     offset = log.log_start_offset
-    while offset < log.last_stable_offset:
-        result = log.read(offset, 700, FetchIsolation.TXN_COMMITTED)
-        waiting = sorted((entry.first_offset, entry.producer_id) for entry in result.aborted_transactions or ())
-        aborted: set[int] = set()
-        before = offset
-        if not len(result.records) and log.config.is_compacted:
-            break  # compaction has left nothing up to the last stable offset
-        for header, batch in batches_in(result.records):
-            while waiting and waiting[0][0] <= header.last_offset:
-                aborted.add(waiting.pop(0)[1])
-            if header.is_control and header.record_count:
-                if decode_end_txn_marker(batch)[0] is ControlRecordType.ABORT:
-                    aborted.discard(header.producer_id)
-            elif header.next_offset > offset and not (header.is_transactional and header.producer_id in aborted):
-                seen += [record for record in decode_records(batch) if record.offset >= offset]
-            offset = max(offset, header.next_offset)
-        require(offset > before, "a reader gets on", offset)
+    while offset < log.upper_bound(isolation):
+        records, offset = read_some(log, offset, isolation)
+        seen += records
     return seen
+
+
+def read_some(log: PartitionLog, offset: int, isolation: FetchIsolation) -> tuple[list[Record], int]:
+    """One fetch, aborted data filtered out by the list that comes with it; where the next one begins."""
+    result = log.read(offset, 700, isolation)
+    waiting = sorted((entry.first_offset, entry.producer_id) for entry in result.aborted_transactions or ())
+    aborted: set[int] = set()
+    seen: list[Record] = []
+    next_offset = offset
+    for header, batch in batches_in(result.records):
+        while waiting and waiting[0][0] <= header.last_offset:
+            aborted.add(waiting.pop(0)[1])
+        if header.is_control:
+            if header.record_count and decode_end_txn_marker(batch)[0] is ControlRecordType.ABORT:
+                aborted.discard(header.producer_id)
+        elif header.next_offset > offset and not (header.is_transactional and header.producer_id in aborted):
+            seen += [record for record in decode_records(batch) if record.offset >= offset]
+        next_offset = max(next_offset, header.next_offset)
+    require(next_offset > offset, "a reader gets on", offset)
+    return seen, next_offset
 
 
 def _covered(batch: bytes | memoryview) -> bytes:
     """Without the leader epoch, which no checksum of Kafka's format covers; nor need it be right for a record to be."""
     return bytes(batch[:12]) + bytes(batch[16:])
-
-
-def _latest(records: list[Record]) -> dict[bytes | None, bytes]:
-    latest: dict[bytes | None, bytes] = {}
-    for record in records:
-        latest.pop(record.key, None)
-        if record.value is not None:
-            latest[record.key] = record.value
-    return latest

@@ -6,6 +6,7 @@ the log. Everything here is brute force over the list of batches, so that it can
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from broker.log.producer_state import ProducerStateManager
 from protocol.records.batch import BatchHeader, iter_batches, read_header
@@ -22,9 +23,17 @@ class Written:
     next_offset: int
     data: bytes
 
-    @property
+    @cached_property
     def header(self) -> BatchHeader:
         return read_header(memoryview(self.data))
+
+    @cached_property
+    def records(self) -> list[Record]:
+        return [] if self.header.is_control else list(decode_records(memoryview(self.data)))
+
+    @cached_property
+    def is_abort(self) -> bool:
+        return decode_end_txn_marker(memoryview(self.data))[0] is ControlRecordType.ABORT
 
 
 @dataclass
@@ -50,10 +59,8 @@ class LogModel:
 
     def records(self) -> Iterator[tuple[BatchHeader, Record]]:
         for written in self.batches:
-            header = written.header
-            if not header.is_control:
-                for record in decode_records(memoryview(written.data)):
-                    yield header, record
+            for record in written.records:
+                yield written.header, record
 
     def aborted(self) -> list[Aborted]:
         """Every aborted transaction, in the order of the markers."""
@@ -62,9 +69,8 @@ class LogModel:
         for written in self.batches:
             header = written.header
             if header.is_control:
-                kind, _ = decode_end_txn_marker(memoryview(written.data))
                 first = open_first.pop(header.producer_id, None)
-                if first is not None and kind is ControlRecordType.ABORT:
+                if first is not None and written.is_abort:
                     found.append((header.producer_id, first, written.base_offset))
             elif header.is_transactional:
                 open_first.setdefault(header.producer_id, written.base_offset)

@@ -6,30 +6,91 @@ come between any two, and within a step at any operation of the disk. The faults
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from uuid import UUID
 
+from broker.log.checkpoints import CLEANER_OFFSET, read_checkpoint
 from broker.log.log_config import LogConfig
 from broker.log.partition_log import FetchIsolation, PartitionLog
+from broker.log.segment import Segment
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import encode_batch
 from protocol.records.record import Record
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.logs import Logs
+from tests.simulation.compaction_auditor import CompactionAuditor
 from tests.simulation.log_auditor import LogAuditor, require
 from tests.simulation.log_model import LogModel
 
 PRODUCERS = 4
-KEYS = [b"a", b"b", b"c", b"d"]
+KEYS = [b"a", b"b", b"c", *(b"a long key that differs only at its end: " + end for end in (b"d", b"e"))]
 SMALL = LogConfig(segment_bytes=900, index_interval_bytes=150, delete_retention_ms=500, min_cleanable_dirty_ratio=0.01)
-CONFIGS = (
-    SMALL,
-    replace(SMALL, retention_bytes=2_000),
-    replace(SMALL, cleanup_policy="compact"),
-)
+COMPACTED = replace(SMALL, cleanup_policy="compact", delete_retention_ms=1_500)
+_BATCHES = (".log", ".swap")
+"""Files of which every byte counts; compaction's is about to become a `.log`."""
 _REFUSALS = frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What a life is made of."""
+
+    configs: tuple[LogConfig, ...]
+    weights: dict[str, int]
+    """Of each kind of step, by the name of its function."""
+    delays_ms: tuple[int, ...]
+    """Of which each step lets one pass."""
+    cleaner_memory_bytes: tuple[int, ...] = (1_000_000,)
+    retires: float = 0
+    """How likely a batch is the last one of a producer: all that is known of it then is what compaction leaves."""
+    partitions: int | None = None
+    """How many of the configs are at work in one life; all of them."""
+
+
+EVERYTHING = Mix(
+    (SMALL, replace(SMALL, retention_bytes=2_000), COMPACTED),
+    {
+        "append": 30,
+        "end_transaction": 8,
+        "retry": 6,
+        "stale": 3,
+        "turn": 30,
+        "compact": 4,
+        "retain": 2,
+        "delete_records": 2,
+        "look": 3,
+        "no_room": 1,
+        "fail_syncs": 1,
+        "stop": 3,
+    },
+    (0, 1, 40),
+)
+COMPACTION = Mix(
+    (
+        COMPACTED,
+        replace(COMPACTED, min_compaction_lag_ms=400),
+        replace(COMPACTED, cleanup_policy="compact,delete", retention_ms=3_000),
+    ),
+    {
+        "append": 40,
+        "end_transaction": 20,
+        "retry": 1,
+        "turn": 20,
+        "compact": 8,
+        "cut_compaction": 6,
+        "retain": 1,
+        "delete_records": 1,
+        "no_room": 1,
+        "stop": 4,
+    },
+    (0, 0, 1, 5, 40, 400),
+    # For all keys of a life, and for those of one batch.
+    (1_000_000, 1),
+    0.1,
+    1,
+)
 
 
 @dataclass
@@ -37,10 +98,15 @@ class Partition:
     config: LogConfig
     model: LogModel = field(default_factory=LogModel)
     auditor: LogAuditor = field(init=False)
+    compaction: CompactionAuditor | None = None
+    audited: list[Segment] = field(default_factory=list)
+    """Those that were there when compaction was last looked at."""
 
     def __post_init__(self) -> None:
         self.model.is_compacted = self.config.is_compacted
         self.auditor = LogAuditor(self.model)
+        if self.config.is_compacted:
+            self.compaction = CompactionAuditor(self.model, self.config)
 
 
 @dataclass
@@ -51,44 +117,37 @@ class Counts:
     appends: int = 0
     stops: int = 0
     power_cuts: int = 0
-    rounds_of_compaction: int = 0
+    looks_at_compaction: int = 0
+    tables: int = 0
     damaged: int = 0
 
 
 class LogWorld:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, mix: Mix = EVERYTHING) -> None:
         self.random = Random(seed)
-        self.partitions = [Partition(config) for config in CONFIGS]
+        self.partitions = [Partition(config) for config in self._chosen(mix)]
         self.counts = Counts()
-        self.logs = Logs(MemoryDisk())
+        self._mix = mix
+        self._memory_bytes = self.random.choice(mix.cleaner_memory_bytes)
+        self.logs = self._started(MemoryDisk(), 1_000_000)
         self.open: list[PartitionLog] = []
+        self._first_producer = 0
         self._is_over = False
         self._was_full = False
         self._open_all()
-        self._steps: list[tuple[int, Callable[[], None]]] = [
-            (30, self._append),
-            (8, self._end_transaction),
-            (6, self._retry),
-            (3, self._stale),
-            (30, self._turn),
-            (2, self._compact),
-            (2, self._retain),
-            (2, self._delete_records),
-            (3, self._look),
-            (1, self._no_room),
-            (1, self._fail_syncs),
-            (3, self._stop),
-        ]
+
+    def _chosen(self, mix: Mix) -> Sequence[LogConfig]:
+        return mix.configs if mix.partitions is None else self.random.sample(mix.configs, mix.partitions)
 
     def run(self, steps: int) -> Counts:
         """Raises AuditError. Ends early once a byte on disk was changed."""
-        functions = [function for _, function in self._steps]
-        weights = [weight for weight, _ in self._steps]
+        functions: list[Callable[[], None]] = [getattr(self, f"_{name}") for name in self._mix.weights]
+        weights = list(self._mix.weights.values())
         for _ in range(steps):
             if self._is_over:
                 break
             self.counts.steps += 1
-            self.logs.clock.time_ms += self.random.choice([0, 1, 40])
+            self.logs.clock.time_ms += self.random.choice(self._mix.delays_ms)
             (step,) = self.random.choices(functions, weights)
             try:
                 step()
@@ -101,6 +160,7 @@ class LogWorld:
         if not self._is_over:
             self._restart(self.logs.disk.kill(), kept_all=not self.logs.flusher.failed)
             self._settle()
+        self.counts.tables = sum(each.compaction.tables for each in self.partitions if each.compaction is not None)
         return self.counts
 
     # --- writers ------------------------------------------------------------------------------------------------------
@@ -111,7 +171,9 @@ class LogWorld:
 
     def _append(self) -> None:
         partition, log = self._pick()
-        producer_id = self.random.randint(-1, PRODUCERS - 1)
+        if self.random.random() < self._mix.retires:
+            self._first_producer += 1
+        producer_id = self.random.choice([-1, *range(self._first_producer, self._first_producer + PRODUCERS)])
         state = log.producer_state.producer(producer_id) if producer_id >= 0 else None
         is_open = state is not None and state.current_transaction_first_offset >= 0
         epoch, sequence = (state.producer_epoch, state.last_sequence + 1) if state else (0, 0)
@@ -162,7 +224,7 @@ class LogWorld:
         open_transactions = log.producer_state.ongoing_transactions()
         if not open_transactions:
             return
-        _, producer_id = self.random.choice(open_transactions)
+        _, producer_id = self.random.choice([open_transactions[0], *open_transactions])
         state = log.producer_state.producer(producer_id)
         epoch = state.producer_epoch if state else 0
         base_offset = log.log_end_offset
@@ -179,7 +241,7 @@ class LogWorld:
         """The answer was lost: the batch comes again, and must be recognised."""
         partition, log = self._pick()
         retried = [producer for producer in partition.model.producer_state().producers() if producer.batches]
-        if partition.model.is_compacted or not retried:
+        if not retried:
             return
         producer = self.random.choice(retried)
         batch = self.random.choice(producer.batches)
@@ -239,12 +301,16 @@ class LogWorld:
     def _compact(self) -> None:
         cleaner = self.logs.manager.cleaner
         if cleaner is not None:
-            before = cleaner.round_count
             cleaner.step()
             for _ in range(self.random.choice([0, 5, 60])):
                 self.logs.scheduler.run_one()
                 self.logs.scheduler.run_timers()
-            self.counts.rounds_of_compaction += cleaner.round_count - before
+
+    def _cut_compaction(self) -> None:
+        """The power goes in the middle of a round."""
+        self.logs.disk.operations_left = self.random.randint(0, 40)
+        self.logs.compact()
+        self.logs.disk.operations_left = None
 
     def _retain(self) -> None:
         self.logs.manager.apply_retention(self.logs.clock.wall_ms())
@@ -306,7 +372,7 @@ class LogWorld:
     def _stop(self) -> None:
         self.counts.stops += 1
         disk = self.logs.disk
-        kind = self.random.choice(["kill", "crash", "clean", "power cut", "twice"])
+        kind = self.random.choice(["kill", "crash", "clean", "power cut", "twice", "bare"])
         if kind == "power cut":
             # In the middle of whatever comes next.
             disk.operations_left = self.random.randint(0, 40)
@@ -317,18 +383,30 @@ class LogWorld:
             self._restart(disk.kill(), kept_all=True)
         elif kind == "crash":
             self._restart(disk.crash(self.random), kept_all=False)
+        elif kind == "bare":
+            self._restart(self._bare(disk.kill()), kept_all=True)
         else:
             self._restart(disk.kill(), kept_all=True)
             if kind == "twice" and not self._is_over:
                 self._audit()
                 self._restart(self.logs.disk.kill(), kept_all=True)
 
+    def _bare(self, disk: MemoryDisk) -> MemoryDisk:
+        """Of each partition that has its beginning yet, the `.log` files alone: all else can be rebuilt."""
+        for slot in range(len(self.open)):
+            names = disk.list_dir(f"topic-{slot}")
+            if f"{0:020d}.log" in names:
+                for name in names:
+                    if name.endswith(("index", ".snapshot", ".batches")):
+                        disk.delete(f"topic-{slot}/{name}")
+        return disk
+
     def _restart(self, disk: MemoryDisk, *, kept_all: bool) -> None:
         damaged = self._change_a_byte(disk, kept_all) if self.random.random() < 0.08 else None
         self._leave()
-        self.logs = Logs(disk, wall_ms=self.logs.clock.time_ms)
+        self.logs = self._started(disk, self.logs.clock.time_ms)
         self._open_all()
-        if damaged is not None and damaged.endswith(".log"):
+        if damaged is not None and damaged.endswith(_BATCHES):
             # Such a log is not written to again: what it shows is all that matters.
             self.counts.damaged += 1
             self._is_over = True
@@ -357,7 +435,7 @@ class LogWorld:
         for path in sorted(disk.files):
             directory, _, name = path.rpartition("/")
             is_rebuilt = not path.endswith((".snapshot", ".batches")) or f"{0:020d}.log" in disk.list_dir(directory)
-            is_allowed = is_rebuilt and (with_logs or not name.endswith(".log"))
+            is_allowed = is_rebuilt and (with_logs or not name.endswith(_BATCHES))
             if directory.startswith("topic-") and disk.files[path].data and is_allowed:
                 names.append(path)
         if not names:
@@ -367,6 +445,9 @@ class LogWorld:
         data[self.random.randrange(len(data))] ^= 1 << self.random.randrange(8)
         disk.files[name].synced = bytes(data)
         return name
+
+    def _started(self, disk: MemoryDisk, wall_ms: int) -> Logs:
+        return Logs(disk, wall_ms=wall_ms, cleaner_memory_bytes=self._memory_bytes)
 
     def _open_all(self) -> None:
         self.open = [
@@ -382,6 +463,18 @@ class LogWorld:
         self._note_starts()
         for partition, log in zip(self.partitions, self.open, strict=True):
             partition.auditor.after_step(log)
+            self._audit_compaction(partition, log)
+
+    def _audit_compaction(self, partition: Partition, log: PartitionLog) -> None:
+        cleaner, wall_ms = self.logs.manager.cleaner, self.logs.clock.wall_ms()
+        if partition.compaction is None or cleaner is None:
+            return
+        if any(segment.has_gaps and segment not in partition.audited for segment in log.segments):
+            self.counts.looks_at_compaction += 1
+            partition.audited = list(log.segments)
+            partition.compaction.audit(log, wall_ms, clean_offset_of(self.logs.disk, log))
+        if self.random.random() < 0.5:
+            partition.compaction.step_readers(log, wall_ms, may_begin=not cleaner.is_busy)
 
     def _settle(self) -> None:
         """Once the trouble is over, everything becomes durable and, with no transaction open, stable."""
@@ -404,3 +497,9 @@ class LogWorld:
 
 def _topic_id(slot: int) -> UUID:
     return UUID(int=100 + slot)
+
+
+def clean_offset_of(disk: MemoryDisk, log: PartitionLog) -> int:
+    """As the next start would find it."""
+    found = [offset for *key, offset in read_checkpoint(disk, CLEANER_OFFSET) if key == [log.topic, log.partition]]
+    return min(*found, log.log_end_offset) if found else 0

@@ -5,7 +5,7 @@ Owns: the decision alone. Invariants
   if its transaction aborted, or if it has no key, which a compacted topic refuses.
 - What remains keeps its offset, timestamp and key; a batch keeps its first and last offset, producer and sequence.
 - The last batches of a producer that is still known stay, without records if need be: a log that is read again from its
-  start must know the same sequences.
+  start must know the same sequences. So does the last batch of a round: a reader must get to the end of what is stable.
 
 After Kafka's Cleaner.checkBatchRetention and MemoryRecords.filterTo; KIP-534.
 """
@@ -43,6 +43,8 @@ class BatchFilter:
     offset_map: OffsetMap
     transactions: CleanedTransactions
     producers: Mapping[int, KnownProducer]
+    end_offset: int
+    """Where this round ends at the latest."""
     wall_ms: WallMs
     delete_retention_ms: int
 
@@ -58,12 +60,12 @@ class BatchFilter:
         kept = [record for record in records if header.is_control or self._keeps(record, header)]
         if kept:
             needs_horizon = not header.has_delete_horizon and (
-                is_unneeded_marker or any(record.value is None for record in kept)
+                is_unneeded_marker or (self._is_mapped(header) and any(record.value is None for record in kept))
             )
             if len(kept) == header.record_count and not needs_horizon:
                 return Remainder(batch, len(kept), header.max_timestamp)
             return self._rewritten(header, kept, needs_horizon)
-        if self._is_needed_by_producer(header):
+        if header.next_offset == self.end_offset or self._is_needed_by_producer(header):
             return Remainder(_emptied(header), 0, -1)
         return None
 
@@ -83,6 +85,11 @@ class BatchFilter:
         if newest is not None and record.offset < newest:
             return False
         return record.value is not None or not self._is_over(header)
+
+    def _is_mapped(self, header: BatchHeader) -> bool:
+        # What a tombstone that was not mapped deletes stays until a later round: its time must not begin before, or
+        # that round takes both at once, and a reader in between keeps the value. Kafka's begins in any round.
+        return header.last_offset <= self.offset_map.latest_offset
 
     def _is_needed_by_producer(self, header: BatchHeader) -> bool:
         known = self.producers.get(header.producer_id) if header.producer_id >= 0 else None

@@ -15,6 +15,8 @@ from broker.log.compaction.offset_map import OffsetMap
 from broker.log.compaction.swap import CLEANED_SUFFIX
 from broker.log.compaction.transactions import AbortedTransactions, CleanedTransactions
 from broker.log.partition_log import PartitionLog
+from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from broker.log.producer_snapshot import open_producers
 from broker.log.reader import iterate_batches
 from broker.log.segment import Segment
 from broker.ports import Disk, WallMs
@@ -77,7 +79,12 @@ class CompactionRound:
         segments = [segment for segment in self._log.segments if segment.base_offset < clean_offset]
         segments = [segment for segment in segments if segment.next_offset <= self._end_offset]
         batch_filter = BatchFilter(
-            self._map, CleanedTransactions(aborted), producers, wall_ms, self._log.config.delete_retention_ms
+            self._map,
+            CleanedTransactions(aborted),
+            producers,
+            self._end_offset,
+            wall_ms,
+            self._log.config.delete_retention_ms,
         )
         for group in _groups(segments, self._log.config.segment_bytes, self._log.config.segment_index_bytes):
             replaced = yield from self._clean(group, batch_filter)
@@ -120,6 +127,7 @@ class CompactionRound:
         is_in_place = False
         try:
             new.file.truncate(0)
+            batch_filter.transactions.on_snapshot(self._open_producers(first))
             for segment in group:
                 yield from self._copy(segment, new, batch_filter)
             new.has_gaps = True
@@ -139,6 +147,14 @@ class CompactionRound:
                 self._disk.delete(new.path(CLEANED_SUFFIX))
         self.result.bytes_written += new.size_bytes
         return is_in_place
+
+    def _open_producers(self, segment: Segment) -> set[int]:
+        """According to the producer snapshot before `segment`: what recovery does not use does not count."""
+        path = segment.path(SNAPSHOT_SUFFIX)
+        try:
+            return open_producers(self._disk.read_bytes(path)) if self._disk.exists(path) else set()
+        except ValueError:
+            return set()
 
     def _copy(self, segment: Segment, new: Segment, batch_filter: BatchFilter) -> Iterator[Slice]:
         index_interval_bytes = self._log.config.index_interval_bytes

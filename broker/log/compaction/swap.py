@@ -72,15 +72,12 @@ def _leave_manifest(disk: Disk, directory: str, base_offset: int, next_offset: i
 
 
 def _complete(disk: Disk, directory: str, swap: str, base_offset: int, next_offset: int) -> None:
-    replaced = {
-        int(name[:20])
-        for name in disk.list_dir(directory)
-        if name[20:] == LOG_SUFFIX and name[:20].isdecimal() and base_offset <= int(name[:20]) < next_offset
-    }
-    for offset in sorted(replaced, reverse=True):
-        for suffix in SEGMENT_SUFFIXES:
-            # The snapshot of the first offset tells of what came before: it stays. The rename replaces the `.log`.
-            if offset != base_offset or suffix not in (LOG_SUFFIX, *SNAPSHOT_SUFFIXES):
-                disk.delete(f"{directory}/{file_name(offset, suffix)}")
-    disk.rename(swap, f"{directory}/{file_name(base_offset, LOG_SUFFIX)}")
+    log_name = file_name(base_offset, LOG_SUFFIX)
+    # The snapshot of the first offset tells of what came before: it stays. The rename replaces the `.log`.
+    stays = {log_name, *(file_name(base_offset, suffix) for suffix in SNAPSHOT_SUFFIXES)}
+    for name in reversed(disk.list_dir(directory)):
+        is_segment_file = name[:20].isdecimal() and name[20:] in SEGMENT_SUFFIXES
+        if is_segment_file and base_offset <= int(name[:20]) < next_offset and name not in stays:
+            disk.delete(f"{directory}/{name}")
+    disk.rename(swap, f"{directory}/{log_name}")
     disk.sync_dir(directory)

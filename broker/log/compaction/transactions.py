@@ -4,7 +4,8 @@ Owns: the answer to both, from the transaction index alone. Invariants
 - A batch is aborted exactly if it lies between the first offset and the marker of an aborted transaction of its
   producer: what a read_committed reader skips. No answer depends on what was asked before, so both phases of a round
   ask the same object.
-- A marker stays until a round has met no batch of its transaction.
+- A marker stays until a round has met no batch of its transaction, and as long as there is a producer snapshot that
+  says that the transaction is open: whoever rebuilds the producers from that one must get to know of its end.
 
 After Kafka's CleanedTransactionMetadata, which instead must be shown every marker.
 """
@@ -44,12 +45,17 @@ class AbortedTransactions:
 class CleanedTransactions:
     """The transactions that one pass over the log meets, batch by batch in offset order."""
 
-    __slots__ = ("_aborted", "_kept", "_met")
+    __slots__ = ("_aborted", "_kept", "_met", "_open")
 
     def __init__(self, aborted: AbortedTransactions) -> None:
         self._aborted = aborted
         self._met: set[int] = set()
+        self._open: set[int] = set()
         self._kept: list[AbortedEntry] = []
+
+    def on_snapshot(self, open_producers: set[int]) -> None:
+        """From here on producers may be rebuilt from a snapshot in which these have a transaction open."""
+        self._open = open_producers
 
     def take_kept(self) -> list[AbortedEntry]:
         """For the transaction index of the new segment: the aborted transactions of which a batch was still met."""
@@ -64,11 +70,14 @@ class CleanedTransactions:
         return self._aborted.find(header) is not None
 
     def on_marker(self, header: BatchHeader) -> bool:
-        """True if no batch of the marker's transaction was met: it has no more to tell."""
-        if header.producer_id not in self._met:
+        """True if the marker has no more to tell."""
+        producer_id = header.producer_id
+        if producer_id not in self._met and producer_id not in self._open:
             return True
-        self._met.remove(header.producer_id)
-        entry = self._aborted.find(header)
-        if entry is not None:
-            self._kept.append(entry)
+        self._open.discard(producer_id)
+        if producer_id in self._met:
+            self._met.remove(producer_id)
+            entry = self._aborted.find(header)
+            if entry is not None:
+                self._kept.append(entry)
         return False
