@@ -40,6 +40,9 @@ TIMEOUT_MS = 3_000
 LEGS: tuple[Partition, ...] = (("ledger", 0), ("ledger", 1))
 INPUT: Partition = ("input", 0)
 OUTPUT: Partition = ("output", 0)
+TABLE: Partition = ("table", 0)
+"""Compacted: a record of it is gone as soon as its key has a newer one."""
+_TABLE_KEYS = (b"a", b"b", b"c")
 GROUP = "group"
 STABLE_OFFSET = OffsetFetchRequest(
     group_id=GROUP,
@@ -154,7 +157,7 @@ class Session:
         with self.noted(self.recorder.history.sends, send) as pending:
             if self.version == 1:
                 yield from self._add(*partition)
-            request = self._produce(partition, value, sequence)
+            request = self._produce(partition, Record(0, 1, None, value), sequence)
             while True:
                 answer = yield from self.ask(request, 12 if self.version == 2 else 11)
                 found = answer.responses[0].partition_responses[0]
@@ -164,9 +167,23 @@ class Session:
             pending.done(offset=found.base_offset, at_ms=self.wall_ms())
         self.sequences[partition] = sequence + 1
 
-    def _produce(self, partition: Partition, value: bytes, sequence: int) -> ProduceRequest:
+    def put(self, value: bytes) -> Generator[Question | int, Any, None]:
+        """Set a key of the table or delete it. The history knows nothing of it: what becomes of it is compaction's."""
+        sequence = self.sequences.get(TABLE, 0)
+        if self.version == 1:
+            yield from self._add(*TABLE)
+        entry = Record(0, self.wall_ms(), self.random.choice(_TABLE_KEYS), self.random.choice([value, None]))
+        request = self._produce(TABLE, entry, sequence)
+        while True:
+            answer = yield from self.ask(request, 12 if self.version == 2 else 11)
+            if not self.check(answer.responses[0].partition_responses[0].error_code):
+                break
+            yield 20
+        self.sequences[TABLE] = sequence + 1
+
+    def _produce(self, partition: Partition, record: Record, sequence: int) -> ProduceRequest:
         batch = encode_batch(
-            [Record(0, 1, None, value)],
+            [record],
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=sequence,
@@ -253,6 +270,7 @@ def transfers(session: Session, count: int) -> Life:
         try:
             for leg in random.sample(LEGS, len(LEGS)):
                 yield from session.write(transfer, leg, f"{transfer}/{leg[1]}".encode())
+                yield from session.put(transfer.encode())
                 if random.random() < 0.1:
                     yield random.choice([50, TIMEOUT_MS * 2])
                 if random.random() < 0.02:

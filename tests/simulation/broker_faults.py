@@ -1,6 +1,6 @@
 """Faults to plant in the broker: each breaks one rule of transactions, and the simulation must notice.
 
-Owns: the list. Those of the log that a client of a whole broker would feel are used again here.
+Owns: the list. Those of the log and its compaction that a client of a whole broker would feel are used again here.
 """
 
 from dataclasses import replace
@@ -20,6 +20,11 @@ from broker.log import partition_log
 from broker.log.producer_state import ProducerStateManager
 from broker.partition_markers import PartitionMarkers
 from protocol.errors import ErrorCode
+from tests.simulation.compaction_faults import (
+    drop_tombstones_at_once,
+    map_aborted_keys,
+    never_end_an_aborted_transaction,
+)
 from tests.simulation.log_faults import (
     Plant,
     answer_before_it_is_durable,
@@ -156,4 +161,7 @@ PLANTS: tuple[Plant, ...] = (
     answer_before_it_is_durable,
     forget_open_transactions,
     lose_the_transaction_index,
+    never_end_an_aborted_transaction,
+    map_aborted_keys,
+    drop_tombstones_at_once,
 )

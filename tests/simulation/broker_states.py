@@ -3,14 +3,13 @@
 Owns: the choice of what counts. Left out is what a restart is allowed to forget: sessions, timers, waiting requests.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from broker.coordinator.runtime import CoordinatorRecord
 from broker.coordinator.transaction.records import from_record
 from broker.coordinator.transaction.states import PREPARED, TransactionState
-from broker.log.partition_log import FetchIsolation, PartitionLog
+from broker.log.partition_log import PartitionLog
 from protocol.errors import KafkaError
-from protocol.records.batch import iter_batches
 from protocol.records.record import decode_records
 from tests.fakes.broker import VirtualBroker
 from tests.history.auditor import HistoryError
@@ -27,21 +26,14 @@ def log_of(virtual: VirtualBroker, partition: Partition) -> PartitionLog:
         raise HistoryError(f"I20, a topic that was created is gone, or its partition is offline: {error}") from error
 
 
-def steps_of(virtual: VirtualBroker) -> Iterator[Step]:
-    """What lies in `__transaction_state`."""
-    for index in range(COORDINATOR_PARTITIONS):
-        log = log_of(virtual, ("__transaction_state", index))
-        offset = 0
-        while offset < log.log_end_offset:
-            for header, batch in iter_batches(log.read(offset, 2**30, FetchIsolation.LOG_END).records):
-                offset = header.next_offset
-                if header.is_control:
-                    continue
-                for record in decode_records(batch):
-                    transactional_id, metadata = from_record(CoordinatorRecord(record.key or b"", record.value))
-                    if metadata is not None:
-                        pair = metadata.producer_id, metadata.producer_epoch
-                        yield Step(transactional_id, metadata.state.name, pair)
+def steps_of(written: Iterable[bytes]) -> Iterator[Step]:
+    """What those batches of `__transaction_state` say."""
+    for data in written:
+        for record in decode_records(memoryview(data)):
+            transactional_id, metadata = from_record(CoordinatorRecord(record.key or b"", record.value))
+            if metadata is not None:
+                pair = metadata.producer_id, metadata.producer_epoch
+                yield Step(transactional_id, metadata.state.name, pair)
 
 
 def has_overdue_transaction(virtual: VirtualBroker, wall_ms: int) -> bool:

@@ -11,7 +11,7 @@ from itertools import count
 from random import Random
 
 from broker.log.partition_log import FetchIsolation
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.virtual_time import VirtualTime
@@ -25,6 +25,7 @@ from tests.simulation.broker_clients import (
     LEGS,
     OUTPUT,
     STABLE_OFFSET,
+    TABLE,
     TIMEOUT_MS,
     Session,
     end_of,
@@ -38,11 +39,17 @@ from tests.simulation.broker_clients import (
 from tests.simulation.broker_members import Member
 from tests.simulation.broker_network import Client, Network
 from tests.simulation.broker_states import COORDINATOR_PARTITIONS, has_overdue_transaction, log_of, state_of, steps_of
+from tests.simulation.broker_tables import SETTINGS as COMPACTION_SETTINGS
+from tests.simulation.broker_tables import WatchedTable
 
-_SETTINGS = tuple(
-    f"{key}.num.partitions={COORDINATOR_PARTITIONS}" for key in ("offsets.topic", "transaction.state.log")
-) + ("group.initial.rebalance.delay.ms=0",)
+_SETTINGS = (
+    *(f"{key}.num.partitions={COORDINATOR_PARTITIONS}" for key in ("offsets.topic", "transaction.state.log")),
+    "group.initial.rebalance.delay.ms=0",
+    *COMPACTION_SETTINGS,
+)
 _PARTITIONS = (*LEGS, INPUT, OUTPUT)
+_COORDINATORS = ("__consumer_offsets", "__transaction_state")
+_TABLES = (TABLE, *((topic, index) for topic in _COORDINATORS for index in range(COORDINATOR_PARTITIONS)))
 _TIMEOUTS_MS = 2 * TIMEOUT_MS + 2_000
 _CALM_MS = 60_000
 _DAY_MS = 86_400_000
@@ -67,6 +74,7 @@ class Tally:
     late_requests: int = 0
     double_requests: int = 0
     clock_jumps: int = 0
+    looks_at_compaction: int = 0
 
 
 class BrokerWorld:
@@ -91,8 +99,11 @@ class BrokerWorld:
         self._bounds: dict[Partition, tuple[int, int, int]] = {}
         is_two = self.transaction_version == 2
         self.network = Network(self.random, self._later, lambda: self.broker, may_be_late=is_two)
-        for topic, partitions in ((LEGS[0][0], len(LEGS)), (INPUT[0], 1), (OUTPUT[0], 1)):
+        self._tables = [WatchedTable(partition) for partition in _TABLES]
+        for topic, partitions in ((LEGS[0][0], len(LEGS)), (INPUT[0], 1), (OUTPUT[0], 1), (TABLE[0], 1)):
             wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
+            if topic == TABLE[0]:
+                wanted.configs = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
             self.broker.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5)
 
     # --- time ---------------------------------------------------------------------------------------------------------
@@ -121,6 +132,9 @@ class BrokerWorld:
     def _turn(self, step_ms: int) -> None:
         self.broker.time.advance(step_ms)
         self.broker.broker.transactions.step()
+        for table in self._tables:
+            table.note(self.broker)
+        self.broker.broker.logs.step()
         self._look()
 
     def _look(self) -> None:
@@ -131,6 +145,8 @@ class BrokerWorld:
             if self._bounds.get(partition) != bounds:
                 self._bounds[partition] = bounds
                 self.recorder.history.bounds.append(Bounds(self.recorder.now(), partition, *bounds))
+        for table in self._tables:
+            table.look(self.broker, self.random)
 
     def _guarded(self, function: Callable[[], None]) -> None:
         try:
@@ -169,11 +185,12 @@ class BrokerWorld:
     def _restart(self, kind: str, disk: MemoryDisk) -> None:
         """Start on what is left; the power may go again in the middle of the start."""
         self.network.on_restart()
+        self._leave()
         self.recorder.history.restarts.append(Restart(self.recorder.tick(), kind))
         wall_ms = self.broker.time.wall_ms()
         # By a clock that was set forward a transaction may be over its time at the start, and is ended there.
         is_same = kind == "kill" and not has_overdue_transaction(self.broker, wall_ms)
-        before = state_of(self.broker, _PARTITIONS, GROUP) if is_same else None
+        before = state_of(self.broker, (*_PARTITIONS, TABLE), GROUP) if is_same else None
         while True:
             if self.random.random() < 0.2:
                 disk.operations_left = self.random.randint(0, 20)
@@ -185,7 +202,16 @@ class BrokerWorld:
                 before = None  # what was not synced may be gone
                 disk = disk.crash(self._seeded())
         self.broker.disk.operations_left = None
+        for table in self._tables:
+            table.on_restart()
+        self._look()
         self._compare(before, wall_ms)
+
+    def _leave(self) -> None:
+        """A round of compaction cleans up after itself: on the disk of before, which is gone."""
+        self.broker.disk.operations_left = None
+        if self.broker.broker.logs.cleaner is not None:
+            self.broker.broker.logs.cleaner.stop()
 
     def _started(self, disk: MemoryDisk, wall_ms: int) -> VirtualBroker:
         self._starts += 1
@@ -193,14 +219,14 @@ class BrokerWorld:
 
     def _compare(self, before: str | None, wall_ms: int) -> None:
         """With the state before the stop, and with that of another start on the same disk."""
-        after = state_of(self.broker, _PARTITIONS, GROUP)
+        after = state_of(self.broker, (*_PARTITIONS, TABLE), GROUP)
         if after is None:
             return
         states = self.recorder.history.states
         if before is not None:
             states.append(States(self.recorder.tick(), before, after))
         if self.random.random() < 0.2:
-            again = state_of(self._started(self.broker.disk.kill(), wall_ms), _PARTITIONS, GROUP)
+            again = state_of(self._started(self.broker.disk.kill(), wall_ms), (*_PARTITIONS, TABLE), GROUP)
             states.append(States(self.recorder.tick(), after, again or "", is_second_recovery=True))
 
     def _seeded(self) -> Random:
@@ -227,6 +253,7 @@ class BrokerWorld:
             name: counts[name]
             for name in ("commits", "aborts", "unknowns", "sends", "reads", "generations", "group_commits")
         }
+        self.tally.looks_at_compaction = sum(table.looks for table in self._tables)
         for name, value in {**found, **asdict(self.network.losses)}.items():
             setattr(self.tally, name, value)
         return self.tally
@@ -292,7 +319,9 @@ class BrokerWorld:
             while offset < log.log_end_offset:
                 batches += batches_of(log.read(offset, 2**30, FetchIsolation.LOG_END).records)
                 offset = batches[-1].last_offset + 1
-        history.steps += steps_of(self.broker)
+        for table in self._tables:
+            if table.partition[0] == "__transaction_state":
+                history.steps += steps_of(table.written())
         fetching = OffsetFetch(recorder.asked(), GROUP, INPUT, -1)
         answer = self.broker.ask(STABLE_OFFSET, 7).topics[0].partitions[0]
         recorder.begin(history.offset_fetches, fetching).done(offset=answer.committed_offset)

@@ -8,10 +8,12 @@ nothing asks the compaction how it decided. KIP-58, KIP-98, KIP-534.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from broker.log.checkpoints import CLEANER_OFFSET, read_checkpoint
 from broker.log.log_config import LogConfig
 from broker.log.partition_log import FetchIsolation, PartitionLog
 from protocol.records.batch import BatchHeader
 from protocol.records.record import Record, decode_records
+from tests.fakes.disk import MemoryDisk
 from tests.simulation.log_auditor import AuditError, read_all, read_some, require
 from tests.simulation.log_model import LogModel
 
@@ -48,11 +50,13 @@ class CompactionAuditor:
         self._horizons: dict[int, int] = {}
         """By base offset: the end of the time that a batch's tombstones, or a marker, must stay."""
         self._readers: list[TableReader] = []
+        self._was_clock_set = False
         self.tables = 0
         """Readers that came to the end in time."""
 
     def audit(self, log: PartitionLog, wall_ms: int, clean_offset: int) -> None:
-        """After each round, and whenever; `clean_offset` is how far the checkpoint says that the log is clean."""
+        """After each round, and whenever; `wall_ms` is the latest that the clock has shown, `clean_offset` is how far
+        the checkpoint says that the log is clean."""
         committed = [record for record in self._model.committed() if record.offset < log.last_stable_offset]
         above_start = [record for record in committed if record.offset >= log.log_start_offset]
         uncommitted = read_all(log, FetchIsolation.HIGH_WATERMARK)
@@ -62,6 +66,11 @@ class CompactionAuditor:
         require(latest(seen) == latest(above_start), "a read_committed reader gets the newest value of each key")
         self._nothing_else_gone(log, committed, {record.offset for record in uncommitted}, wall_ms)
         self._clean_part(log, committed, uncommitted, clean_offset)
+
+    def on_clock_set(self) -> None:
+        """What has begun by one clock may end by another: no promise to who reads at that moment."""
+        self._was_clock_set = True
+        self._readers.clear()
 
     def _nothing_changed(self, uncommitted: list[Record], seen: list[Record], committed: list[Record]) -> None:
         originals = {record.offset: record for _, record in self._model.records()}
@@ -135,7 +144,7 @@ class CompactionAuditor:
         require(known_ms in (None, horizon_ms), "a horizon stays where it is", header.base_offset, known_ms, horizon_ms)
         earliest_ms = written.max_timestamp + self._retention_ms
         require(
-            earliest_ms <= horizon_ms <= wall_ms + self._retention_ms,
+            (earliest_ms <= horizon_ms or self._was_clock_set) and horizon_ms <= wall_ms + self._retention_ms,
             "a horizon is delete.retention.ms after a round",
             horizon_ms,
         )
@@ -170,15 +179,15 @@ class CompactionAuditor:
 
     # --- readers that are on their way --------------------------------------------------------------------------------
 
-    def step_readers(self, log: PartitionLog, wall_ms: int, *, may_begin: bool) -> None:
-        """Each reads a little. `may_begin`: no round is going on, of which one half might lie before a reader's start
-        and the other behind it."""
+    def step_readers(self, log: PartitionLog, now_ms: int, *, may_begin: bool) -> None:
+        """Each reads a little; `now_ms` is by a clock that is never set. `may_begin`: no round is going on, of which one
+        half might lie before a reader's start and the other behind it."""
         if may_begin and len(self._readers) < _READERS:
-            self._readers.append(TableReader(log.log_start_offset, wall_ms))
-        self._readers = [reader for reader in self._readers if not self._is_done(reader, log, wall_ms)]
+            self._readers.append(TableReader(log.log_start_offset, now_ms))
+        self._readers = [reader for reader in self._readers if not self._is_done(reader, log, now_ms)]
 
-    def _is_done(self, reader: TableReader, log: PartitionLog, wall_ms: int) -> bool:
-        if wall_ms - reader.began_ms >= self._retention_ms or reader.offset < log.log_start_offset:
+    def _is_done(self, reader: TableReader, log: PartitionLog, now_ms: int) -> bool:
+        if now_ms - reader.began_ms >= self._retention_ms or reader.offset < log.log_start_offset:
             return True
         if reader.offset < log.last_stable_offset:
             records, reader.offset = read_some(log, reader.offset, FetchIsolation.TXN_COMMITTED)
@@ -205,3 +214,9 @@ def _identity(header: BatchHeader) -> tuple[int, ...]:
         header.is_control,
         header.is_transactional,
     )
+
+
+def clean_offset_of(disk: MemoryDisk, log: PartitionLog) -> int:
+    """As the next start would find it."""
+    found = [offset for *key, offset in read_checkpoint(disk, CLEANER_OFFSET) if key == [log.topic, log.partition]]
+    return min(*found, log.log_end_offset) if found else 0

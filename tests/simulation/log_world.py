@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from uuid import UUID
 
-from broker.log.checkpoints import CLEANER_OFFSET, read_checkpoint
 from broker.log.log_config import LogConfig
 from broker.log.partition_log import FetchIsolation, PartitionLog
 from broker.log.segment import Segment
@@ -20,7 +19,7 @@ from protocol.records.batch import encode_batch
 from protocol.records.record import Record
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.logs import Logs
-from tests.simulation.compaction_auditor import CompactionAuditor
+from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_auditor import LogAuditor, require
 from tests.simulation.log_model import LogModel
 
@@ -497,9 +496,3 @@ class LogWorld:
 
 def _topic_id(slot: int) -> UUID:
     return UUID(int=100 + slot)
-
-
-def clean_offset_of(disk: MemoryDisk, log: PartitionLog) -> int:
-    """As the next start would find it."""
-    found = [offset for *key, offset in read_checkpoint(disk, CLEANER_OFFSET) if key == [log.topic, log.partition]]
-    return min(*found, log.log_end_offset) if found else 0

@@ -66,16 +66,14 @@ class CompactionRound:
         aborted = AbortedTransactions(
             entry for segment in self._log.segments for entry in segment.transaction_index.entries
         )
+        producers, log_end_offset = self._known_producers(), self._log.log_end_offset
         yield from self._read_keys(aborted)
         clean_offset = self._map.latest_offset + 1
         if clean_offset <= self._dirty_offset:
             return
-        producers = {
-            state.producer_id: KnownProducer(
-                state.producer_epoch, frozenset(batch.last_offset for batch in state.batches)
-            )
-            for state in self._log.producer_state.producers()
-        }
+        while self._log.high_watermark < log_end_offset:
+            # A power cut may take the last batches of a producer: those before them must not be gone by then.
+            yield None
         segments = [segment for segment in self._log.segments if segment.base_offset < clean_offset]
         segments = [segment for segment in segments if segment.next_offset <= self._end_offset]
         batch_filter = BatchFilter(
@@ -92,6 +90,14 @@ class CompactionRound:
                 return
         self.result.clean_offset = clean_offset
         self.result.is_complete = True
+
+    def _known_producers(self) -> dict[int, KnownProducer]:
+        return {
+            state.producer_id: KnownProducer(
+                state.producer_epoch, frozenset(batch.last_offset for batch in state.batches)
+            )
+            for state in self._log.producer_state.producers()
+        }
 
     # -- the newest offset of each key
 
