@@ -180,8 +180,8 @@ class CompactionAuditor:
     # --- readers that are on their way --------------------------------------------------------------------------------
 
     def step_readers(self, log: PartitionLog, now_ms: int, *, may_begin: bool) -> None:
-        """Each reads a little; `now_ms` is by a clock that is never set. `may_begin`: no round is going on, of which one
-        half might lie before a reader's start and the other behind it."""
+        """Each reads a little; `now_ms` is by a clock that is never set. `may_begin`: no round is going on, of which
+        one half might lie before a reader's start and the other behind it."""
         if may_begin and len(self._readers) < _READERS:
             self._readers.append(TableReader(log.log_start_offset, now_ms))
         self._readers = [reader for reader in self._readers if not self._is_done(reader, log, now_ms)]
