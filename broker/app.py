@@ -27,7 +27,7 @@ from broker.net.listener import Endpoint, Listeners
 from broker.observability.logging import loop_errors
 from broker.system.clock import SystemClock, SystemEntropy
 from broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
-from broker.system.limits import raise_open_files
+from broker.system.limits import raise_open_files, share_descriptors
 from broker.system.loop import LoopScheduler
 
 if TYPE_CHECKING:
@@ -58,17 +58,17 @@ class _App:
     async def run(self, warnings: Sequence[str]) -> int:
         for warning in warnings:
             self._log.warning("config.ignored", message=warning)
-        raise_open_files()
+        shares = share_descriptors(raise_open_files())
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(loop_errors(self._log))
         for signal_number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signal_number, self._stop.set)
-        disk = self._open_disk()
+        disk = self._open_disk(shares.files)
         scheduler = LoopScheduler(loop)
         try:
             system = System(SystemClock(), SystemEntropy(), scheduler, disk, self._syncs.run_all, self._on_disk_failure)
             broker = assemble(self._config, self._with_faults(system), self._log)
-            listeners = Listeners(broker)
+            listeners = Listeners(broker, shares.connections)
             await self._listen(listeners)
             admin = await self._start_admin(broker)
             await self._serve(broker, listeners)
@@ -80,10 +80,10 @@ class _App:
             disk.unlock()
         return self._exit_code
 
-    def _open_disk(self) -> RealDisk:
+    def _open_disk(self, open_files: int) -> RealDisk:
         path = self._config.data_dir
         try:
-            disk = RealDisk(path)
+            disk = RealDisk(path, open_files)
             disk.lock()
         except DataDirectoryLocked as error:
             raise StartError(f"{error}: stop it, or give this one another --data-dir.") from error

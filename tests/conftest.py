@@ -34,8 +34,8 @@ def start_daemon(tmp_path: Path) -> Iterator[Start]:
     """Starts daemons that are this test's alone: `start_daemon("key=value", …)`; all are stopped in the end."""
     started: list[Daemon] = []
 
-    def start(*overrides: str, name: str = "data") -> Daemon:
-        running = Daemon(tmp_path / name, *overrides)
+    def start(*overrides: str, name: str = "data", open_files: int | None = None) -> Daemon:
+        running = Daemon(tmp_path / name, *overrides, open_files=open_files)
         started.append(running)
         return running
 

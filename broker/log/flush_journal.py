@@ -97,7 +97,11 @@ class FlushedOffsets:
         with self._lock:
             file = self._file
             self.is_unsynced = False
-        file.sync()
+        try:
+            file.sync()
+        except OSError:
+            self.is_unsynced = True
+            raise
 
     def set_points(self, topic_id: UUID, partition: int, points: LogPoints) -> None:
         """To be made durable by `rewrite`."""

@@ -6,7 +6,8 @@ Invariants
 - A high watermark moves only after every file of its log that was dirty at the start of the round is synced; all logs
   of a round move in one turn, and only then is anybody told.
 - After a failed sync or write nothing more is acknowledged and nothing is synced again: the kernel may have dropped the
-  pages, so a second sync that succeeds would prove nothing.
+  pages, so a second sync that succeeds would prove nothing. A file that cannot be opened for want of a descriptor was
+  not synced at all: its round is not over until it is.
 
 The policies: `fsync`, and `os` and `memory`, where an append is as durable as it gets once it is written; what a roll
 completes is still synced under `os`, so that recovery need not read old segments again.
@@ -24,13 +25,20 @@ if TYPE_CHECKING:
 POLICIES = ("fsync", "os", "memory")
 # A sync on the loop saves two thread hand-overs, but every other connection waits for it meanwhile.
 _SLOW_SYNC_MS = 2
+_NO_DESCRIPTOR_ERRORS = frozenset({errno.EMFILE, errno.ENFILE})
 # No room, or no descriptor: nothing was written, and the client may retry once there is.
-_TRANSIENT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
+_TRANSIENT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG}) | _NO_DESCRIPTOR_ERRORS
+_NO_DESCRIPTOR_PAUSE_MS = 100
 
 
-def is_transient(error: OSError) -> bool:
+def is_transient(error: Exception) -> bool:
     """The disk is as good as before and may do better later; after any other failed write it cannot be trusted."""
-    return error.errno in _TRANSIENT_ERRORS
+    return isinstance(error, OSError) and error.errno in _TRANSIENT_ERRORS
+
+
+def lacks_descriptor(error: Exception | None) -> bool:
+    """The process or the system has too many open files: the file was not touched, not even by a sync."""
+    return isinstance(error, OSError) and error.errno in _NO_DESCRIPTOR_ERRORS
 
 
 class FlushTarget:
@@ -57,6 +65,7 @@ class FlushTarget:
 
     def sync(self) -> None:
         """On the loop or in the flusher's thread; a failure is kept for the loop to judge."""
+        self.error = None
         try:
             for file in self.files:
                 file.sync()
@@ -130,10 +139,19 @@ class Flusher:
             self._on_failure(error)
 
     def flush_now(self) -> None:
-        """Sync everything on the loop, whatever the policy: for a clean stop. Not while a round is in flight."""
+        """Sync everything on the loop, whatever the policy: for a clean stop.
+
+        Raises OSError while a round is in flight, and when there is no descriptor to do it with."""
+        if self._is_in_flight or self._behind_count:
+            raise OSError(errno.EBUSY, "a flush round has not ended")
         while self._dirty and not self.failed:
             logs, self._dirty = self._dirty, []
-            self._sync_and_complete([log.begin_flush(everything=True) for log in logs if not log.is_deleted])
+            targets = [log.begin_flush(everything=True) for log in logs if not log.is_deleted]
+            self._sync(targets)
+            for target in _unopened(targets):
+                if target.error is not None:
+                    raise target.error
+            self._complete(targets)
 
     def step(self) -> None:
         """Make the journal durable, now and then: what it does not know, recovery may take for a torn tail."""
@@ -146,7 +164,7 @@ class Flusher:
 
     def _on_journal_synced(self, error: Exception | None) -> None:
         self._is_syncing_journal = False
-        if error is not None:
+        if error is not None and not lacks_descriptor(error):
             self.fail(error if isinstance(error, OSError) else OSError(str(error)))
 
     @property
@@ -167,16 +185,15 @@ class Flusher:
             _advance(targets)
             self._sync_behind(targets)
         elif is_single and self._last_sync_ms < _SLOW_SYNC_MS:
-            self._sync_and_complete(targets)
+            self._sync(targets)
+            self._on_synced(targets)
         else:
             self._is_in_flight = True
-            self._scheduler.run_in_thread(
-                lambda: self._sync(targets), lambda error: self._on_thread_done(targets, error)
-            )
+            self._sync_in_thread(targets, targets)
 
-    def _sync_and_complete(self, targets: Sequence[FlushTarget]) -> None:
-        self._sync(targets)
-        self._complete(targets)
+    def _sync_in_thread(self, targets: Sequence[FlushTarget], wanted: Sequence[FlushTarget]) -> None:
+        """`wanted` are those of the round's `targets` that are not synced yet."""
+        self._scheduler.run_in_thread(lambda: self._sync(wanted), lambda error: self._on_synced(targets, error))
 
     def _sync_behind(self, targets: Sequence[FlushTarget]) -> None:
         """Under `os`: nobody waits for it, but a failure counts."""
@@ -190,7 +207,15 @@ class Flusher:
 
     def _on_synced_behind(self, targets: Sequence[FlushTarget], error: Exception | None) -> None:
         self._behind_count -= 1
-        self._judge(targets, error)
+        unopened = _unopened(targets)
+        self._judge([target for target in targets if target not in unopened], error)
+        if unopened and not self.failed:
+            self._behind_count += 1
+            self._scheduler.call_later(_NO_DESCRIPTOR_PAUSE_MS, lambda: self._sync_behind_again(unopened))
+
+    def _sync_behind_again(self, targets: Sequence[FlushTarget]) -> None:
+        self._behind_count -= 1
+        self._sync_behind(targets)
 
     def _sync(self, targets: Sequence[FlushTarget]) -> None:
         started_ms = self._clock.monotonic_ms() if self._clock is not None else 0
@@ -200,8 +225,13 @@ class Flusher:
         if self.journal is not None:
             self.journal.record([target for target in targets if target.error is None])
 
-    def _on_thread_done(self, targets: Sequence[FlushTarget], error: Exception | None) -> None:
-        self._is_in_flight = False
+    def _on_synced(self, targets: Sequence[FlushTarget], error: Exception | None = None) -> None:
+        unopened = _unopened(targets)
+        has_failed = error is not None or sum(target.error is not None for target in targets) > len(unopened)
+        self._is_in_flight = bool(unopened) and not has_failed
+        if self._is_in_flight:
+            self._scheduler.call_later(_NO_DESCRIPTOR_PAUSE_MS, lambda: self._sync_in_thread(targets, unopened))
+            return
         self._complete(targets, error)
         if self._dirty and not self._is_scheduled:
             self._is_scheduled = True
@@ -217,7 +247,8 @@ class Flusher:
         if error is not None:
             self.fail(OSError(str(error)))
         for target in targets:
-            if target.error is not None and not target.log.is_deleted:
+            is_wanted = not target.log.is_deleted and not lacks_descriptor(target.error)
+            if target.error is not None and is_wanted:
                 self.fail(target.error)
             target.log.end_flush(target)
 
@@ -225,6 +256,11 @@ class Flusher:
 def _one_by_one(functions: Sequence[Callable[[], None]]) -> None:
     for function in functions:
         function()
+
+
+def _unopened(targets: Sequence[FlushTarget]) -> list[FlushTarget]:
+    """Those of which a file could not be opened; what is deleted meanwhile needs no sync."""
+    return [target for target in targets if lacks_descriptor(target.error) and not target.log.is_deleted]
 
 
 def _advance(targets: Sequence[FlushTarget]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker.log.batch_scan import BatchScan
+from broker.log.flusher import lacks_descriptor
 from broker.log.partition_log import PartitionLog
 from broker.log.segment import LOG_SUFFIX, Segment
 from broker.ports import Clock, Disk, Scheduler
@@ -93,7 +94,7 @@ class SegmentCheck:
         if self._is_stopped:
             return
         log, segment = self._waiting[0]
-        if _is_of_interest(log, segment):
+        if _is_of_interest(log, segment) and not lacks_descriptor(error):
             self._checked_bytes += self._position - start
             if error is not None:
                 self._judge(log, segment, f"it cannot be read: {error}")
@@ -101,7 +102,8 @@ class SegmentCheck:
                 self._judge(log, segment, None)
             elif self._position == start:
                 self._judge(log, segment, f"it ends at position {start}, {size_bytes} bytes were written")
-        self._scheduler.call_later(_PAUSE_MS, self._next_slice)
+        # Without a descriptor nothing was read, and the same slice comes again.
+        self._scheduler.call_later(_FIRST_PAUSE_MS if lacks_descriptor(error) else _PAUSE_MS, self._next_slice)
 
     def _judge(self, log: PartitionLog, segment: Segment, problem: str | None) -> None:
         self._segment_count += 1

@@ -84,14 +84,26 @@ class Segments:
             self.disk.make_dir(self.directory)
             self._dirty_directories.append("")
             dirty.append(write_anew(self.disk, f"{self.directory}/{LEADER_EPOCHS}", LEADER_EPOCHS_CONTENT))
-        segment = Segment(self.disk, self.directory, base_offset, monotonic_ms)
-        segment.file.truncate(0)  # a roll that failed half-way may have left something
+        segment = self._begin_segment(base_offset, monotonic_ms)
         self._dirty_files += dirty
         if self.directory not in self._dirty_directories:
             self._dirty_directories.append(self.directory)
         self._list.append(segment)
         self._base_offsets.append(base_offset)
         self._is_active_dirty = False
+        return segment
+
+    def _begin_segment(self, base_offset: int, monotonic_ms: MonotonicMs) -> Segment:
+        """An empty segment. Raises OSError and leaves no file: the next append may fit into the active segment, and
+        recovery would find a segment that begins in the middle of it."""
+        try:
+            segment = Segment(self.disk, self.directory, base_offset, monotonic_ms)
+            if segment.file.size_bytes:  # left by a stop in the middle of a roll
+                segment.file.truncate(0)
+        except OSError:
+            self.disk.delete(f"{self.directory}/{file_name(base_offset, LOG_SUFFIX)}")
+            self._dirty_directories.append(self.directory)
+            raise
         return segment
 
     def _complete_active(self, next_offset: int, snapshot: ProducerSnapshot) -> list[File]:

@@ -3,7 +3,8 @@
 Owns: the listening sockets, and when they are left alone. Does not own: the counts (`broker.net.quotas`), what becomes
 of a connection (`on_accepted`). Invariants
 - What may not be accepted now stays in the backlog of the system: nothing of ours is spent on it.
-- Without descriptors the broker waits a second and says so once, rather than spin.
+- Without descriptors for connections it waits for one of them to end, and says so once. Where there are none at all,
+  though none was promised to others, it waits a second rather than spin.
 """
 
 import asyncio
@@ -74,6 +75,8 @@ class Acceptor:
         for _ in range(_AT_ONCE):
             wait_ms = self._quotas.wait_ms(self._listener_name, self._broker.clock.monotonic_ms())
             if wait_ms != 0:
+                if self._quotas.lacks_descriptors:
+                    self._report_no_descriptors(f"{self._quotas.count} connections are open")
                 self._pause(wait_ms)
                 return
             try:
@@ -83,7 +86,8 @@ class Acceptor:
             except OSError as error:
                 if error.errno not in _NO_DESCRIPTORS:
                     raise
-                self._on_no_descriptors(error)
+                self._report_no_descriptors(str(error))
+                self._pause(_NO_DESCRIPTORS_PAUSE_MS)
                 return
             self._take(accepted, address[0])
 
@@ -98,13 +102,12 @@ class Acceptor:
         accepted.setblocking(False)
         self._on_accepted(accepted, host)
 
-    def _on_no_descriptors(self, error: OSError) -> None:
+    def _report_no_descriptors(self, error: str) -> None:
         if not self._has_told:
             self._has_told = True
             self._broker.log.error(
                 "listener.no_descriptors",
                 listener=self._listener_name,
-                error=str(error),
+                error=error,
                 message="new connections wait; allow this process more open files (ulimit -n), or set max.connections",
             )
-        self._pause(_NO_DESCRIPTORS_PAUSE_MS)

@@ -41,12 +41,13 @@ class Endpoint:
 
 
 class Listeners:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", descriptor_count: int | None = None) -> None:
+        """`descriptor_count` is how many descriptors connections may hold; None: any number."""
         self._broker = broker
         self._dispatcher = Dispatcher(broker)
         self._acceptors: list[Acceptor] = []
         self._open = OpenConnections(broker)
-        self._quotas = ConnectionQuotas(lambda: broker.config)
+        self._quotas = ConnectionQuotas(lambda: broker.config, descriptor_count)
         self._follow = FollowWarnings(broker.log, default_gateways)
         self._joining: set[asyncio.Task[None]] = set()
         self._is_closing = False

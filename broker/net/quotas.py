@@ -5,6 +5,7 @@ Invariants
 - As in Kafka, a full broker or listener and too high a rate make new connections wait, unaccepted; one too many from
   one address is accepted and closed at once.
 - Limits are read from the settings as they are now (KIP-612, KIP-226): a change counts from the next connection on.
+- Whatever the settings say, there are no more connections than descriptors set apart for them: the rest are for logs.
 
 Left out: the rate of one address (a quota of entity type `ip`, KIP-612).
 """
@@ -16,8 +17,10 @@ from broker.ports import MonotonicMs
 
 
 class ConnectionQuotas:
-    def __init__(self, settings: Callable[[], BrokerConfig]) -> None:
+    def __init__(self, settings: Callable[[], BrokerConfig], descriptor_count: int | None = None) -> None:
+        """`descriptor_count` is how many the connections of all listeners may hold; None: any number."""
         self._settings = settings
+        self._descriptor_count = descriptor_count
         self._of_listener: dict[str, int] = {}
         self._of_host: dict[str, int] = {}
         self._rates: dict[str, _Rate] = {}
@@ -26,7 +29,7 @@ class ConnectionQuotas:
     def wait_ms(self, listener_name: str, monotonic_ms: MonotonicMs) -> float | None:
         """How long `listener_name` may not accept: 0 for not at all, None for until a connection ends."""
         settings = self._settings()
-        if self.count >= settings.get_int("max.connections"):
+        if self.lacks_descriptors or self.count >= settings.get_int("max.connections"):
             return None
         of_listener = settings.get_listener_int(listener_name, "max.connections")
         if of_listener is not None and self._of_listener.get(listener_name, 0) >= of_listener:
@@ -36,6 +39,10 @@ class ConnectionQuotas:
         if rate_of_listener is not None:
             wait_ms = max(wait_ms, self._rate(listener_name).wait_ms(rate_of_listener, monotonic_ms))
         return wait_ms
+
+    @property
+    def lacks_descriptors(self) -> bool:
+        return self._descriptor_count is not None and self.count >= self._descriptor_count
 
     def take(self, listener_name: str, host: str) -> bool:
         """Count a connection that was accepted; False when its address has too many, and it is not counted."""

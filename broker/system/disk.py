@@ -2,11 +2,13 @@
 
 Owns: descriptors (a bounded number stays open, least recently used first closed) and the lock on the directory.
 Does not own: what the files mean. Invariants
+- Files give their descriptors back: an open that finds none left closes the least recently used one first.
 - A failed write leaves the file as long as before; a failed sync leaves as OSError and is never repeated here.
-- Other threads than the loop's call `sync`, `sync_dir` and `read_range` alone; a descriptor is not closed while a sync
-  uses it.
+- Other threads than the loop's call `sync`, `sync_dir` and `read_range`, and write to files that are theirs alone; they
+  close no descriptor but their own, since the loop may be using it, and none is closed while a sync uses it.
 """
 
+import errno
 import fcntl
 import os
 import shutil
@@ -21,6 +23,7 @@ from broker.ports import Buffer
 DEFAULT_OPEN_FILES = 512
 _LOCK_NAME = ".lock"
 _FEWEST_SIDE_BY_SIDE = 3
+_NO_DESCRIPTOR_ERRORS = (errno.EMFILE, errno.ENFILE)
 
 
 class DataDirectoryLocked(Exception):
@@ -33,23 +36,38 @@ class _Descriptors:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._open: OrderedDict[RealFile, None] = OrderedDict()
+        self._owner = threading.get_ident()
         self.lock = threading.Lock()
 
     def touch(self, file: "RealFile") -> None:
         self._open.move_to_end(file)
 
+    def open(self, full_path: str, flags: int) -> int:
+        """Raises OSError."""
+        while True:
+            try:
+                return os.open(full_path, flags | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTOR_ERRORS or not self._close_one(None):
+                    raise
+
     def add(self, file: "RealFile") -> None:
         with self.lock:
             self._open[file] = None
-            if len(self._open) <= self._limit:
-                return
+        while len(self._open) > self._limit and self._close_one(file):
+            pass
+
+    def _close_one(self, kept: "RealFile | None") -> bool:
+        """Close the least recently used descriptor that nothing uses; False when there is none."""
+        if threading.get_ident() != self._owner:
+            return False
+        with self.lock:
             for candidate in self._open:
-                if candidate.sync_count == 0 and candidate is not file:
-                    break
-            else:
-                return
-            del self._open[candidate]
-            candidate.close_descriptor()
+                if candidate.sync_count == 0 and candidate is not kept:
+                    del self._open[candidate]
+                    candidate.close_descriptor()
+                    return True
+        return False
 
     def discard(self, file: "RealFile") -> None:
         with self.lock:
@@ -122,7 +140,7 @@ class RealFile:
         if self._descriptor >= 0:
             self._descriptors.touch(self)
         else:
-            self._descriptor = os.open(self._full_path, os.O_RDWR | os.O_CLOEXEC)
+            self._descriptor = self._descriptors.open(self._full_path, os.O_RDWR)
             self._descriptors.add(self)
         return self._descriptor
 
@@ -180,11 +198,11 @@ class RealDisk:
 
     def open(self, path: str) -> RealFile:
         full_path = self._full(path)
-        descriptor = os.open(full_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            size_bytes = os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
+            size_bytes = os.stat(full_path).st_size  # without a descriptor, of which there may be none left
+        except FileNotFoundError:
+            os.close(self._descriptors.open(full_path, os.O_RDWR | os.O_CREAT))
+            size_bytes = 0
         return RealFile(full_path, path, size_bytes, self._descriptors)
 
     def exists(self, path: str) -> bool:
@@ -212,7 +230,7 @@ class RealDisk:
 
     def write_atomically(self, path: str, data: Buffer) -> None:
         temporary = self._full(path) + ".tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        descriptor = self._descriptors.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             _write_rest(descriptor, bytes(data), 0)
             os.fsync(descriptor)

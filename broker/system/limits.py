@@ -1,16 +1,43 @@
-"""The limits that the system puts on this process, as far as they can be lifted.
+"""The limits that the system puts on this process, as far as they can be lifted, and how they are shared out.
 
-Owns: the number of open files. Invariant: nothing fails for want of it; what cannot be raised stays as it is.
+Owns: the number of open files. Invariants
+- Nothing fails for want of it; what cannot be raised stays as it is.
+- Connections never take the descriptors that logs need: those are set apart before the first connection.
 """
 
 import contextlib
 import resource
+from dataclasses import dataclass
+
+_MOST_FILES = 512
+_MOST_OTHERS = 128
+"""Listening sockets, the loop's own, the lock, threads that open a file for the length of a sync or a read."""
 
 
-def raise_open_files() -> None:
-    """As many open files as this process may have. The usual 1,024 are for programs that use select; the JVM raises
-    them for Kafka in the same way."""
+@dataclass(frozen=True, slots=True)
+class DescriptorShares:
+    """How many descriptors each may hold at once."""
+
+    files: int
+    connections: int | None
+    """None: there is no limit."""
+
+
+def raise_open_files() -> int:
+    """As many open files as this process may have; how many that is, -1 without a limit. The usual 1,024 are for
+    programs that use select; the JVM raises them for Kafka in the same way."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft if soft != resource.RLIM_INFINITY else -1
+
+
+def share_descriptors(limit: int) -> DescriptorShares:
+    """Of `limit` (-1: none) the files of logs get a quarter and everything else a quarter, neither more than it can
+    use; connections get the rest."""
+    if limit < 0:
+        return DescriptorShares(_MOST_FILES, None)
+    files, others = min(_MOST_FILES, limit // 4), min(_MOST_OTHERS, limit // 4)
+    return DescriptorShares(files, limit - files - others)

@@ -22,8 +22,10 @@ from protocol.generated.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.generated.metadata_request import MetadataRequest
+from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.conftest import Start
+from tests.fakes.logs import batch
 from tests.support.daemon import Daemon
 from tests.support.wire import WireBroker
 from tests.unit.net.wire import api_versions, fetch
@@ -168,6 +170,34 @@ def test_the_daemon_may_open_as_many_files_as_the_system_lets_it(start_daemon: S
     limits = Path(f"/proc/{start_daemon().process.pid}/limits").read_text()
     ((soft, hard),) = re.findall(r"^Max open files\s+(\w+)\s+(\w+)", limits, re.MULTILINE)
     assert soft == hard
+
+
+def test_connections_up_to_the_limit_leave_descriptors_for_logs_and_end_nothing(
+    start_daemon: Start, connect: Connect
+) -> None:
+    """As many connections as there can be, then a produce to each of many new partitions."""
+    daemon = start_daemon("num.partitions=60", open_files=96)
+    broker = WireBroker(daemon.bootstrap)
+    broker.ask(MetadataRequest(topics=[]), 12)
+    crowd = [connect(daemon) for _ in range(200)]
+    for connection in crowd[:10]:
+        connection.sendall(api_versions(1))
+        assert answered(connection) == 1
+    _until(lambda: bool(log_lines(daemon, "listener.no_descriptors")))
+    broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name="late")], allow_auto_topic_creation=True), 12)
+    for partition in range(60):
+        data = PartitionProduceData(index=partition, records=batch())
+        request = ProduceRequest(
+            acks=-1, timeout_ms=5_000, topic_data=[TopicProduceData(name="late", partition_data=[data])]
+        )
+        (answer,) = broker.ask(request, 8).responses[0].partition_responses
+        assert answer.error_code == ErrorCode.NONE, partition
+    for connection in crowd:
+        connection.close()
+    assert is_served(daemon, 10)
+    assert len(log_lines(daemon, "listener.no_descriptors")) == 1
+    broker.close()
+    assert daemon.stop() == 0
 
 
 # --- how long ---------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ class MemoryFile:
         self.size_bytes = len(inode.data)
 
     def append(self, parts: Sequence[Buffer]) -> int:
+        self._disk.check_descriptor(self.path)
         data = b"".join(parts)
         start = self.size_bytes
         torn = self._disk.count_operation("append", self.path)
@@ -42,16 +43,19 @@ class MemoryFile:
         return start
 
     def read_view(self, start: int, end: int) -> memoryview:
+        self._disk.check_descriptor(self.path)
         self._disk.check_read(self.path)
         return memoryview(bytes(self.inode.data[start:end]))
 
     def truncate(self, size_bytes: int) -> None:
+        self._disk.check_descriptor(self.path)
         if self._disk.count_operation("truncate", self.path):
             raise PowerCut(self.path)
         del self.inode.data[size_bytes:]
         self.size_bytes = size_bytes
 
     def sync(self) -> None:
+        self._disk.check_descriptor(self.path)
         if self._disk.count_operation("sync", self.path):
             raise PowerCut(self.path)
         if self._disk.sync_error is not None:
@@ -78,6 +82,7 @@ class MemoryDisk:
         self.sync_error: OSError | None = None
         self.unreadable: set[str] = set()
         self.append_error: Callable[[str], OSError | None] | None = None
+        self.lacks_descriptor: Callable[[str], bool] = lambda path: False
 
     # -- faults
 
@@ -99,6 +104,11 @@ class MemoryDisk:
     def check_read(self, path: str) -> None:
         if path in self.unreadable:
             raise OSError(errno.EIO, "Input/output error", path)
+
+    def check_descriptor(self, path: str) -> None:
+        """Whatever needs a descriptor may find none: a File holds none of its own."""
+        if self.lacks_descriptor(path):
+            raise OSError(errno.EMFILE, "Too many open files", path)
 
     @property
     def used_bytes(self) -> int:
@@ -150,6 +160,7 @@ class MemoryDisk:
         if parent not in self.directories:
             raise FileNotFoundError(errno.ENOENT, "No such directory", parent)
         if path not in self.files:
+            self.check_descriptor(path)
             if self.count_operation("create", path):
                 raise PowerCut(path)
             inode = Inode()
@@ -161,6 +172,7 @@ class MemoryDisk:
         return path in self.files or path in self.directories
 
     def list_dir(self, path: str) -> list[str]:
+        self.check_descriptor(path)
         prefix = f"{path}/" if path else ""
         return sorted(
             name[len(prefix) :]
@@ -176,6 +188,7 @@ class MemoryDisk:
             self._change(path.rpartition("/")[0], "make_dir", path, None)
 
     def read_bytes(self, path: str) -> bytes:
+        self.check_descriptor(path)
         if path not in self.files:
             raise FileNotFoundError(errno.ENOENT, "No such file", path)
         return bytes(self.files[path].data)
@@ -185,6 +198,7 @@ class MemoryDisk:
         return self.read_bytes(path)[start:end]
 
     def write_atomically(self, path: str, data: Buffer) -> None:
+        self.check_descriptor(path)
         if self.count_operation("write_atomically", path):
             raise PowerCut(path)
         self.check_room(len(data), path)
@@ -214,6 +228,7 @@ class MemoryDisk:
         self._change(path.rpartition("/")[0], "delete", path, None)
 
     def sync_dir(self, path: str) -> None:
+        self.check_descriptor(path)
         if self.count_operation("sync_dir", path):
             raise PowerCut(path)
         if path not in self.directories:

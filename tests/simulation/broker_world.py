@@ -68,6 +68,7 @@ class Tally:
     group_commits: int = 0
     stops: int = 0
     power_cuts: int = 0
+    shortages: int = 0
     lost_requests: int = 0
     lost_answers: int = 0
     cut_frames: int = 0
@@ -138,7 +139,9 @@ class BrokerWorld:
         self._look()
 
     def _look(self) -> None:
-        """Note the bounds of each partition when they have moved."""
+        """Note the bounds of each partition when they have moved; who looks on has descriptors."""
+        disk = self.broker.disk
+        lacking, disk.lacks_descriptor = disk.lacks_descriptor, lambda path: False
         for partition in _PARTITIONS:
             log = log_of(self.broker, partition)
             bounds = log.log_start_offset, log.last_stable_offset, log.high_watermark
@@ -147,6 +150,7 @@ class BrokerWorld:
                 self.recorder.history.bounds.append(Bounds(self.recorder.now(), partition, *bounds))
         for table in self._tables:
             table.look(self.broker, self.random)
+        disk.lacks_descriptor = lacking
 
     def _guarded(self, function: Callable[[], None]) -> None:
         try:
@@ -163,10 +167,13 @@ class BrokerWorld:
         self._later(self.random.choice([100, 400, 1_500]), self._trouble)
         if self._clock_jumps and self.random.random() < 0.5:
             self._set_the_clock()
-        kind = self.random.choice(["kill", "crash", "power cut", "clean"])
+        kind = self.random.choice(["kill", "crash", "power cut", "clean", "descriptors"])
         if kind == "power cut":
             # It goes in the middle of one of the next operations of the disk.
             self.broker.disk.operations_left = self.random.randint(0, 30)
+            return
+        if kind == "descriptors":
+            self._lack_descriptors()
             return
         self.tally.stops += 1
         if kind == "crash":
@@ -181,6 +188,18 @@ class BrokerWorld:
         skew_ms = self.random.choice(_SKEWS_MS)
         self.broker.time.wall_offset_ms += skew_ms - self._skew_ms
         self._skew_ms = skew_ms
+
+    def _lack_descriptors(self) -> None:
+        """For a while any operation of the disk that opens a file may be refused; nothing may end of it."""
+        self.tally.shortages += 1
+        disk, share = self.broker.disk, self.random.choice([0.1, 0.5, 1.0])
+        disk.lacks_descriptor = lambda path: self.random.random() < share
+        self._later(self.random.choice([50, 300, 1_000]), lambda: self._end_shortage(disk))
+
+    def _end_shortage(self, disk: MemoryDisk) -> None:
+        disk.lacks_descriptor = lambda path: False
+        if self.broker.disk_failures:
+            raise AssertionError(f"too many open files are no failure of the disk: {self.broker.disk_failures}")
 
     def _restart(self, kind: str, disk: MemoryDisk) -> None:
         """Start on what is left; the power may go again in the middle of the start."""

@@ -6,11 +6,13 @@ come between any two, and within a step at any operation of the disk. The faults
 """
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
 from uuid import UUID
 
+from broker.log.flush_journal import NAME as JOURNAL
 from broker.log.log_config import LogConfig
 from broker.log.partition_log import FetchIsolation, PartitionLog
 from broker.log.segment import Segment
@@ -62,6 +64,7 @@ EVERYTHING = Mix(
         "look": 3,
         "no_room": 1,
         "fail_syncs": 1,
+        "no_descriptors": 1,
         "stop": 3,
     },
     (0, 1, 40),
@@ -211,7 +214,9 @@ class LogWorld:
     def _note(self, partition: Partition, log: PartitionLog, base_offset: int, next_offset: int) -> None:
         self.counts.appends += 1
         model = partition.model
-        model.add(base_offset, next_offset, bytes(log.read(base_offset, 1, FetchIsolation.LOG_END).records))
+        with self._descriptors():
+            data = bytes(log.read(base_offset, 1, FetchIsolation.LOG_END).records)
+        model.add(base_offset, next_offset, data)
 
         def on_durable(_: object) -> None:
             model.durable_end = max(model.durable_end, next_offset)
@@ -352,6 +357,30 @@ class LogWorld:
             disk.capacity_bytes = None
         require(not self.logs.flusher.failed, "no room is no reason to stop")
 
+    @contextmanager
+    def _descriptors(self) -> Iterator[None]:
+        """For those who look on: they do not share the trouble."""
+        disk = self.logs.disk
+        lacking, disk.lacks_descriptor = disk.lacks_descriptor, lambda path: False
+        yield
+        disk.lacks_descriptor = lacking
+
+    def _no_descriptors(self) -> None:
+        """Any operation that opens a file may be refused, in the loop or in a thread; what is acknowledged is there."""
+        disk, share = self.logs.disk, self.random.choice([0.1, 0.5, 1.0])
+        # The journal of flushed offsets is used in every round: its descriptor is the last to be given up.
+        disk.lacks_descriptor = lambda path: path != JOURNAL and self.random.random() < share
+        try:
+            for _ in range(6):
+                self._append()
+                self._turn()
+                self._retain()
+                self._compact()
+        finally:
+            disk.lacks_descriptor = lambda path: False
+        require(not self.logs.flusher.failed, "too many open files are no reason to stop")
+        require(not any(log.offline_error for log in self.open), "too many open files are no damage")
+
     def _fail_syncs(self) -> None:
         """After a sync that failed nothing is acknowledged any more; only a restart helps."""
         disk = self.logs.disk
@@ -376,7 +405,9 @@ class LogWorld:
             # In the middle of whatever comes next.
             disk.operations_left = self.random.randint(0, 40)
         elif kind == "clean" and not self.logs.scheduler.threads:
-            self.logs.scheduler.run()
+            while self.logs.flusher.is_busy and not self.logs.flusher.failed:
+                self.logs.scheduler.run()
+                self.logs.scheduler.run_timers()
             problem = self.logs.manager.close()
             require(problem is None, "a clean stop is clean", problem)
             self._restart(disk.kill(), kept_all=True)

@@ -12,8 +12,10 @@ READY = "oncelog ready "
 class Daemon:
     """A running `python -m broker serve`; `bootstrap` stays the same across restarts."""
 
-    def __init__(self, data_dir: Path, *overrides: str) -> None:
+    def __init__(self, data_dir: Path, *overrides: str, open_files: int | None = None) -> None:
+        """`open_files` is the most that the system lets it open."""
         self.data_dir = data_dir
+        self._open_files = open_files
         self._overrides = overrides
         self._listen = "127.0.0.1:0"
         self._process: subprocess.Popen[str] | None = None
@@ -36,6 +38,8 @@ class Daemon:
             command += ["--listen", self._listen]
         for override in self._overrides:
             command += ["--override", override]
+        if self._open_files is not None:
+            command = ["sh", "-c", f'ulimit -n {self._open_files}; exec "$@"', "sh", *command]
         root = Path(__file__).parent.parent.parent
         with self.stderr_path.open("a") as stderr:
             self._process = subprocess.Popen(

@@ -197,9 +197,10 @@ class LogCleaner:
             self._settings.scheduler.run_in_thread(work, self._on_worked)
 
     def _on_worked(self, error: Exception | None) -> None:
-        if error is not None and self._log is not None:
-            self._log.on_disk_failure(OSError(str(error)))
+        log = self._log
+        if error is not None and log is not None:
             self._end()
+            self._on_disk_error(log, error if isinstance(error, OSError) else OSError(str(error)))
         else:
             self._go_on()
 

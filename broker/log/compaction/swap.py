@@ -23,26 +23,34 @@ _SWAP_NAME = re.compile(r"(\d{20})\.(\d{20})\.swap\Z")
 def swap_in(disk: Disk, directory: str, old: list[Segment], new: Segment) -> list[File]:
     """Replace the files of `old` by those of `new`, whose `.log.cleaned` is synced; what is to be synced yet.
 
-    Raises OSError: for lack of room, with nothing changed; otherwise the files are as a crash would leave them.
+    Raises OSError: for lack of room or of a descriptor, with nothing changed; otherwise the files are as a crash would
+    leave them.
     """
     base_offset, next_offset = old[0].base_offset, old[-1].next_offset
     swap = f"{directory}/{file_name(base_offset, f'.{next_offset:020d}{_SWAP_SUFFIX}')}"
+    replaced = _replaced(disk, directory, base_offset, next_offset)
     last = load_manifest(disk, directory).get(old[-1].base_offset)
     snapshot = last.snapshot if last is not None else NO_SNAPSHOT
     _leave_manifest(disk, directory, base_offset, next_offset)
     for segment in (*old, new):
         segment.file.close()
     disk.rename(new.path(CLEANED_SUFFIX), swap)
-    disk.sync_dir(directory)
-    _complete(disk, directory, swap, base_offset, next_offset)
+    try:
+        disk.sync_dir(directory)
+    except OSError as error:
+        if is_transient(error):
+            disk.rename(swap, new.path(CLEANED_SUFFIX))
+        raise
+    _complete(disk, directory, swap, base_offset, replaced)
     new.file = disk.open(new.path(LOG_SUFFIX))
     try:
+        disk.sync_dir(directory)
         files, contents = new.write_indexes(disk)
         manifest_file = append_entry(disk, directory, entry_of(new, contents, snapshot))
     except OSError as error:
         if not is_transient(error):
             raise
-        return []  # no room: the next start rebuilds the indexes
+        return []  # no room: the next start rebuilds the indexes, and completes the swap if it finds it again
     return [*files, manifest_file]
 
 
@@ -56,7 +64,9 @@ def complete_swaps(disk: Disk, directory: str) -> list[str]:
         if match:
             base_offset, next_offset = int(match[1]), int(match[2])
             _leave_manifest(disk, directory, base_offset, next_offset)
-            _complete(disk, directory, f"{directory}/{name}", base_offset, next_offset)
+            replaced = _replaced(disk, directory, base_offset, next_offset)
+            _complete(disk, directory, f"{directory}/{name}", base_offset, replaced)
+            disk.sync_dir(directory)
             lines.append(
                 f"{directory}: the compaction of offsets {base_offset} to {next_offset - 1} that the stop had "
                 "interrupted is completed"
@@ -71,13 +81,22 @@ def _leave_manifest(disk: Disk, directory: str, base_offset: int, next_offset: i
     )
 
 
-def _complete(disk: Disk, directory: str, swap: str, base_offset: int, next_offset: int) -> None:
-    log_name = file_name(base_offset, LOG_SUFFIX)
+def _replaced(disk: Disk, directory: str, base_offset: int, next_offset: int) -> list[str]:
+    """The names of the files that go, the newest first."""
     # The snapshot of the first offset tells of what came before: it stays. The rename replaces the `.log`.
-    stays = {log_name, *(file_name(base_offset, suffix) for suffix in SNAPSHOT_SUFFIXES)}
-    for name in reversed(disk.list_dir(directory)):
-        is_segment_file = name[:20].isdecimal() and name[20:] in SEGMENT_SUFFIXES
-        if is_segment_file and base_offset <= int(name[:20]) < next_offset and name not in stays:
-            disk.delete(f"{directory}/{name}")
-    disk.rename(swap, f"{directory}/{log_name}")
-    disk.sync_dir(directory)
+    stays = {file_name(base_offset, suffix) for suffix in (LOG_SUFFIX, *SNAPSHOT_SUFFIXES)}
+    return [
+        name
+        for name in reversed(disk.list_dir(directory))
+        if name[:20].isdecimal()
+        and name[20:] in SEGMENT_SUFFIXES
+        and base_offset <= int(name[:20]) < next_offset
+        and name not in stays
+    ]
+
+
+def _complete(disk: Disk, directory: str, swap: str, base_offset: int, replaced: list[str]) -> None:
+    """Needs no descriptor: once begun, it comes to its end."""
+    for name in replaced:
+        disk.delete(f"{directory}/{name}")
+    disk.rename(swap, f"{directory}/{file_name(base_offset, LOG_SUFFIX)}")

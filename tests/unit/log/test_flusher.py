@@ -1,6 +1,7 @@
 """Group commit: few rounds for many appends, and no answer before the sync."""
 
 import errno
+from random import Random
 
 import pytest
 
@@ -123,6 +124,43 @@ def test_failed_sync_of_one_log_moves_no_other_either() -> None:
     logs.scheduler.run()
     assert len(logs.failures) == 1
     assert (first.high_watermark, second.high_watermark) == (0, 0)
+
+
+@pytest.mark.parametrize("policy", ["fsync", "os"])
+@pytest.mark.parametrize("appends", [1, 2], ids=["on the loop", "in a thread"])
+def test_round_that_finds_no_descriptor_is_repeated_until_there_is_one(policy: str, appends: int) -> None:
+    """Nothing was synced, so nothing is lost: the answer waits, and the broker lives."""
+    logs = Logs(policy=policy)
+    log = logs.open()
+    for _ in range(appends):
+        logs.append(log, batch())
+    waiting = log.when_durable(appends)
+    logs.disk.lacks_descriptor = lambda path: True
+    logs.flush()
+    for _ in range(3):
+        logs.scheduler.run_timers()
+        logs.flush()
+    assert logs.failures == []
+    assert logs.flusher.is_busy
+    assert waiting.done is (policy == "os")
+    assert logs.disk.sync_count == 0
+    logs.disk.lacks_descriptor = lambda path: False
+    logs.scheduler.run_timers()
+    logs.flush()
+    assert waiting.done
+    assert not logs.flusher.is_busy
+    assert log.high_watermark == appends
+    assert logs.disk.crash(Random(1)).list_dir("topic-0"), "the directory of a new partition is durable"
+
+
+def test_clean_stop_that_finds_no_descriptor_is_no_clean_stop() -> None:
+    logs = Logs()
+    logs.append(logs.open(), batch())
+    logs.disk.lacks_descriptor = lambda path: True
+    problem = logs.manager.close()
+    assert problem is not None
+    assert problem.errno == errno.EMFILE
+    assert ".kafka_cleanshutdown" not in logs.disk.files
 
 
 def test_os_policy_syncs_completed_segments_behind() -> None:

@@ -1,6 +1,10 @@
 """The real file system behind the Disk port, and a log on it."""
 
+import errno
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -42,6 +46,46 @@ def test_open_descriptors_are_bounded_and_files_stay_usable(tmp_path: Path) -> N
         assert bytes(file.read_view(0, 3)) == b"012"
         file.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """This process may open so many more files, as when connections hold all the rest."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open("/dev/null", os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, limits[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        for _ in range(count):
+            os.close(taken.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for descriptor in taken:
+            os.close(descriptor)
+
+
+def test_files_give_their_descriptors_back_when_there_are_no_others(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    files = [disk.open(f"file{number}") for number in range(20)]
+    with descriptors_left(2):
+        for turn in range(3):
+            for file in files:
+                file.append([b"%d" % turn])
+        late = disk.open("late")
+        late.append([b"late"])
+        disk.write_atomically("checkpoint", b"1")
+        assert [bytes(file.read_view(0, 9)) for file in (*files, late)] == [b"012"] * 20 + [b"late"]
+
+
+def test_without_any_descriptor_an_open_fails_and_the_file_stays_usable(tmp_path: Path) -> None:
+    file = RealDisk(tmp_path).open("a")
+    with descriptors_left(0), pytest.raises(OSError) as error:
+        file.append([b"never"])
+    assert error.value.errno == errno.EMFILE
+    assert file.append([b"now"]) == 0
 
 
 def test_failed_write_leaves_the_file_as_long_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

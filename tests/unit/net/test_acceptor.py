@@ -44,7 +44,7 @@ class Log:
 class Door:
     """An acceptor on loopback, on the broker's virtual time."""
 
-    def __init__(self, *overrides: str) -> None:
+    def __init__(self, *overrides: str, descriptor_count: int | None = None) -> None:
         self.virtual = VirtualBroker(*overrides)
         self.log = self.virtual.broker.log = Log()
         self.listening = Listening()
@@ -52,7 +52,7 @@ class Door:
         self.listening.setblocking(False)
         self.listening.listen(100)
         self.accepted: list[socket.socket] = []
-        self.quotas = ConnectionQuotas(lambda: self.virtual.broker.config)
+        self.quotas = ConnectionQuotas(lambda: self.virtual.broker.config, descriptor_count)
         self.acceptor = Acceptor(self.virtual.broker, LISTENER, [self.listening], self.quotas, self._take)
         self.clients: list[socket.socket] = []
 
@@ -75,8 +75,8 @@ class Door:
 
 
 @asynccontextmanager
-async def door(*overrides: str) -> AsyncIterator[Door]:
-    opened = Door(*overrides)
+async def door(*overrides: str, descriptor_count: int | None = None) -> AsyncIterator[Door]:
+    opened = Door(*overrides, descriptor_count=descriptor_count)
     try:
         yield opened
     finally:
@@ -117,6 +117,21 @@ def test_what_may_not_come_in_stays_in_the_backlog_until_another_goes() -> None:
             opened.acceptor.resume()
             await opened.turns()
             assert len(opened.accepted) == 3
+
+    run(scene)
+
+
+def test_without_a_descriptor_of_its_own_a_connection_waits_for_another_to_end_and_that_is_said_once() -> None:
+    async def scene() -> None:
+        async with door(descriptor_count=2) as opened:
+            opened.knock(4)
+            for ended in range(3):
+                await opened.turns()
+                assert opened.listening.calls == len(opened.accepted) == 2 + ended
+                opened.virtual.time.advance(60_000)
+                opened.quotas.give_back(LISTENER, "127.0.0.1")
+                opened.acceptor.resume()
+            assert [event for event, _ in opened.log.lines] == ["listener.no_descriptors"]
 
     run(scene)
 

@@ -27,6 +27,17 @@ def test_at_max_connections_all_listeners_wait_until_a_connection_ends() -> None
     assert given.wait_ms("TWO", 0) == 0
 
 
+def test_connections_leave_the_descriptors_of_others_alone_whatever_is_set() -> None:
+    config, _ = load_config(overrides=["max.connections=100"])
+    given = ConnectionQuotas(lambda: config, descriptor_count=2)
+    assert given.take("ONE", A)
+    assert (given.wait_ms("ONE", 0), given.lacks_descriptors) == (0, False)
+    assert given.take("TWO", B)
+    assert (given.wait_ms("ONE", 0), given.lacks_descriptors) == (None, True)
+    given.give_back("ONE", A)
+    assert (given.wait_ms("TWO", 0), given.lacks_descriptors) == (0, False)
+
+
 def test_a_full_listener_lets_the_others_accept() -> None:
     given = quotas("listener.name.one.max.connections=1")
     assert given.take("ONE", A)
