@@ -88,7 +88,7 @@ class LoadedApi:
 class Exchange:
     """A request on its way to its answer."""
 
-    __slots__ = ("_api", "_context", "closes", "done", "holds", "on_done", "parts")
+    __slots__ = ("_api", "_context", "closes", "done", "holds", "on_done", "parts", "size_bytes")
 
     def __init__(self, api: LoadedApi, context: RequestContext) -> None:
         self._api = api
@@ -96,8 +96,10 @@ class Exchange:
         self.done = False
         self.holds = False
         self.parts: Parts | None = None
+        self.size_bytes = 0
+        """Of all parts."""
         self.closes: str | None = None
-        self.on_done: Callable[[], None] | None = None
+        self.on_done: Callable[[Exchange], None] | None = None
 
     def begin(self, body: memoryview, position: int) -> None:
         api, context = self._api, self._context
@@ -125,13 +127,14 @@ class Exchange:
         else:
             self._settle(completion.result())
         if self.on_done is not None and (self.done or not self.holds):
-            self.on_done()
+            self.on_done(self)
 
     def _answer(self, response: Any) -> None:
         if response is not None:
             context = self._context
             try:
                 self.parts = self._encode(response)
+                self.size_bytes = sum(map(len, self.parts))
             except Exception as error:
                 self._fail(error)
                 return
@@ -200,6 +203,7 @@ class Dispatcher:
             if api.key != ApiKey.API_VERSIONS:
                 raise ProtocolError(f"{ApiKey(api.key).name} has no version {header.api_version} here")
             exchange.parts = self._unsupported_api_versions(header.correlation_id, api)
+            exchange.size_bytes = sum(map(len, exchange.parts))
             exchange.done = True
             return exchange
         exchange.begin(frame, position)

@@ -29,6 +29,15 @@ class FrameReader:
     def buffered_bytes(self) -> int:
         return len(self._partial)
 
+    @property
+    def missing_bytes(self) -> int:
+        """What is known to be missing of the frame at hand."""
+        return max(0, self._needed - len(self._partial))
+
+    def drop(self) -> None:
+        """Let go of the frame at hand; nothing may be fed any more."""
+        self._partial = bytearray()
+
     def feed(self, data: bytes) -> list[memoryview]:
         """The frames that are whole now. Raises ProtocolError when there is none because of `error`."""
         frames: list[memoryview] = []

@@ -8,7 +8,9 @@ Invariants
 - Answers leave in request order. A request starts once the one before it is answered, except after a `Pipelined`
   answer (Produce, once appended): Kafka mutes a channel in the same way, and clients lean on it for sequences.
 - Memory is bounded: a client that does not read its answers is not read from, and none of its requests starts; at most
-  `queued.max.requests` wait; what is not whole counts against `queued.max.request.bytes`.
+  `queued.max.requests` wait. What it holds at the end of a turn is noted in `broker.net.memory`, to the byte: of
+  requests the buffer of the one at hand and those that wait to start, of answers those that wait for an earlier one
+  and, until all of it is sent, what the transport could not send at once.
 - Bytes that are no request cost this connection and nothing else; the reason is logged once. What was asked before
   them is answered first, and so it is when a client has said all it will say (a half-closed socket).
 - One connection takes the loop for no longer than `_REQUESTS_A_TURN` requests or `_OUTPUT_A_TURN_BYTES` of answers.
@@ -20,7 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
 from broker.dispatch import CloseConnection, Dispatcher, Exchange, Parts
-from broker.net.memory import SMALL_REQUEST_BYTES, AnswerMemory
+from broker.net.memory import AnswerMemory
 from broker.net.open_connections import OpenConnections
 from broker.ports import MonotonicMs
 from protocol.errors import ProtocolError
@@ -97,7 +99,9 @@ class Connection(asyncio.Protocol):
         self._pump_is_due = False
         self._write_paused = False
         self._read_paused = False
-        self._holds_much = False
+        self._request_bytes = 0
+        self._waiting_bytes = 0
+        self._answer_bytes = 0
         self._is_ending = False
         self._end_reason: str | None = None
         self._unsent_bytes = 0
@@ -111,6 +115,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        # Whatever is not sent at once is heard of, and so is the end of it: what is held is known without asking.
+        self._transport.set_write_buffer_limits(high=0)
         name = transport.get_extra_info("peername")
         host, port = name[:2] if name else ("?", 0)
         answers = self._open_connections.answers
@@ -155,7 +161,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._write_paused = False
         self.has_moved = True
-        self._open_connections.answers.note(self, 0)
+        self.note_answers()
         self._pump()
 
     # --- being looked after -------------------------------------------------------------------------------------------
@@ -170,6 +176,14 @@ class Connection(asyncio.Protocol):
             self.last_moved_ms = monotonic_ms
         self.has_moved = False
         self._unsent_bytes = unsent_bytes
+
+    @property
+    def is_held_up(self) -> bool:
+        return bool(self._frames and self._exchanges) and not self._exchanges[-1].holds and not self._write_paused
+
+    @property
+    def is_unread(self) -> bool:
+        return self._write_paused
 
     def on_memory(self) -> None:
         self._maybe_pause_reading()
@@ -194,9 +208,17 @@ class Connection(asyncio.Protocol):
         finally:
             self._pumping = False
         self._send()
+        if self._write_paused or self._waiting_bytes or self._answer_bytes:
+            self.note_answers()
         if self._is_ending and not self._frames and not self._exchanges:
             self.close(self._end_reason)
         self._maybe_pause_reading()
+
+    def _on_done(self, exchange: Exchange) -> None:
+        if not self.is_closing:
+            if exchange.done:
+                self._waiting_bytes += exchange.size_bytes
+            self._on_exchange()
 
     def _on_exchange(self) -> None:
         # A flush round ends many exchanges in one turn: their answers leave together, in one write.
@@ -210,7 +232,11 @@ class Connection(asyncio.Protocol):
 
     def _may_start(self) -> bool:
         exchanges = self._exchanges
-        return not exchanges or (not exchanges[-1].holds and len(exchanges) < self._max_in_flight)
+        return not exchanges or (
+            not exchanges[-1].holds
+            and len(exchanges) < self._max_in_flight
+            and self._waiting_bytes < _OUTPUT_A_TURN_BYTES
+        )
 
     def _start(self, frame: memoryview) -> None:
         try:
@@ -221,26 +247,32 @@ class Connection(asyncio.Protocol):
             self._end_reason = str(error)
             return
         if not exchange.done:
-            exchange.on_done = self._on_exchange
+            exchange.on_done = self._on_done
+        elif self._exchanges:
+            self._waiting_bytes += exchange.size_bytes
+        else:
+            self._finish(exchange)
+            return
         self._exchanges.append(exchange)
 
     def _write_ready(self) -> None:
         exchanges = self._exchanges
         while exchanges and exchanges[0].done:
             exchange = exchanges.popleft()
-            if exchange.closes is not None:
-                self._send()
-                self.close(exchange.closes)
-                return
-            if exchange.parts is not None:
-                self._frame(exchange.parts)
+            self._waiting_bytes -= exchange.size_bytes
+            self._finish(exchange)
 
-    def _frame(self, parts: Parts) -> None:
-        size = sum(map(len, parts))
-        self._broker.metrics.response_bytes += size + 4
-        self._output_bytes += size + 4
-        self._output.append(size.to_bytes(4, "big"))
-        self._output += parts
+    def _finish(self, exchange: Exchange) -> None:
+        """Its turn has come, and its answer is there, or it ends the connection."""
+        if exchange.closes is not None:
+            self._send()
+            self.close(exchange.closes)
+        elif exchange.parts is not None:
+            size = exchange.size_bytes
+            self._broker.metrics.response_bytes += size + 4
+            self._output_bytes += size + 4
+            self._output.append(size.to_bytes(4, "big"))
+            self._output += exchange.parts
 
     def _send(self) -> None:
         transport = self._transport
@@ -253,30 +285,39 @@ class Connection(asyncio.Protocol):
             transport.write(b"".join(output))
         else:
             _write_parts(transport, output)
-        if self._write_paused:
-            self._open_connections.answers.note(self, transport.get_write_buffer_size())
+
+    def note_answers(self) -> None:
+        transport = self._transport
+        unsent_bytes = transport.get_write_buffer_size() if self._write_paused and transport is not None else 0
+        held_bytes = self._waiting_bytes + unsent_bytes
+        if held_bytes != self._answer_bytes:
+            self._answer_bytes = held_bytes
+            self._open_connections.answers.note(self, held_bytes)
 
     def _maybe_pause_reading(self) -> None:
+        may_read = self._may_read()
         transport = self._transport
         if transport is None or self._is_ending or self.is_closing:
             return
-        pause = not self._may_hold() or self._write_paused or bool(self._frames)
+        pause = not may_read or self._write_paused or bool(self._frames)
         if pause and not self._read_paused:
             transport.pause_reading()
         elif not pause and self._read_paused:
             transport.resume_reading()
         self._read_paused = pause
 
-    def _may_hold(self) -> bool:
-        """Whether more may be read, for all that large requests hold here."""
-        # Of the frames that wait, none but the first can be large: it was there before the rest came in one piece.
-        held_bytes = self._reader.buffered_bytes + (len(self._frames[0]) if self._frames else 0)
-        if held_bytes < SMALL_REQUEST_BYTES and not self._holds_much:
+    def _may_read(self) -> bool:
+        """Whether more may be read, for all that requests hold here; what this one holds is noted on the way."""
+        reader, frames = self._reader, self._frames
+        held_bytes = reader.buffered_bytes
+        if frames:
+            # All but the first lie in the piece that came last; the first may have been whole only with it.
+            first, last = frames[0], frames[-1]
+            held_bytes += _buffer_bytes(first) + (_buffer_bytes(last) if last.obj is not first.obj else 0)
+        if not held_bytes and not self._request_bytes:
             return True
-        self._holds_much = held_bytes >= SMALL_REQUEST_BYTES
-        requests = self._open_connections.requests
-        requests.note(self, held_bytes)
-        return requests.may_read(self)
+        self._request_bytes = held_bytes
+        return self._open_connections.requests.note(self, held_bytes, reader.missing_bytes)
 
     # --- ending -------------------------------------------------------------------------------------------------------
 
@@ -285,6 +326,7 @@ class Connection(asyncio.Protocol):
         if not self._is_ending:
             self._is_ending = True
             self._end_reason = reason
+            self._reader.drop()
             if self._transport is not None and not self._read_paused:
                 self._transport.pause_reading()
 
@@ -317,8 +359,15 @@ class Connection(asyncio.Protocol):
         else:
             self.close()
 
+    def close_for_memory(self, reason: str) -> None:
+        broker = self._broker
+        broker.metrics.connections_closed_slow += 1
+        broker.log.warning("connection.closed", peer=self._peer.address, listener=self._listener_name, reason=reason)
+        self.abort()
+
     def abort(self) -> None:
         self.is_closing = True
+        self._write_paused = False
         self._forget()
         if self._transport is not None:
             self._transport.abort()
@@ -327,7 +376,16 @@ class Connection(asyncio.Protocol):
         self._frames.clear()
         self._exchanges.clear()
         self._output.clear()
+        self._reader.drop()
+        self._waiting_bytes = 0
+        self.note_answers()
+        self._may_read()
         self._peer.go()
+
+
+def _buffer_bytes(frame: memoryview) -> int:
+    """Of the whole buffer that a frame keeps."""
+    return len(cast(bytes, frame.obj))
 
 
 def _write_parts(transport: asyncio.Transport, output: Parts) -> None:

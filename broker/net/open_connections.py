@@ -7,13 +7,14 @@ Invariants
 - A connection that waits for the broker (a held Fetch or JoinGroup, a flush) is not idle; one that does not read its
   answers is.
 - A connection that was closed here and whose last answer nobody reads is cut off after `_LINGER_MS`.
+- Those that hold memory are looked at more often, by a timer of their own, which runs only while there are any.
 """
 
 import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Protocol
 
-from broker.net.memory import AnswerMemory, Reader, RequestMemory
+from broker.net.memory import LOOK_INTERVAL_MS, AnswerMemory, Holder, RequestMemory
 from broker.ports import MonotonicMs, Timer
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _MIN_PAUSE_MS = 50
 _LINGER_MS = 10_000
 
 
-class Tended(Reader, Protocol):
+class Tended(Holder, Protocol):
     """A connection, as the one who looks after it sees it."""
 
     last_moved_ms: int
@@ -57,8 +58,12 @@ class OpenConnections:
         self._timer: Timer | None = None
         self._is_over = False
         self._emptied: asyncio.Event | None = None
-        self.requests = RequestMemory(config.get_int("queued.max.request.bytes"))
-        self.answers = AnswerMemory(config.get_int("oncelog.unread.answers.max.bytes"))
+        self._memory_timer: Timer | None = None
+        allowance_bytes = config.get_int("socket.request.max.bytes")
+        self.requests = RequestMemory(config.get_int("queued.max.request.bytes"), allowance_bytes, self._watch_memory)
+        self.answers = AnswerMemory(
+            config.get_int("oncelog.unread.answers.max.bytes"), allowance_bytes, self._watch_memory
+        )
 
     def __len__(self) -> int:
         return len(self._all)
@@ -71,8 +76,8 @@ class OpenConnections:
 
     def remove(self, connection: Tended) -> None:
         self._all.pop(connection, None)
-        self.requests.note(connection, 0)
-        self.answers.note(connection, 0)
+        self.requests.forget(connection)
+        self.answers.forget(connection)
         if not self._all and self._emptied is not None:
             self._emptied.set()
 
@@ -81,9 +86,10 @@ class OpenConnections:
 
     def stop(self) -> None:
         self._is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._memory_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._memory_timer = None
 
     async def wait_empty(self, timeout_s: float) -> None:
         """Until all have ended, but no longer than `timeout_s`."""
@@ -101,7 +107,6 @@ class OpenConnections:
     def _look(self) -> None:
         self._timer = None
         monotonic_ms = self._broker.clock.monotonic_ms()
-        self.requests.pass_on()
         for connection in self.all():
             connection.look(monotonic_ms)
             idle_ms = monotonic_ms - connection.last_moved_ms
@@ -113,3 +118,14 @@ class OpenConnections:
                 connection.close_idle()
         if self._all and not self._is_over:
             self._timer = self._broker.scheduler.call_later(self._pause_ms, self._look)
+
+    def _watch_memory(self) -> None:
+        if self._memory_timer is None and not self._is_over:
+            self._memory_timer = self._broker.scheduler.call_later(LOOK_INTERVAL_MS, self._look_at_memory)
+
+    def _look_at_memory(self) -> None:
+        self._memory_timer = None
+        self.requests.look()
+        self.answers.look()
+        if not (self.requests.is_empty and self.answers.is_empty):
+            self._watch_memory()

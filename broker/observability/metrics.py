@@ -23,6 +23,7 @@ COUNTERS = (
     "connections",
     "connections_refused",
     "connections_closed_idle",
+    "connections_closed_slow",
 )
 GAUGES = ("open_transactions", "open_connections", "fetch_sessions")
 
@@ -50,6 +51,8 @@ class Metrics:
         self.connections_refused = 0
         """Accepted and closed at once: too many from one address."""
         self.connections_closed_idle = 0
+        self.connections_closed_slow = 0
+        """They held memory that others waited for, and did not move."""
         self.open_transactions = 0
         self.open_connections = 0
         self.fetch_sessions = 0

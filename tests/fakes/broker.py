@@ -50,6 +50,11 @@ class Reply:
         return self._exchange.done
 
     @property
+    def is_closed(self) -> bool:
+        """The connection is closed instead of an answer."""
+        return self._exchange.closes is not None
+
+    @property
     def message(self) -> Any:
         """The response as a client decodes it. Raises if there is none, or if the connection would be closed."""
         if not self._exchange.done:

@@ -54,6 +54,8 @@ class Network:
         self._may_be_late = may_be_late
         self._pending: list[tuple[Client, int, Reply]] = []
         self.is_calm = False
+        self.may_be_refused = False
+        """The disk has refused something: a request may end with its connection."""
         self.losses = Losses()
 
     def join(self, client: Client) -> None:
@@ -122,7 +124,8 @@ class Network:
 
     def _deliver(self, client: Client, ticket: int, reply: Reply) -> None:
         if client.ticket == ticket:
-            self._resume(client, reply.message)
+            is_refused = self.may_be_refused and reply.is_closed
+            self._resume(client, None if is_refused else reply.message)
 
     def _give_up(self, client: Client, ticket: int) -> None:
         if client.ticket == ticket:

@@ -193,6 +193,7 @@ class BrokerWorld:
         """For a while any operation of the disk that opens a file may be refused; nothing may end of it."""
         self.tally.shortages += 1
         disk, share = self.broker.disk, self.random.choice([0.1, 0.5, 1.0])
+        self.network.may_be_refused = True
         disk.lacks_descriptor = lambda path: self.random.random() < share
         self._later(self.random.choice([50, 300, 1_000]), lambda: self._end_shortage(disk))
 

@@ -14,11 +14,9 @@ from protocol.headers import encode_request_header
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.fakes.logs import batch
 
-HIGH_WATER_BYTES = 65_536
-
 
 class Transport:
-    """As uvloop's: asks to pause above 64 KiB, within the write that goes beyond."""
+    """As uvloop's: asks to pause above the high water mark, within the write that goes beyond."""
 
     def __init__(self, is_read: bool = True) -> None:
         self.sent = bytearray()
@@ -29,6 +27,10 @@ class Transport:
         self.is_aborted = False
         self.connection: Connection | None = None
         self._is_paused = False
+        self._high_water_bytes = 65_536
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        self._high_water_bytes = high
 
     def get_extra_info(self, name: str) -> tuple[str, int]:
         return "10.0.0.9", 4_000
@@ -40,7 +42,7 @@ class Transport:
             self.sent += data
             return
         self.unsent += data
-        if len(self.unsent) > HIGH_WATER_BYTES and not self._is_paused and self.connection is not None:
+        if len(self.unsent) > self._high_water_bytes and not self._is_paused and self.connection is not None:
             self._is_paused = True
             self.connection.pause_writing()
 
