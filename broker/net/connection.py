@@ -295,7 +295,7 @@ class Connection(asyncio.Protocol):
             self._open_connections.answers.note(self, held_bytes)
 
     def _maybe_pause_reading(self) -> None:
-        may_read = self._may_read()
+        may_read = self._note_requests()
         transport = self._transport
         if transport is None or self._is_ending or self.is_closing:
             return
@@ -306,8 +306,8 @@ class Connection(asyncio.Protocol):
             transport.resume_reading()
         self._read_paused = pause
 
-    def _may_read(self) -> bool:
-        """Whether more may be read, for all that requests hold here; what this one holds is noted on the way."""
+    def _note_requests(self) -> bool:
+        """Note what this connection holds of requests; whether it may read on, for all that they hold here together."""
         reader, frames = self._reader, self._frames
         held_bytes = reader.buffered_bytes
         if frames:
@@ -327,6 +327,7 @@ class Connection(asyncio.Protocol):
             self._is_ending = True
             self._end_reason = reason
             self._reader.drop()
+            self._note_requests()
             if self._transport is not None and not self._read_paused:
                 self._transport.pause_reading()
 
@@ -379,7 +380,7 @@ class Connection(asyncio.Protocol):
         self._reader.drop()
         self._waiting_bytes = 0
         self.note_answers()
-        self._may_read()
+        self._note_requests()
         self._peer.go()
 
 

@@ -49,12 +49,18 @@ class Transport:
     def read(self) -> None:
         """The peer reads everything, and all that comes."""
         self.is_read = True
-        self.sent += self.unsent
-        self.unsent.clear()
-        if self._is_paused and self.connection is not None:
+        self.read_some(len(self.unsent))
+
+    def read_some(self, size: int) -> None:
+        """The peer reads so much of what is there."""
+        self.sent += self.unsent[:size]
+        del self.unsent[:size]
+        if self.unsent or self.connection is None:
+            return
+        if self._is_paused:
             self._is_paused = False
             self.connection.resume_writing()
-        if self.is_closed and self.connection is not None:
+        if self.is_closed and not self.unsent:
             self.connection.connection_lost(None)
 
     def get_write_buffer_size(self) -> int:
@@ -73,6 +79,7 @@ class Transport:
 
     def abort(self) -> None:
         self.is_closed = self.is_aborted = True
+        self.unsent.clear()
         if self.connection is not None:
             self.connection.connection_lost(None)
 
