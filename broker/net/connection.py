@@ -195,44 +195,46 @@ class Connection(asyncio.Protocol):
         if self._pumping or self.is_closing:
             return
         self._pumping = True
+        frames, exchanges = self._frames, self._exchanges
         started = 0
         try:
-            self._write_ready()
-            while self._frames and not self._write_paused and self._may_start():
+            if exchanges and exchanges[0].done:
+                self._write_ready()
+            while frames and not self._write_paused and (not exchanges or self._may_start()):
                 if started == _REQUESTS_A_TURN or self._output_bytes >= _OUTPUT_A_TURN_BYTES:
-                    self._on_exchange()
+                    if not self._pump_is_due:
+                        self._pump_soon()
                     break
                 started += 1
-                self._start(self._frames.popleft())
-                self._write_ready()
+                self._start(frames.popleft())
         finally:
             self._pumping = False
         self._send()
-        if self._write_paused or self._waiting_bytes or self._answer_bytes:
+        if self._waiting_bytes or self._write_paused or self._answer_bytes:
             self.note_answers()
         if self._is_ending and not self._frames and not self._exchanges:
             self.close(self._end_reason)
         self._maybe_pause_reading()
 
     def _on_done(self, exchange: Exchange) -> None:
-        if not self.is_closing:
-            if exchange.done:
-                self._waiting_bytes += exchange.size_bytes
-            self._on_exchange()
-
-    def _on_exchange(self) -> None:
         # A flush round ends many exchanges in one turn: their answers leave together, in one write.
+        if exchange.done:
+            self._waiting_bytes += exchange.size_bytes
         if not self._pump_is_due:
-            self._pump_is_due = True
-            self._broker.scheduler.call_soon(self._pump_due)
+            self._pump_soon()
+
+    def _pump_soon(self) -> None:
+        self._pump_is_due = True
+        self._broker.scheduler.call_soon(self._pump_due)
 
     def _pump_due(self) -> None:
         self._pump_is_due = False
         self._pump()
 
     def _may_start(self) -> bool:
+        """Behind those that are not answered yet."""
         exchanges = self._exchanges
-        return not exchanges or (
+        return (
             not exchanges[-1].holds
             and len(exchanges) < self._max_in_flight
             and self._waiting_bytes < _OUTPUT_A_TURN_BYTES
@@ -256,11 +258,12 @@ class Connection(asyncio.Protocol):
         self._exchanges.append(exchange)
 
     def _write_ready(self) -> None:
-        exchanges = self._exchanges
+        exchanges, freed_bytes = self._exchanges, 0
         while exchanges and exchanges[0].done:
             exchange = exchanges.popleft()
-            self._waiting_bytes -= exchange.size_bytes
+            freed_bytes += exchange.size_bytes
             self._finish(exchange)
+        self._waiting_bytes -= freed_bytes
 
     def _finish(self, exchange: Exchange) -> None:
         """Its turn has come, and its answer is there, or it ends the connection."""
@@ -289,17 +292,19 @@ class Connection(asyncio.Protocol):
     def note_answers(self) -> None:
         transport = self._transport
         unsent_bytes = transport.get_write_buffer_size() if self._write_paused and transport is not None else 0
-        held_bytes = self._waiting_bytes + unsent_bytes
+        held_bytes = unsent_bytes if self.is_closing else self._waiting_bytes + unsent_bytes
         if held_bytes != self._answer_bytes:
             self._answer_bytes = held_bytes
             self._open_connections.answers.note(self, held_bytes)
 
     def _maybe_pause_reading(self) -> None:
-        may_read = self._note_requests()
+        frames = self._frames
+        holds = frames or self._request_bytes or self._reader.buffered_bytes
+        may_read = not holds or self._note_requests()
         transport = self._transport
         if transport is None or self._is_ending or self.is_closing:
             return
-        pause = not may_read or self._write_paused or bool(self._frames)
+        pause = not may_read or self._write_paused or bool(frames)
         if pause and not self._read_paused:
             transport.pause_reading()
         elif not pause and self._read_paused:
@@ -314,8 +319,6 @@ class Connection(asyncio.Protocol):
             # All but the first lie in the piece that came last; the first may have been whole only with it.
             first, last = frames[0], frames[-1]
             held_bytes += _buffer_bytes(first) + (_buffer_bytes(last) if last.obj is not first.obj else 0)
-        if not held_bytes and not self._request_bytes:
-            return True
         self._request_bytes = held_bytes
         return self._open_connections.requests.note(self, held_bytes, reader.missing_bytes)
 

@@ -28,7 +28,7 @@ from tests.conftest import Start
 from tests.fakes.logs import batch
 from tests.support.daemon import Daemon
 from tests.support.wire import WireBroker
-from tests.unit.net.wire import api_versions, fetch
+from tests.unit.net.wire import api_versions, fetch, produce
 
 MIB = 1 << 20
 
@@ -269,10 +269,10 @@ def _fill(daemon: Daemon, topic: str, size: int) -> None:
     assert producer.flush(30) == 0
 
 
-def _until(holds: Callable[[], bool]) -> None:
-    """Until `holds`, or for ten seconds."""
+def _until(holds: Callable[[], bool], seconds: int = 10) -> None:
+    """Until `holds`, or for so long."""
     pause = threading.Event()
-    for _ in range(200):
+    for _ in range(20 * seconds):
         if holds():
             return
         pause.wait(0.05)
@@ -339,6 +339,63 @@ def test_announced_requests_take_memory_as_they_arrive_and_share_a_bound(start_d
         assert is_served(daemon, 10)
     # 16 MiB together, and what each may have without being counted, twice over while a buffer grows.
     assert resident_bytes(daemon, "VmHWM") - before < (16 + 60 * 2) * MIB
+
+
+def _produce_to_nowhere(size: int) -> bytes:
+    """A request of about that size, which is answered with an error and costs no disk."""
+    return produce(7, "nowhere", value_bytes=size)
+
+
+def test_large_requests_that_stop_or_dribble_make_nobody_wait_for_long(start_daemon: Start, connect: Connect) -> None:
+    """Four of 24 MB stop just before their end, or send a byte now and then, in room for one: a fifth is answered."""
+    daemon = start_daemon("queued.max.request.bytes=25165824", "socket.request.max.bytes=30000000")
+    request = _produce_to_nowhere(24 * MIB)
+    stopped = [connect(daemon) for _ in range(4)]
+    unsent = [memoryview(request)[:-20] for _ in stopped]
+    for connection in stopped:
+        connection.setblocking(False)
+    good = connect(daemon)
+    answer: list[int | None] = []
+
+    def ask() -> None:
+        with suppress(OSError):
+            good.sendall(request)
+            answer.append(answered(good))
+
+    def is_over() -> bool:
+        for number, connection in enumerate(stopped):
+            with suppress(OSError):
+                # All but the last bytes as fast as they are read, and these one by one.
+                unsent[number] = unsent[number][connection.send(unsent[number][: max(1, len(unsent[number]) - 20)]) :]
+        return bool(answer)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    _until(is_over, seconds=40)
+    asking.join(1)
+    assert answer == [7]
+    reasons = [line["reason"] for line in log_lines(daemon, "connection.closed")]
+    assert reasons
+    assert all("memory for requests is short" in reason for reason in reasons)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_many_small_requests_that_stop_share_the_bound_too(start_daemon: Start, connect: Connect) -> None:
+    """Two hundred connections send 900 kB of a request of 1 MB each, 180 MB in all; whoever asks is answered."""
+    daemon = start_daemon("queued.max.request.bytes=67108864", "socket.request.max.bytes=8000000")
+    before = resident_bytes(daemon)
+    start = memoryview((1_000_000).to_bytes(4, "big") + bytes(900_000))
+    crowd = [connect(daemon) for _ in range(200)]
+    for connection in crowd:
+        connection.setblocking(False)
+        with suppress(OSError):
+            connection.send(start)
+    assert is_served(daemon, 20)
+    good = connect(daemon)
+    good.sendall(_produce_to_nowhere(900_000))
+    assert answered(good) == 7
+    # 64 MiB and the largest request, twice over while buffers grow and are let go.
+    assert resident_bytes(daemon, "VmHWM") - before < 2 * (64 + 8) * MIB
 
 
 def test_large_requests_above_the_bound_all_end(start_daemon: Start) -> None:

@@ -31,7 +31,7 @@ def forget_what_waits_to_start(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_answers_behind_another(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Connection, "_on_done", lambda self, exchange: self._on_exchange())
+    patch.setattr(Connection, "_on_done", lambda self, exchange: self._pump_soon())
 
 
 def never_look(patch: pytest.MonkeyPatch) -> None:
