@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.completion import Completion
-from broker.log import log_manager, recovery
+from broker.log import flusher, log_manager, recovery
 from broker.log.compaction import batch_filter, transactions
 from broker.log.compaction import round as compaction_round
 from broker.log.flusher import FlushTarget
@@ -33,6 +33,10 @@ def skip_the_sync_of_the_log(patch: pytest.MonkeyPatch) -> None:
         sync(self)
 
     patch.setattr(FlushTarget, "sync", without_logs)
+
+
+def take_want_of_a_descriptor_for_a_failed_sync(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(flusher, "lacks_descriptor", lambda error: False)
 
 
 def answer_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
@@ -148,6 +152,7 @@ def take_damage_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
 
 PLANTS: tuple[Plant, ...] = (
     skip_the_sync_of_the_log,
+    take_want_of_a_descriptor_for_a_failed_sync,
     answer_before_it_is_durable,
     skip_the_sync_of_the_directory,
     use_a_stale_index_entry,
