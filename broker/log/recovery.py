@@ -391,8 +391,8 @@ class _Recovery:
                 renewed[offset] = sum_of(snapshot.rows)
                 insort(self._snapshots, offset)
                 self._snapshot_sums[offset] = renewed[offset]
-            if not is_good or offset >= self._synced_offset:
-                self._recovered.segments.note_unsynced_snapshot(offset)
+            # A good one may never have been synced either: a start moves the synced end on, and may be killed.
+            self._recovered.segments.note_unsynced_snapshot(offset)
         self._state, self._state_offset = live
         return renewed
 

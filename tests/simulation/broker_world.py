@@ -4,7 +4,8 @@ Owns: virtual time, and when the broker stops, also in the middle of a start. Th
 clients asked and were told becomes a history, which the auditor of tests/history judges by its invariants.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -133,15 +134,23 @@ class BrokerWorld:
     def _turn(self, step_ms: int) -> None:
         self.broker.time.advance(step_ms)
         self.broker.broker.transactions.step()
-        for table in self._tables:
-            table.note(self.broker)
+        with self._descriptors():
+            for table in self._tables:
+                table.note(self.broker)
         self.broker.broker.logs.step()
-        self._look()
+        with self._descriptors():
+            self._look()
 
-    def _look(self) -> None:
-        """Note the bounds of each partition when they have moved; who looks on has descriptors."""
+    @contextmanager
+    def _descriptors(self) -> Iterator[None]:
+        """For those who look on: they do not share the trouble."""
         disk = self.broker.disk
         lacking, disk.lacks_descriptor = disk.lacks_descriptor, lambda path: False
+        yield
+        disk.lacks_descriptor = lacking
+
+    def _look(self) -> None:
+        """Note the bounds of each partition when they have moved."""
         for partition in _PARTITIONS:
             log = log_of(self.broker, partition)
             bounds = log.log_start_offset, log.last_stable_offset, log.high_watermark
@@ -150,7 +159,6 @@ class BrokerWorld:
                 self.recorder.history.bounds.append(Bounds(self.recorder.now(), partition, *bounds))
         for table in self._tables:
             table.look(self.broker, self.random)
-        disk.lacks_descriptor = lacking
 
     def _guarded(self, function: Callable[[], None]) -> None:
         try:
