@@ -15,7 +15,7 @@ from protocol.records.batch import BatchHeader
 from protocol.records.record import Record, decode_records
 from tests.fakes.disk import MemoryDisk
 from tests.simulation.log_auditor import AuditError, read_all, read_some, require
-from tests.simulation.log_model import LogModel
+from tests.simulation.log_model import LogModel, Written
 
 State = dict[bytes | None, bytes]
 _READERS = 2
@@ -120,7 +120,7 @@ class CompactionAuditor:
             if written is None:
                 raise AuditError(f"no batch appears: {header.base_offset}")
             require(_identity(header) == _identity(written.header), "a batch keeps its offsets and its producer")
-            self._horizon(header, batch, written.header, wall_ms, oldest)
+            self._horizon(header, batch, written, wall_ms, oldest)
             if header.is_control:
                 markers[header.base_offset] = header.record_count == 1
             elif header.is_transactional:
@@ -131,7 +131,7 @@ class CompactionAuditor:
         self,
         header: BatchHeader,
         batch: memoryview,
-        written: BatchHeader,
+        written: Written,
         wall_ms: int,
         oldest: dict[bytes | None, int],
     ) -> None:
@@ -142,7 +142,7 @@ class CompactionAuditor:
         horizon_ms = header.base_timestamp
         self._horizons.setdefault(header.base_offset, horizon_ms)
         require(known_ms in (None, horizon_ms), "a horizon stays where it is", header.base_offset, known_ms, horizon_ms)
-        earliest_ms = written.max_timestamp + self._retention_ms
+        earliest_ms = written.header.max_timestamp + self._retention_ms
         require(
             (earliest_ms <= horizon_ms or self._was_clock_set) and horizon_ms <= wall_ms + self._retention_ms,
             "a horizon is delete.retention.ms after a round",
@@ -150,8 +150,8 @@ class CompactionAuditor:
         )
         if header.is_control:
             return
+        require(any(record.value is None for record in written.records), "only tombstones and markers have a horizon")
         deletes = [record for record in decode_records(batch) if record.value is None]
-        require(bool(deletes) or known_ms is not None, "only tombstones and markers have a horizon")
         # Stricter than Kafka: else a reader that begins just before the value goes does not see it deleted.
         require(
             all(oldest.get(record.key, record.offset) >= record.offset for record in deletes),
