@@ -1,8 +1,9 @@
 """Produce (0), versions 3–13 (advertised from 0, KAFKA-18659): append one record batch for each partition named.
 
 - Records stay opaque: the partition checks the batch header, the CRC and the producer's sequence, and writes.
-- acks=all answers once the high watermark, which here is the flushed offset, has passed the batch; a duplicate waits
-  for its original. acks=1 answers after the append. acks=0 is never answered: an error closes the connection.
+- acks=1 and acks=all answer once the high watermark, which here is the flushed offset, has passed the batch: what is
+  acknowledged can be read, listed and deleted at once, as on a Kafka with one replica. A duplicate waits for its
+  original. acks=0 is never answered: an error closes the connection.
 - The next request of the connection may start once this one is appended (KIP-98 needs the order, not the answer).
 - A transactional batch may open a transaction on a partition only if the coordinator has that partition in it, asked
   in the turn of the append (KIP-890, part 1).
@@ -154,7 +155,7 @@ def _append(
         return _refused(context, data.index, error), None
     broker.metrics.appends += 1
     broker.metrics.append_bytes += len(batch)
-    if request.acks == -1:
+    if request.acks:
         durable = log.when_durable(appended.last_offset + 1)
         if not durable.done:
             return _appended(data.index, appended), durable

@@ -11,6 +11,8 @@ Partition = tuple[str, int]
 Identity = tuple[int, int]
 """Producer id and epoch."""
 NEVER = 2**62
+NOT_SAID = -1
+"""A bound that an answer does not give."""
 FINAL = "final"
 """The reader that reads everything from the start of each log, once all is quiet."""
 
@@ -139,7 +141,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """ListOffsets of both isolation levels, or the same seen inside."""
+    """Of an answer to ListOffsets, Fetch or DeleteRecords, or seen inside; NOT_SAID where the answer leaves one out."""
 
     span: Span
     partition: Partition

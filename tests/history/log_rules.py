@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from tests.history.events import Bounds, Partition
+from tests.history.events import NOT_SAID, Bounds, Partition
 from tests.history.facts import Facts
 
 
@@ -96,6 +96,8 @@ def _falls(partition: Partition, name: str, seen: list[Bounds]) -> Iterator[str]
     highest: Bounds | None = None
     for bounds in seen:
         value = getattr(bounds, name)
+        if value == NOT_SAID:
+            continue
         if highest is None or value >= getattr(highest, name):
             highest = bounds
         elif highest.span.precedes(bounds.span):

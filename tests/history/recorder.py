@@ -9,12 +9,15 @@ from typing import Any, Generic, TypeVar
 
 from tests.history.events import (
     NEVER,
+    NOT_SAID,
+    Bounds,
     End,
     GroupCommit,
     History,
     Init,
     OffsetFetch,
     Outcome,
+    Partition,
     Poll,
     Send,
     SendOffset,
@@ -54,6 +57,18 @@ class Recorder:
         """What is seen in one moment."""
         at = self.tick()
         return Span(at, at, Outcome.OK)
+
+    def note_bounds(
+        self,
+        asked: Span,
+        partition: Partition,
+        log_start_offset: int = NOT_SAID,
+        last_stable_offset: int = NOT_SAID,
+        high_watermark: int = NOT_SAID,
+    ) -> None:
+        """The answer to what was asked at `asked` shows these."""
+        span = Span(asked.invoked_at, self.tick(), Outcome.OK)
+        self.history.bounds.append(Bounds(span, partition, log_start_offset, last_stable_offset, high_watermark))
 
     def begin(self, operations: list[Operation], operation: Operation) -> Pending[Operation]:
         return Pending(self, operations, operation)

@@ -18,6 +18,7 @@ from protocol.generated.end_txn_request import EndTxnRequest
 from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from protocol.generated.init_producer_id_request import InitProducerIdRequest
+from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.generated.txn_offset_commit_request import (
@@ -29,7 +30,7 @@ from protocol.message import Message
 from protocol.records.batch import encode_batch, iter_batches
 from protocol.records.control import ControlRecordType, decode_end_txn_marker
 from protocol.records.record import Record, decode_records
-from tests.history.events import End, Identity, Init, OffsetFetch, Outcome, Partition, Poll, Send, SendOffset
+from tests.history.events import End, Identity, Init, OffsetFetch, Outcome, Partition, Poll, Send, SendOffset, Span
 from tests.history.recorder import Operation, Pending, Recorder
 
 Question = tuple[Message, int]
@@ -62,6 +63,7 @@ _AGAIN = frozenset(
         E.UNSTABLE_OFFSET_COMMIT,
     }
 )
+_LATEST = -1
 
 
 class Fenced(Exception):
@@ -331,6 +333,7 @@ def next_record(
     answer = yield from session.ask(fetch(INPUT, offset), 11)
     # The first that is visible is all that it looks at.
     seen = read(answer, offset)[:1]
+    note_bounds_of_fetch(session.recorder, span, INPUT, answer)
     next_offset = seen[0][0] + 1 if seen else offset
     poll = Poll(span, transaction, True, INPUT, offset, next_offset, tuple(seen), transaction)
     session.recorder.begin(session.recorder.history.polls, poll).done()
@@ -348,18 +351,11 @@ def feeds(recorder: Recorder, random: Random, count: int) -> Life:
         batch = encode_batch(
             [Record(0, 1, None, value)], producer_id=producer_id, producer_epoch=0, base_sequence=sequence
         )
-        data = PartitionProduceData(index=INPUT[1], records=memoryview(batch))
-        topic = TopicProduceData(name=INPUT[0], partition_data=[data])
         send = Send(recorder.asked(), "feeder", None, INPUT, value, (producer_id, 0), sequence)
         pending = recorder.begin(recorder.history.sends, send)
-        while True:
-            answer = yield ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 9
-            if answer is not None:
-                found = answer.responses[0].partition_responses[0]
-                if not found.error_code:
-                    break
-            yield random.choice([0, 10, 60])
-        pending.done(offset=found.base_offset)
+        offset = yield from produce(random, INPUT, batch)
+        pending.done(offset=offset)
+        yield from random.choice([look_by_fetch, look_by_list_offsets])(recorder, INPUT, offset)
         yield random.choice([0, 10, 60])
 
 
@@ -373,12 +369,54 @@ def reads(recorder: Recorder, random: Random, reader: str, partition: Partition,
             yield 40
             continue
         next_offset = end_of(answer, offset)
+        note_bounds_of_fetch(recorder, span, partition, answer)
         if next_offset > offset:
             seen = tuple(read(answer, offset))
             poll = Poll(span, reader, is_committed, partition, offset, next_offset, seen)
             recorder.begin(recorder.history.polls, poll).done()
             offset = next_offset
         yield random.choice([20, 200, 600])
+
+
+def produce(random: Random, partition: Partition, batch: bytes) -> Generator[Question | int, Any, int]:
+    """Asks until the batch is acknowledged, with acks=1 or all; returns its offset."""
+    data = PartitionProduceData(index=partition[1], records=memoryview(batch))
+    request = ProduceRequest(
+        acks=random.choice([1, -1]),
+        timeout_ms=1_000,
+        topic_data=[TopicProduceData(name=partition[0], partition_data=[data])],
+    )
+    while True:
+        answer = yield request, 9
+        if answer is not None:
+            found = answer.responses[0].partition_responses[0]
+            if not found.error_code:
+                return int(found.base_offset)
+        yield random.choice([0, 10, 60])
+
+
+def look_by_fetch(recorder: Recorder, partition: Partition, offset: int) -> Generator[Question | int, Any, None]:
+    """Notes the bounds that a Fetch shows."""
+    span = recorder.asked()
+    answer = yield fetch(partition, offset, is_committed=False), 11
+    if answer is not None:
+        note_bounds_of_fetch(recorder, span, partition, answer)
+
+
+def look_by_list_offsets(recorder: Recorder, partition: Partition, _: int) -> Generator[Question | int, Any, None]:
+    span = recorder.asked()
+    latest = ListOffsetsPartition(partition_index=partition[1], timestamp=_LATEST)
+    answer = yield ListOffsetsRequest(topics=[ListOffsetsTopic(name=partition[0], partitions=[latest])]), 5
+    if answer is not None:
+        found = answer.topics[0].partitions[0]
+        if not found.error_code:
+            recorder.note_bounds(span, partition, high_watermark=found.offset)
+
+
+def note_bounds_of_fetch(recorder: Recorder, asked: Span, partition: Partition, answer: Any) -> None:
+    data = answer.responses[0].partitions[0]
+    if not data.error_code:
+        recorder.note_bounds(asked, partition, data.log_start_offset, data.last_stable_offset, data.high_watermark)
 
 
 def fetch(partition: Partition, offset: int, *, is_committed: bool = True) -> FetchRequest:

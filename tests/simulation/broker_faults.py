@@ -16,7 +16,9 @@ from broker.coordinator.transaction import coordinator, decisions, endings
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
 from broker.coordinator.transaction.marker_delivery import MarkerDelivery
 from broker.coordinator.transaction.timeouts import TransactionTimeouts
+from broker.handlers import produce
 from broker.log import partition_log
+from broker.log.partition_log import PartitionLog
 from broker.log.producer_state import ProducerStateManager
 from broker.partition_markers import PartitionMarkers
 from protocol.errors import ErrorCode
@@ -141,7 +143,20 @@ def take_commits_of_old_generations(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OffsetCoordinator, "_check_commit", lambda *_: ErrorCode.NONE)
 
 
+def acknowledge_acks_1_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    handle = produce.handle
+
+    def hasty(context: Any, request: Any) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            if request.acks == 1:
+                inner.setattr(PartitionLog, "when_durable", lambda *_: Completion.of(None))
+            return handle(context, request)
+
+    patch.setattr(produce, "handle", hasty)
+
+
 PLANTS: tuple[Plant, ...] = (
+    acknowledge_acks_1_before_the_flush,
     take_commits_of_old_generations,
     forget_a_fence,
     take_a_late_end_for_the_current_one,

@@ -37,6 +37,7 @@ from tests.simulation.broker_clients import (
     reads,
     transfers,
 )
+from tests.simulation.broker_looks import PURGED, purges
 from tests.simulation.broker_members import Member
 from tests.simulation.broker_network import Client, Network
 from tests.simulation.broker_states import COORDINATOR_PARTITIONS, has_overdue_transaction, log_of, state_of, steps_of
@@ -48,7 +49,8 @@ _SETTINGS = (
     "group.initial.rebalance.delay.ms=0",
     *COMPACTION_SETTINGS,
 )
-_PARTITIONS = (*LEGS, INPUT, OUTPUT)
+_READ = (*LEGS, INPUT, OUTPUT)
+_PARTITIONS = (*_READ, PURGED)
 _COORDINATORS = ("__consumer_offsets", "__transaction_state")
 _TABLES = (TABLE, *((topic, index) for topic in _COORDINATORS for index in range(COORDINATOR_PARTITIONS)))
 _TIMEOUTS_MS = 2 * TIMEOUT_MS + 2_000
@@ -102,7 +104,8 @@ class BrokerWorld:
         is_two = self.transaction_version == 2
         self.network = Network(self.random, self._later, lambda: self.broker, may_be_late=is_two)
         self._tables = [WatchedTable(partition) for partition in _TABLES]
-        for topic, partitions in ((LEGS[0][0], len(LEGS)), (INPUT[0], 1), (OUTPUT[0], 1), (TABLE[0], 1)):
+        counts = ((LEGS[0][0], len(LEGS)), (INPUT[0], 1), (OUTPUT[0], 1), (TABLE[0], 1), (PURGED[0], 1))
+        for topic, partitions in counts:
             wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
             if topic == TABLE[0]:
                 wanted.configs = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
@@ -263,9 +266,10 @@ class BrokerWorld:
     # --- a life -------------------------------------------------------------------------------------------------------
 
     def run(self, duration_ms: int = 12_000) -> Tally:
-        for partition in _PARTITIONS:
+        for partition in _READ:
             self._readers(partition)
         self._join(Client(feeds(self.recorder, self.random, 30), "feeder"))
+        self._join(Client(purges(self.recorder, self.random, 30), "purger"))
         self._incarnate()
         self._trouble()
         self._run_until(duration_ms)
@@ -329,7 +333,7 @@ class BrokerWorld:
     def _read_everything(self) -> None:
         """The last word: what readers get from the start, and what lies in the logs."""
         recorder, history = self.recorder, self.recorder.history
-        for partition in _PARTITIONS:
+        for partition in _READ:
             log = log_of(self.broker, partition)
             for is_committed in (True, False):
                 offset, end = 0, log.last_stable_offset if is_committed else log.high_watermark
@@ -353,4 +357,5 @@ class BrokerWorld:
         fetching = OffsetFetch(recorder.asked(), GROUP, INPUT, -1)
         answer = self.broker.ask(STABLE_OFFSET, 7).topics[0].partitions[0]
         recorder.begin(history.offset_fetches, fetching).done(offset=answer.committed_offset)
+        self._bounds.clear()
         self._look()

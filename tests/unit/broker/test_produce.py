@@ -46,6 +46,17 @@ def flipped(batch: bytes) -> bytes:
     return batch[:-1] + bytes((batch[-1] ^ 1,))
 
 
+@pytest.mark.parametrize("acks", [1, -1])
+def test_an_acknowledged_offset_is_below_the_high_watermark(broker: VirtualBroker, acks: int) -> None:
+    data = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=memoryview(good()))])
+    reply = broker.start(ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=[data]), 8)
+    log = broker.broker.topics.partition(TOPIC, 0)
+    assert (log.log_end_offset, log.high_watermark, reply.is_there) == (1, 0, False)
+    broker.time.settle()
+    assert log.high_watermark == 1
+    assert reply.message.responses[0].partition_responses[0].base_offset == 0
+
+
 def test_a_batch_with_a_wrong_crc_is_corrupt_and_the_next_good_one_is_the_first(broker: VirtualBroker) -> None:
     assert ask(broker, flipped(good())) is ErrorCode.CORRUPT_MESSAGE
     log = broker.broker.topics.partition(TOPIC, 0)

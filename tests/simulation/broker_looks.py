@@ -1,0 +1,43 @@
+"""A client that deletes or reads what it has written as soon as that is acknowledged, whatever its acks.
+
+Owns: a partition of its own, whose start moves. The auditor (I6) demands that the high watermark of each look covers
+what was acknowledged before it.
+"""
+
+from collections.abc import Generator
+from random import Random
+from typing import Any
+
+from protocol.generated.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from protocol.records.batch import encode_batch
+from protocol.records.record import Record
+from tests.history.events import Partition, Send
+from tests.history.recorder import Recorder
+from tests.simulation.broker_clients import Life, Question, look_by_fetch, look_by_list_offsets, produce
+
+PURGED: Partition = ("purged", 0)
+_TO_THE_HIGH_WATERMARK = -1
+
+
+def purges(recorder: Recorder, random: Random, count: int) -> Life:
+    for number in range(count):
+        value = b"purged-%d" % number
+        pending = recorder.begin(recorder.history.sends, Send(recorder.asked(), "purger", None, PURGED, value))
+        offset = yield from produce(random, PURGED, encode_batch([Record(0, 1, None, value)]))
+        pending.done(offset=offset)
+        look = random.choice([look_by_fetch, look_by_list_offsets, look_by_delete_records])
+        yield from look(recorder, PURGED, offset)
+        yield random.choice([0, 10, 200])
+
+
+def look_by_delete_records(recorder: Recorder, partition: Partition, _: int) -> Generator[Question | int, Any, None]:
+    """All below the high watermark goes, so the new start shows where that was."""
+    span = recorder.asked()
+    everything = DeleteRecordsPartition(partition_index=partition[1], offset=_TO_THE_HIGH_WATERMARK)
+    topic = DeleteRecordsTopic(name=partition[0], partitions=[everything])
+    answer = yield DeleteRecordsRequest(topics=[topic], timeout_ms=1_000), 2
+    if answer is not None:
+        found = answer.topics[0].partitions[0]
+        if not found.error_code:
+            low_watermark = found.low_watermark
+            recorder.note_bounds(span, partition, log_start_offset=low_watermark, high_watermark=low_watermark)
