@@ -19,6 +19,7 @@ from broker.coordinator.transaction.coordinator import TransactionCoordinator, T
 from broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
 from broker.coordinator.transaction.producer_ids import ProducerIdManager
 from broker.coordinator.transaction.shard import TransactionShard
+from broker.dynamic_keys import is_security
 from broker.features import first_levels
 from broker.fetch_session_cache import FetchSessionCache
 from broker.live_config import LiveConfig
@@ -30,7 +31,7 @@ from broker.log.partition_log import PartitionLog
 from broker.log.recovery import RecoveryReport
 from broker.log.recovery_progress import RecoveryProgress
 from broker.log.segment_check import CheckSummary, SegmentCheck
-from broker.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, cluster_id_records
+from broker.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, ResourceType, cluster_id_records
 from broker.observability.metrics import Metrics
 from broker.observability.transitions import TransitionLog
 from broker.partition_markers import PartitionMarkers
@@ -97,6 +98,9 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     flusher.flush_now()
     node_id = config.get_int("node.id")
     live_config = LiveConfig(config, metadata, node_id)
+    live_config.watch(lambda kind, name: _warn_of_security(log, metadata, kind, name))
+    for name in ("", str(node_id)):
+        _warn_of_security(log, metadata, ResourceType.BROKER, name)
     topics = _topics(config, live_config, system, metadata, logs)
     for line in topics.load():
         log.warning("log.stray", message=line)
@@ -128,6 +132,14 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         system.faults.broker = broker
     _load_coordinators(broker, coordinators, system)
     return broker
+
+
+def _warn_of_security(log: Any, metadata: MetadataLog, resource_type: int, name: str) -> None:
+    """Settings of TLS and SASL are kept as Kafka keeps them, and somebody may rely on them."""
+    if resource_type == ResourceType.BROKER:
+        names = sorted(filter(is_security, metadata.state.config(resource_type, name)))
+        if names:
+            log.warning("config.no_security", settings=names, message="without effect: every listener is PLAINTEXT")
 
 
 def _topics(

@@ -13,9 +13,16 @@ from typing import Protocol
 
 from broker.config import BrokerConfig
 from broker.config_keys import BROKER_KEYS, ConfigType
-from broker.dynamic_keys import is_security_setting, may_change_while_running
+from broker.dynamic_keys import (
+    JAVA_CLASS,
+    is_java_class,
+    is_of_one_broker,
+    is_of_one_listener,
+    may_change_while_running,
+)
 from broker.group_config import validate_group_config
 from broker.metadata_log import ClusterState, ResourceType
+from broker.node_id import check_node_id
 from broker.topic_config import invalid_value, resolve_topic_config, validate_topic_config
 from broker.topic_keys import TOPIC_CONFIGS
 from broker.topic_rules import check_topic_name
@@ -43,6 +50,10 @@ class ConfigChange:
 
 class ConfigResource(Protocol):
     """One thing that has settings."""
+
+    @property
+    def name(self) -> str:
+        """What its settings are kept under."""
 
     @property
     def own(self) -> Mapping[str, str]:
@@ -132,7 +143,7 @@ class _TopicConfig:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_topic_name(name)
-        self._name = name
+        self.name = name
         self._exists = name in state.topics
         self._broker_config = config
         self.own = state.config(ResourceType.TOPIC, name)
@@ -147,7 +158,7 @@ class _TopicConfig:
     def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
         validate_topic_config(config)
         if not self._exists:
-            message = f"The topic '{self._name}' does not exist."
+            message = f"The topic '{self.name}' does not exist."
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
 
 
@@ -155,6 +166,7 @@ class _GroupConfig:
     def __init__(self, name: str, state: ClusterState, config: BrokerConfig) -> None:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        self.name = name
         self._broker_config = config
         self.own = state.config(ResourceType.GROUP, name)
 
@@ -168,13 +180,17 @@ class _GroupConfig:
 
 class _BrokerConfig:
     def __init__(self, name: str, state: ClusterState, config: BrokerConfig, node_id: int) -> None:
-        if name and not name.lstrip("+-").isdecimal():
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-        if name and int(name) != node_id:
-            message = f"Unexpected broker id, expected {node_id}, but received {name}"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        if name:
+            check_node_id(
+                name,
+                node_id,
+                not_a_number="Node id must be an integer, but it is: {name}",
+                another="Unexpected broker id, expected {node_id}, but received {name}",
+            )
         self._config = config
-        self.own = state.config(ResourceType.BROKER, name)
+        # Also for "+1", which Kafka would keep under that name and never read.
+        self.name = str(node_id) if name else ""
+        self.own = state.config(ResourceType.BROKER, self.name)
 
     def list_to_change(self, change: ConfigChange) -> str:
         key = BROKER_KEYS.get(change.name)
@@ -185,17 +201,31 @@ class _BrokerConfig:
 
     def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
         refuse = ErrorCode.INVALID_REQUEST
-        secure = [name for name in changed if is_security_setting(name)]
-        if secure:
-            message = "These security configs can be dynamically updated only per-listener using the listener prefix: "
-            raise KafkaError(refuse, f"{message}[{', '.join(secure)}]")
-        fixed = [name for name in changed if not may_change_while_running(name)]
-        if fixed:
-            raise KafkaError(refuse, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+        _refuse_any(
+            [name for name in changed if not may_change_while_running(name)], "Cannot update these configs dynamically"
+        )
+        _refuse_any(
+            list(filter(is_of_one_listener, changed)),
+            "These security configs can be dynamically updated only per-listener using the listener prefix",
+        )
         for name in changed:
+            if is_java_class(name):
+                # Kafka names it without the prefix of a listener.
+                missing = f"configuration {JAVA_CLASS}: Class {config[name]} could not be found."
+                raise KafkaError(refuse, f"Invalid value {config[name]} for {missing}")
             key = BROKER_KEYS.get(name)
             if key is not None:
                 try:
                     key.check(config[name])
                 except ValueError as error:
                     raise KafkaError(refuse, invalid_value(name, config[name], error)) from None
+        if not self.name:
+            _refuse_any(
+                list(filter(is_of_one_broker, changed)),
+                "Cannot update these configs at default cluster level, broker id must be specified",
+            )
+
+
+def _refuse_any(names: Sequence[str], why: str) -> None:
+    if names:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{why}: [{', '.join(names)}]")

@@ -5,6 +5,8 @@ how they take effect (`broker.live_config`). Invariant: a name in `_EFFECTIVE` i
 change.
 """
 
+import re
+
 from broker.config_keys import BROKER_KEYS
 from broker.config_names import UNNEEDED
 
@@ -80,6 +82,52 @@ _WITHOUT_EFFECT = frozenset(
     )
 )
 
+# The same for security, which one broker may have otherwise than another. Every listener here is PLAINTEXT, where Kafka
+# does not read them either.
+_OF_ONE_BROKER = frozenset(
+    (
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.mechanism.inter.broker.protocol",
+        "ssl.cipher.suites",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    )
+)
+_OF_ONE_LISTENER = frozenset(
+    (
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    )
+)
+_LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_LISTENERS_OF_ALL_BROKERS = frozenset(("max.connections", "max.connection.creation.rate", "num.network.threads"))
+JAVA_CLASS = "ssl.engine.factory.class"
+
 
 def has_effect_while_running(name: str) -> bool:
     """A setting of ours that may change while the broker runs."""
@@ -90,9 +138,28 @@ def may_change_while_running(name: str) -> bool:
     """Whether a change is taken. As in Kafka, a name that nobody knows is: plug-ins have names of their own."""
     if name in BROKER_KEYS:
         return name in _EFFECTIVE
-    return name in _WITHOUT_EFFECT or name not in UNNEEDED
+    if name in _WITHOUT_EFFECT or name in _OF_ONE_BROKER or name in _OF_ONE_LISTENER or name == JAVA_CLASS:
+        return True
+    return name not in UNNEEDED
 
 
-def is_security_setting(name: str) -> bool:
-    """Kafka lets these change for one listener alone."""
-    return name in UNNEEDED and name.startswith(("ssl.", "sasl."))
+def is_of_one_listener(name: str) -> bool:
+    """Kafka lets the stores of keys change only with the prefix of a listener."""
+    return name in _OF_ONE_LISTENER
+
+
+def is_of_one_broker(name: str) -> bool:
+    """Kafka does not let these be set for all brokers at once."""
+    of_listener = _LISTENER_PREFIX.fullmatch(name)
+    return name in _OF_ONE_BROKER or (of_listener is not None and of_listener[1] not in _LISTENERS_OF_ALL_BROKERS)
+
+
+def is_java_class(name: str) -> bool:
+    """Kafka loads the class before it takes the setting; there is none to load here."""
+    return name.endswith(JAVA_CLASS)
+
+
+def is_security(name: str) -> bool:
+    """Has no effect here, and whoever sets it may think otherwise."""
+    of_listener = _LISTENER_PREFIX.fullmatch(name)
+    return (of_listener[1] if of_listener else name).startswith(("ssl.", "sasl."))

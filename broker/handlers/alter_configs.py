@@ -33,4 +33,4 @@ def _decide(context: RequestContext, resource: AlterConfigsResource, validate_on
     difference = prepare_replacement(found, {item.name: item.value or "" for item in resource.configs})
     if validate_only or not difference:
         return Completion.of(None)
-    return broker.live_config.change(kind, name, difference)
+    return broker.live_config.change(kind, found.name, difference)

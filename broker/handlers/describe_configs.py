@@ -21,6 +21,7 @@ from broker.config_keys import BROKER_KEYS
 from broker.dispatch import RequestContext
 from broker.handlers.logger_levels import levels
 from broker.metadata_log import ResourceType
+from broker.node_id import check_node_id
 from broker.topic_config import ConfigSource
 from broker.topic_rules import check_topic_name
 from protocol.errors import ErrorCode, KafkaError
@@ -85,16 +86,16 @@ def _of_broker(context: RequestContext, name: str) -> Entries:
         return describe_all_brokers(for_all)
     _check_node(context, name, " or empty string,")
     unknown = {key: ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG for key in for_all if key not in BROKER_KEYS}
-    for key in state.config(ResourceType.BROKER, name):
+    for key in state.config(ResourceType.BROKER, str(context.broker.node_id)):
         if key not in BROKER_KEYS:
             unknown[key] = ConfigSource.DYNAMIC_BROKER_CONFIG
     return describe_broker(context.broker.config, unknown)
 
 
 def _check_node(context: RequestContext, name: str, alternative: str) -> None:
-    node_id = context.broker.node_id
-    if not name.lstrip("+-").isdecimal():
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != node_id:
-        message = f"Unexpected broker id, expected {node_id}{alternative} but received {name}"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    check_node_id(
+        name,
+        context.broker.node_id,
+        not_a_number="Broker id must be an integer, but it is: {name}",
+        another=f"Unexpected broker id, expected {{node_id}}{alternative} but received {{name}}",
+    )

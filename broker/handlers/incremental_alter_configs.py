@@ -44,7 +44,7 @@ def _decide(context: RequestContext, resource: AlterConfigsResource, validate_on
     difference = prepare_changes(found, changes)
     if validate_only or not difference:
         return Completion.of(None)
-    return broker.live_config.change(resource.resource_type, resource.resource_name, difference)
+    return broker.live_config.change(resource.resource_type, found.name, difference)
 
 
 def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:

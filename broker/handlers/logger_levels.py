@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from broker.config_resources import ConfigChange, Operation
 from broker.dispatch import RequestContext
+from broker.node_id import check_node_id
 from broker.observability.logging import LogLevel
 from protocol.errors import ErrorCode, KafkaError
 
@@ -59,12 +60,12 @@ def _check(known: dict[str, str], change: ConfigChange) -> None:
 
 
 def _check_node(context: RequestContext, name: str) -> None:
-    node_id = context.broker.node_id
-    if not name.lstrip("+-").isdecimal():
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if int(name) != node_id:
-        message = f"Unexpected node id. Expected {node_id}, but received {name}"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    check_node_id(
+        name,
+        context.broker.node_id,
+        not_a_number="Node id must be an integer, but it is: {name}",
+        another="Unexpected node id. Expected {node_id}, but received {name}",
+    )
 
 
 def _level(context: RequestContext) -> LogLevel | None:

@@ -33,7 +33,7 @@ _KAFKAS = {name for name in BROKER_KEYS if name != "cluster.id" and not name.sta
 def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
     created(broker, topic("settings"), topic("settings2"))
-    for part in (resources, topics, brokers, groups, loggers, in_full, listed):
+    for part in (resources, node_ids, topics, brokers, security, groups, loggers, in_full, listed):
         for name, answer in part(broker):
             yield f"{part.__name__}: {name}", answer
 
@@ -140,6 +140,22 @@ def resources(broker: Broker) -> Told:
         if (kind, name) != (BROKER, ""):  # Kafka insists on min.insync.replicas there, because of ELR
             yield f"replace {kind} {name!r}", replaced(broker, kind, name, ("no.such.key", "1"), validate_only=True)
         yield f"no change {kind} {name!r}", tried(broker, kind, name)
+
+
+def node_ids(broker: Broker) -> Told:
+    """What is a number to Java's Integer.parseInt, and what is not. Ours cuts long texts short, so only their
+    beginnings count."""
+    for text in ("+1", "01", "-1", "+-1", "-", "+", " 1", "1_0", "\u0661", "2147483648", "1" * 5_000):
+        name = f"{text[:12]}, {len(text)} long" if len(text) > 12 else repr(text)
+        for kind in (BROKER, LOGGER):
+            yield f"describe {kind} {name}", _begin(described(broker, kind, text, ["num.io.threads"]))
+            yield f"change {kind} {name}", _begin(tried(broker, kind, text, ("no.such.key", DELETE, None)))
+        answer = replaced(broker, BROKER, text, ("no.such.key", "1"), validate_only=True)
+        yield f"replace {name}", _begin(answer)
+
+
+def _begin(answer: Sequence[Any]) -> tuple[str, str]:
+    return answer[0], (answer[1] or "")[:200]
 
 
 def topics(broker: Broker) -> Told:
@@ -262,6 +278,83 @@ _BROKER_CHANGES = (
 )
 
 
+_SECURITY = {
+    "sasl.client.callback.handler.class": "example.Class",
+    "sasl.enabled.mechanisms": "GSSAPI",
+    "sasl.jaas.config": "text",
+    "sasl.kerberos.kinit.cmd": "/usr/bin/kinit",
+    "sasl.kerberos.min.time.before.relogin": "60000",
+    "sasl.kerberos.principal.to.local.rules": "DEFAULT",
+    "sasl.kerberos.service.name": "text",
+    "sasl.kerberos.ticket.renew.jitter": "0.05",
+    "sasl.kerberos.ticket.renew.window.factor": "0.8",
+    "sasl.login.callback.handler.class": "example.Class",
+    "sasl.login.class": "example.Class",
+    "sasl.login.connect.timeout.ms": "5",
+    "sasl.login.read.timeout.ms": "5",
+    "sasl.login.refresh.buffer.seconds": "300",
+    "sasl.login.refresh.min.period.seconds": "60",
+    "sasl.login.refresh.window.factor": "0.8",
+    "sasl.login.refresh.window.jitter": "0.05",
+    "sasl.login.retry.backoff.max.ms": "10000",
+    "sasl.login.retry.backoff.ms": "100",
+    "sasl.mechanism.controller.protocol": "GSSAPI",
+    "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+    "sasl.oauthbearer.assertion.algorithm": "RS256",
+    "sasl.oauthbearer.assertion.claim.aud": "text",
+    "sasl.oauthbearer.assertion.claim.exp.seconds": "300",
+    "sasl.oauthbearer.assertion.claim.iss": "text",
+    "sasl.oauthbearer.assertion.claim.jti.include": "false",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds": "60",
+    "sasl.oauthbearer.assertion.claim.sub": "text",
+    "sasl.oauthbearer.assertion.file": "text",
+    "sasl.oauthbearer.assertion.private.key.file": "text",
+    "sasl.oauthbearer.assertion.private.key.passphrase": "text",
+    "sasl.oauthbearer.assertion.template.file": "text",
+    "sasl.oauthbearer.client.credentials.client.id": "text",
+    "sasl.oauthbearer.client.credentials.client.secret": "text",
+    "sasl.oauthbearer.clock.skew.seconds": "30",
+    "sasl.oauthbearer.expected.audience": "",
+    "sasl.oauthbearer.expected.issuer": "text",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "3600000",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": "10000",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": "100",
+    "sasl.oauthbearer.jwks.endpoint.url": "text",
+    "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+    "sasl.oauthbearer.jwt.validator.class": "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+    "sasl.oauthbearer.scope": "text",
+    "sasl.oauthbearer.scope.claim.name": "scope",
+    "sasl.oauthbearer.sub.claim.name": "sub",
+    "sasl.oauthbearer.token.endpoint.url": "text",
+    "sasl.server.callback.handler.class": "example.Class",
+    "sasl.server.max.receive.size": "524288",
+    "ssl.allow.dn.changes": "false",
+    "ssl.allow.san.changes": "false",
+    "ssl.cipher.suites": "",
+    "ssl.client.auth": "none",
+    "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
+    "ssl.endpoint.identification.algorithm": "https",
+    "ssl.engine.factory.class": "example.Class",
+    "ssl.key.password": "text",
+    "ssl.keymanager.algorithm": "SunX509",
+    "ssl.keystore.certificate.chain": "text",
+    "ssl.keystore.key": "text",
+    "ssl.keystore.location": "text",
+    "ssl.keystore.password": "text",
+    "ssl.keystore.type": "JKS",
+    "ssl.principal.mapping.rules": "DEFAULT",
+    "ssl.protocol": "TLSv1.3",
+    "ssl.provider": "text",
+    "ssl.secure.random.implementation": "text",
+    "ssl.trustmanager.algorithm": "PKIX",
+    "ssl.truststore.certificates": "text",
+    "ssl.truststore.location": "text",
+    "ssl.truststore.password": "text",
+    "ssl.truststore.type": "JKS",
+}
+"""Every such setting of Kafka, with its default or something of its type."""
+
+
 def brokers(broker: Broker) -> Told:
     for key, text in _BROKER_CHANGES:
         for name in ("", "1"):
@@ -304,6 +397,17 @@ def brokers(broker: Broker) -> Told:
         # What is listened on does not change while this broker runs.
         if entry[0] in _KAFKAS and entry[0] not in ("listeners", "listener.security.protocol.map"):
             yield f"whether {entry[0]} is read-only, sensitive, and its type", (entry[2], entry[4], entry[5])
+
+
+def security(broker: Broker) -> Told:
+    """Kafka lets ssl. and sasl. settings change for one broker, the stores of keys only for one listener."""
+    for key, text in _SECURITY.items():
+        for name in ("", "1"):
+            for prefix in ("", "listener.name.plaintext.", "listener.name.elsewhere."):
+                yield f"tried {prefix}{key} on {name!r}", tried(broker, BROKER, name, (prefix + key, SET, text))
+        yield f"deleted {key}", tried(broker, BROKER, "1", (key, DELETE, None))
+    both = (("ssl.key.password", SET, "a"), ("num.partitions", SET, "1"), ("ssl.keystore.key", SET, "b"))
+    yield "several at once", tried(broker, BROKER, "1", *both)
 
 
 def groups(broker: Broker) -> Told:

@@ -26,6 +26,18 @@ DIFFERENCES: Differences = {
         "Kafka fails at an operation that it does not know",
         ("INVALID_REQUEST", "Unknown operation on a setting"),
     ),
+    **{
+        f"security: tried listener.name.plaintext.{key} on '1'": (
+            "Kafka looks for the Java class of a listener that it has, and none is loaded here",
+            ("NONE", None),
+        )
+        for key in (
+            "sasl.client.callback.handler.class",
+            "sasl.login.callback.handler.class",
+            "sasl.login.class",
+            "sasl.server.callback.handler.class",
+        )
+    },
 }
 
 
