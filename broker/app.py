@@ -111,8 +111,8 @@ class _App:
 
     async def _serve(self, broker: Broker, listeners: Listeners) -> None:
         statsd = await self._start_statsd(broker, listeners)
-        first = listeners.endpoints[0]
-        sys.stdout.write(f"oncelog ready {first.host or '0.0.0.0'}:{first.port}\n")
+        addresses = [f"{endpoint.host or '0.0.0.0'}:{endpoint.port}" for endpoint in listeners.endpoints]
+        sys.stdout.write(f"oncelog ready {' '.join(addresses)}\n")
         sys.stdout.flush()
         self._log.info(
             "broker.ready",

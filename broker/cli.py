@@ -49,8 +49,9 @@ def serve(
 ) -> None:
     """Run the broker until SIGTERM or SIGINT.
 
-    Prints "oncelog ready HOST:PORT" to standard output when it accepts clients. Settings come from the command line,
-    then from KAFKA_... environment variables (the rules of the apache/kafka image), then from the file.
+    Prints "oncelog ready HOST:PORT" to standard output when it accepts clients, with one address for each listener in
+    the order of `listeners`. Settings come from the command line, then from KAFKA_... environment variables (the rules
+    of the apache/kafka image), then from the file.
     """
     cli = {key: value for key, value in (("listeners", listen), ("log.dirs", data_dir)) if value is not None}
     try:

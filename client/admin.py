@@ -3,7 +3,7 @@
 Owns: one method a question, values that are plain. Does not own: retries (`cluster`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -118,6 +118,7 @@ class Admin:
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
+            may_create_topics=False,
         )
 
     async def __aenter__(self) -> Self:
@@ -175,10 +176,15 @@ class Admin:
     async def describe_topics(self, *names: str) -> list[TopicDescription]:
         """These topics, or all. Raises where one does not exist."""
         deadline = self._deadline()
-        # Asking for topics by name creates them where the broker does that; asking for all does not.
         response = await self._cluster.refresh(None, deadline)
         chosen = names or [topic.name for topic in response.topics if topic.name]
         return [_description(self._known(name)) for name in chosen]
+
+    async def _require(self, names: Collection[str], deadline: Deadline) -> None:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION at once for a topic that does not exist, and does not create it."""
+        await self._cluster.refresh(names, deadline)
+        for name in names:
+            self._known(name)
 
     def _known(self, name: str) -> Topic:
         topic = self._cluster.topics.get(name)
@@ -225,7 +231,9 @@ class Admin:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """`at`: "latest" (the last stable offset at read_committed), "earliest", "max_timestamp" or a time in ms."""
         when = _SPECS[at] if isinstance(at, str) else at
-        return await list_offsets(self._cluster, dict.fromkeys(partitions, when), isolation_level, self._deadline())
+        wanted, deadline = dict.fromkeys(partitions, when), self._deadline()
+        await self._require({each.topic for each in wanted}, deadline)
+        return await list_offsets(self._cluster, wanted, isolation_level, deadline)
 
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, require_stable: bool = True
@@ -240,7 +248,7 @@ class Admin:
     async def describe_producers(self, topic_partition: TopicPartition) -> list[ProducerState]:
         """The producers that the partition's leader remembers."""
         deadline = self._deadline()
-        await self._cluster.topic(topic_partition.topic, deadline)
+        await self._require((topic_partition.topic,), deadline)
         request = DescribeProducersRequest(topics=[TopicRequest(topic_partition.topic, (topic_partition.partition,))])
         node_id = self._cluster.leader(topic_partition)
         response = await self._cluster.call_node(node_id, DESCRIBE_PRODUCERS, request, deadline)
@@ -308,7 +316,7 @@ class Admin:
     ) -> None:
         """Write the marker that ends a transaction whose coordinator has forgotten it: no coordinator is asked."""
         deadline = self._deadline()
-        await self._cluster.topic(topic_partition.topic, deadline)
+        await self._require((topic_partition.topic,), deadline)
         marker = WritableTxnMarker(
             producer_id=producer_id,
             producer_epoch=producer_epoch,

@@ -86,10 +86,14 @@ class Cluster:
         client_id: str,
         request_timeout_ms: float = 30_000,
         retry_backoff_ms: float = 100,
+        may_create_topics: bool = True,
     ) -> None:
+        """`may_create_topics` lets the broker create a topic that is asked for by name, if it does so (from Metadata 4
+        on). As in Kafka's clients, producers and consumers allow that and Admin does not."""
         self.request_timeout_ms = request_timeout_ms
         self.retry_backoff_ms = retry_backoff_ms
         self.client_id = client_id
+        self._may_create_topics = may_create_topics
         self.topics: dict[str, Topic] = {}
         self.cluster_id: str | None = None
         self.controller_id = -1
@@ -283,7 +287,8 @@ class Cluster:
     async def refresh(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
         """Ask for the nodes and these topics (None: all) once; unknown topics are left out of the cache."""
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        response = await self.call_any(METADATA, MetadataRequest(topics=names), deadline, lambda each: each.error_code)
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=self._may_create_topics)
+        response = await self.call_any(METADATA, request, deadline, lambda each: each.error_code)
         raise_for(response.error_code)
         self.nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         self.cluster_id = response.cluster_id
@@ -300,7 +305,7 @@ class Cluster:
         return response
 
     async def topic(self, name: str, deadline: Deadline) -> Topic:
-        """The topic, created by the broker if it does that; waits for leaders until the deadline."""
+        """The topic, created by the broker if that may be; waits for leaders until the deadline."""
         while True:
             known = self.topics.get(name)
             if known is not None and min(known.leaders, default=-1) >= 0:

@@ -18,6 +18,8 @@ from protocol.generated.describe_producers_response import ProducerState
 Row = dict[str, Any]
 
 _MS_IN_A_MINUTE = 60_000
+_OVER = frozenset(("Empty", "CompleteCommit", "CompleteAbort", "Dead"))
+"""States in which no transaction runs. DescribeTransactions does not tell when the last one ended."""
 
 
 class NotFound(Exception):
@@ -47,7 +49,7 @@ async def listed(admin: Admin, states: Sequence[str], producer_ids: Sequence[int
 
 async def described(admin: Admin, transactional_id: str, now_ms: int) -> Row:
     found = await admin.describe_transaction(transactional_id)
-    is_open = found.start_time_ms > 0
+    has_begun = found.start_time_ms > 0
     return {
         "transactional_id": found.transactional_id,
         "coordinator": found.coordinator_id,
@@ -55,8 +57,8 @@ async def described(admin: Admin, transactional_id: str, now_ms: int) -> Row:
         "producer_epoch": found.producer_epoch,
         "state": found.state,
         "timeout_ms": found.timeout_ms,
-        "start_time_ms": found.start_time_ms if is_open else None,
-        "duration_ms": now_ms - found.start_time_ms if is_open else None,
+        "start_time_ms": found.start_time_ms if has_begun else None,
+        "duration_ms": now_ms - found.start_time_ms if has_begun and found.state not in _OVER else None,
         "partitions": [_name(partition) for partition in found.partitions],
     }
 
@@ -185,7 +187,10 @@ async def abort(
 
 
 async def fence(admin: Admin, transactional_ids: Sequence[str]) -> list[Row]:
-    """Abort what these ids have open, and shut out whoever writes with them."""
+    """Abort what these ids have open, and shut out whoever writes with them. Raises TRANSACTIONAL_ID_NOT_FOUND for an
+    id without a transaction before anything is changed: InitProducerId would create it."""
+    for transactional_id in transactional_ids:
+        await admin.describe_transaction(transactional_id)
     rows = []
     for transactional_id in transactional_ids:
         producer_id, producer_epoch = await admin.fence_producer(transactional_id)

@@ -26,6 +26,18 @@ def test_the_ready_line_tells_an_address_that_answers(start_daemon: Start) -> No
     assert check_health(*_address(daemon), timeout_s=5) > 15
 
 
+def test_the_ready_line_names_every_listener_in_order(start_daemon: Start) -> None:
+    daemon = start_daemon(
+        "listeners=INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.2:0",
+        "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    )
+    inside, outside = daemon.addresses
+    assert inside.startswith("127.0.0.1:") and outside.startswith("127.0.0.2:")
+    for address in (inside, outside):
+        host, _, port = address.rpartition(":")
+        assert check_health(host, int(port), timeout_s=5) > 15
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it_with_code_0_and_nothing_more_on_standard_output(
     start_daemon: Start, how: signal.Signals

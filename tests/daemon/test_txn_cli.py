@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from oncelog.cli import main
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from protocol.generated.metadata_request import MetadataRequest
 from tests.conformance.transactional_producer import Conversation, Producer, ends
 from tests.support.daemon import Daemon
 from tests.support.hanging import conversation, hang
@@ -112,7 +113,8 @@ def test_describe_shows_the_partitions_of_an_open_transaction(operator: Operator
     assert (row["partitions"], row["coordinator"]) == (["payments-0"], 1)
     assert 0 <= row["duration_ms"] < 60_000
     opened.ended(False)
-    assert operator.rows("describe", "orders")["state"] == "CompleteAbort"
+    row = operator.rows("describe", "orders")
+    assert (row["state"], row["duration_ms"]) == ("CompleteAbort", None), "an ended transaction does not grow older"
 
 
 def test_what_is_not_there_is_told_with_the_next_step_and_exit_code_2(operator: Operator) -> None:
@@ -122,6 +124,29 @@ def test_what_is_not_there_is_told_with_the_next_step_and_exit_code_2(operator: 
     assert nothing.exit_code == 2
     assert "`oncelog txn producers --topic payments --partition 0` shows those that are" in nothing.stderr
     assert operator.run("abort", "--topic", TOPIC, "--partition", "0").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("describe", "nobody"),
+        ("fence", "orders", "nobody"),
+        ("producers", "--topic", "nowhere", "--partition", "0"),
+        ("abort", "--topic", "nowhere", "--partition", "0", "--start-offset", "0"),
+        ("abort", "--topic", "nowhere", "--partition", "0", "--producer-id", "1", "--producer-epoch", "0")
+        + ("--coordinator-epoch", "0"),
+        ("find-hanging", "--topic", "nowhere"),
+    ],
+)
+def test_a_command_about_what_does_not_exist_creates_and_changes_nothing(
+    operator: Operator, command: tuple[str, ...]
+) -> None:
+    operator.opened("orders")
+    answer = operator.run(*command)
+    assert (answer.exit_code, "NOT_FOUND" in answer.stderr or "UNKNOWN_TOPIC" in answer.stderr) == (2, True)
+    assert [(row["transactional_id"], row["state"]) for row in operator.rows("list")] == [("orders", "Ongoing")]
+    topics = operator.talk.ask(MetadataRequest(topics=None), 12).topics
+    assert {topic.name for topic in topics if not topic.is_internal} == {TOPIC}
 
 
 def test_an_open_transaction_that_its_coordinator_knows_does_not_hang(operator: Operator) -> None:

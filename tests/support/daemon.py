@@ -18,6 +18,7 @@ class Daemon:
         self._open_files = open_files
         self._overrides = overrides
         self._listen = "127.0.0.1:0"
+        self.addresses: list[str] = []
         self._process: subprocess.Popen[str] | None = None
         self.stderr_path = data_dir.with_name(data_dir.name + ".stderr")
         self.start()
@@ -53,7 +54,8 @@ class Daemon:
         line = stdout.readline() if stdout else ""
         if not line.startswith(READY):
             raise RuntimeError(f"the daemon did not start: {line!r}\n{self.stderr_path.read_text()[-4000:]}")
-        self._listen = line[len(READY) :].strip()
+        self.addresses = line[len(READY) :].split()
+        self._listen = self.addresses[0]
 
     def kill(self) -> None:
         """kill -9: nothing is flushed, nothing is said."""
