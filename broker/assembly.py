@@ -8,7 +8,7 @@ it is still at it (`broker.coordinator.loading`).
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from broker.broker import Broker
@@ -26,12 +26,20 @@ from broker.live_config import LiveConfig
 from broker.log.compaction.cleaner import CompactionSettings
 from broker.log.flusher import Flusher
 from broker.log.log_config import LogConfig
-from broker.log.log_manager import LogManager
+from broker.log.log_manager import LogManager, directory_of
 from broker.log.partition_log import PartitionLog
 from broker.log.recovery import RecoveryReport
 from broker.log.recovery_progress import RecoveryProgress
 from broker.log.segment_check import CheckSummary, SegmentCheck
-from broker.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, ResourceType, cluster_id_records
+from broker.metadata_log import (
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    MetadataLog,
+    ResourceType,
+    SnapshotSettings,
+    cluster_id_records,
+)
+from broker.metadata_snapshot import SnapshotFiles
 from broker.observability.metrics import Metrics
 from broker.observability.transitions import TransitionLog
 from broker.partition_markers import PartitionMarkers
@@ -93,14 +101,12 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         segment_check=_segment_check(system, log),
         progress=_progress(system, log),
     )
-    metadata = _load_metadata(config, system, logs)
+    metadata = _load_metadata(config, system, logs, log)
     # A first start has written the cluster id: nobody may be told of it before it is durable.
     flusher.flush_now()
     node_id = config.get_int("node.id")
     live_config = LiveConfig(config, metadata, node_id)
-    live_config.watch(lambda kind, name: _warn_of_security(log, metadata, kind, name))
-    for name in ("", str(node_id)):
-        _warn_of_security(log, metadata, ResourceType.BROKER, name)
+    _warn_of_security(log, metadata, live_config, node_id)
     topics = _topics(config, live_config, system, metadata, logs)
     for line in topics.load():
         log.warning("log.stray", message=line)
@@ -134,12 +140,18 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     return broker
 
 
-def _warn_of_security(log: Any, metadata: MetadataLog, resource_type: int, name: str) -> None:
+def _warn_of_security(log: Any, metadata: MetadataLog, live_config: LiveConfig, node_id: int) -> None:
     """Settings of TLS and SASL are kept as Kafka keeps them, and somebody may rely on them."""
-    if resource_type == ResourceType.BROKER:
-        names = sorted(filter(is_security, metadata.state.config(resource_type, name)))
-        if names:
-            log.warning("config.no_security", settings=names, message="without effect: every listener is PLAINTEXT")
+
+    def warn(resource_type: int, name: str) -> None:
+        if resource_type == ResourceType.BROKER:
+            names = sorted(filter(is_security, metadata.state.config(resource_type, name)))
+            if names:
+                log.warning("config.no_security", settings=names, message="without effect: every listener is PLAINTEXT")
+
+    live_config.watch(warn)
+    warn(ResourceType.BROKER, "")
+    warn(ResourceType.BROKER, str(node_id))
 
 
 def _topics(
@@ -254,14 +266,26 @@ def _group_shard(partition: int) -> "GroupShard":
     return GroupShard(partition)
 
 
-def _load_metadata(config: BrokerConfig, system: System, logs: LogManager) -> MetadataLog:
+def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, log: Any) -> MetadataLog:
     """The replayed metadata log; a first start writes the cluster id and the features of this release."""
-    metadata_log = logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
+    max_new_bytes = config.get_int("metadata.log.max.record.bytes.between.snapshots")
+    # A segment is deleted whole, so it should hold no more than lies between two snapshots.
+    log_config = replace(METADATA_LOG_CONFIG, segment_bytes=min(METADATA_LOG_CONFIG.segment_bytes, max_new_bytes))
+    metadata_log = logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, log_config)
     if metadata_log.offline_error is not None:
         raise StartError(f"the metadata log is damaged: {metadata_log.offline_error}; {WHAT_TO_DO}.")
-    metadata = MetadataLog(metadata_log, system.clock)
+    snapshots = SnapshotSettings(
+        scheduler=system.scheduler,
+        node_id=config.get_int("node.id"),
+        max_new_bytes=max_new_bytes,
+        max_interval_ms=config.get_int("metadata.log.max.snapshot.interval.ms"),
+        delete_log_below=logs.delete_records,
+    )
+    files = SnapshotFiles(system.disk, directory_of(METADATA_TOPIC, 0))
+    metadata = MetadataLog(metadata_log, system.clock, files, snapshots)
     try:
-        metadata.load()
+        for line in metadata.load():
+            log.warning("metadata.snapshot", message=line)
     except KafkaError as error:
         raise StartError(f"the metadata log cannot be replayed: {error}; {WHAT_TO_DO}.") from error
     wanted = config.get_str("cluster.id")

@@ -157,6 +157,21 @@ _TABLE = (
     ConfigKey(
         "max.incremental.fetch.session.cache.slots", _INT, "1000", "The most fetch sessions that are remembered.", 0
     ),
+    # The metadata log.
+    ConfigKey(
+        "metadata.log.max.record.bytes.between.snapshots",
+        _LONG,
+        "1048576",
+        "Metadata is kept as a snapshot after so many bytes of records; 1 MiB here, as a start reads them again.",
+        1,
+    ),
+    ConfigKey(
+        "metadata.log.max.snapshot.interval.ms",
+        _LONG,
+        "3600000",
+        "Metadata that changes is kept as a snapshot after this time, whatever its size; 0: never because of time.",
+        0,
+    ),
     # Topics.
     ConfigKey("auto.create.topics.enable", _BOOLEAN, "true", "Create a topic that Metadata asks for."),
     ConfigKey("delete.topic.enable", _BOOLEAN, "true", "Whether DeleteTopics is allowed."),

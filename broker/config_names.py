@@ -109,8 +109,6 @@ UNNEEDED = frozenset(
         "log.initial.task.delay.ms",
         "max.request.partition.size.limit",
         "metadata.log.dir",
-        "metadata.log.max.record.bytes.between.snapshots",
-        "metadata.log.max.snapshot.interval.ms",
         "metadata.log.segment.bytes",
         "metadata.log.segment.ms",
         "metadata.max.idle.interval.ms",

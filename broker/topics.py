@@ -79,6 +79,7 @@ class Topics:
             else:
                 stray = self._logs.set_aside(name, index)
                 lines.append(f"the metadata log knows no partition {name}-{index}: its files are now in {stray}")
+        self._metadata.state.removed_names.clear()
         for topic in self.all():
             config = self._log_config(topic)
             for index in range(topic.partition_count):
@@ -181,6 +182,7 @@ class Topics:
             self._deleting.discard(name)
             for index in range(topic.partition_count):
                 self._logs.delete(name, index)
+            self._metadata.state.removed_names.discard(name)
 
         written = self._write([RemoveTopicRecord(topic_id=topic.topic_id)])
         self._deleting.add(name)

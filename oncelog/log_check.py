@@ -6,7 +6,7 @@ Invariant: verifying changes nothing, except that it holds the directory's lock 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from broker.assembly import METADATA_LOG_CONFIG
@@ -23,6 +23,7 @@ from broker.log.repair import repair_partition
 from broker.log.segment_check import find_damage
 from broker.log.survey import Survey, survey_partition
 from broker.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, Topic
+from broker.metadata_snapshot import SnapshotFiles
 from broker.ports import Disk
 from broker.system.clock import SystemClock
 from broker.topic_config import log_config_for
@@ -91,6 +92,8 @@ class _Directory:
 
     def __init__(self, disk: Disk) -> None:
         self.reports: list[RecoveryReport] = []
+        self.metadata_lines: tuple[str, ...] = ()
+        """What a start would say of the snapshots of the metadata."""
         self._disk = disk
         self._clock = SystemClock()
         # Before the logs are: they will write this file anew, and one that is only read must not.
@@ -109,8 +112,9 @@ class _Directory:
     def partitions(self) -> Iterator[tuple[str, int, UUID, LogConfig]]:
         """Every partition that has files and that the metadata log knows, the metadata log itself first."""
         yield METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG
-        metadata = MetadataLog(self.metadata_log(), self._clock)
-        metadata.load()
+        files = SnapshotFiles(self._disk, directory_of(METADATA_TOPIC, 0))
+        metadata = MetadataLog(self.metadata_log(), self._clock, files)
+        self.metadata_lines = tuple(metadata.load())
         for name, partition in self.logs.directories():
             topic = metadata.state.topics.get(name)
             if topic is not None and partition < topic.partition_count:
@@ -137,6 +141,8 @@ class _Examiner:
             known.add(directory_of(topic, partition))
             if topic != METADATA_TOPIC:
                 self._examine(directory, topic, partition, topic_id, config)
+        first = self.examination.findings[0]
+        self.examination.findings[0] = replace(first, notes=first.notes + directory.metadata_lines)
         found = [directory_of(*place) for place in directory.logs.directories()]
         self.examination.unknown_directories = [name for name in found if name not in known]
 

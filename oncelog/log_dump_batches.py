@@ -35,6 +35,7 @@ _CONTROL_TYPES = (
 )
 _END_TXN_TYPES = ("ABORT", "COMMIT")
 _TWO_SHORTS, _SHORT_AND_INT = Struct(">hh"), Struct(">hi")
+_SHORT, _SHORT_AND_LONG = Struct(">h"), Struct(">hq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,13 @@ def _control_of(record: Record) -> ControlValue:
         if name in _END_TXN_TYPES:
             _, coordinator_epoch = _SHORT_AND_INT.unpack_from(record.value or b"")
             return ControlValue(name, type_id, coordinator_epoch)
+        if name == "SNAPSHOT_HEADER":
+            version, timestamp = _SHORT_AND_LONG.unpack_from(record.value or b"")
+            header = f'SnapshotHeader {{"version":{version},"lastContainedLogTimestamp":{timestamp}}}'
+            return ControlValue(name, type_id, snapshot=header)
+        if name == "SNAPSHOT_FOOTER":
+            (version,) = _SHORT.unpack_from(record.value or b"")
+            return ControlValue(name, type_id, snapshot=f'SnapshotFooter {{"version":{version}}}')
         return ControlValue(name, type_id)
     except error as problem:
         raise ProtocolError(f"the control record at offset {record.offset} is malformed: {problem}") from problem

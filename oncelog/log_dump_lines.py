@@ -83,9 +83,13 @@ class ControlValue:
     name: str
     type_id: int
     coordinator_epoch: int | None = None
+    snapshot: str | None = None
+    """Where a snapshot begins or ends, in Kafka's words."""
 
     @property
     def text(self) -> str:
+        if self.snapshot is not None:
+            return f" {self.snapshot}"
         if self.coordinator_epoch is None:
             return f" controlType: {self.name}({self.type_id})"
         return f" endTxnMarker: {self.name} coordinatorEpoch: {self.coordinator_epoch}"

@@ -3,6 +3,8 @@
 - `delete.topic.enable=false`: TOPIC_DELETION_DISABLED (v3+), INVALID_REQUEST before.
 - One topic named twice, by names or by name and id: INVALID_REQUEST, and it stays.
 - Internal topics may be deleted, as in Kafka without an authorizer; they come back at their next need.
+- `__transaction_state` while a transaction is open: INVALID_REQUEST. Kafka, and oncelog.compat=kafka, delete it, and
+  what was open hangs.
 - Answered once the removal is durable; the files go in the same turn, waiting fetches hear of it.
 """
 
@@ -13,6 +15,7 @@ from uuid import UUID
 from broker.completion import Completion, all_of
 from broker.dispatch import RequestContext
 from broker.metadata_log import Topic
+from broker.topic_config import TRANSACTION_STATE
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.delete_topics_request import DeleteTopicsRequest
 from protocol.generated.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -69,6 +72,8 @@ def _delete_all(context: RequestContext, wanted: list[Wanted]) -> Iterator[Compl
 def _delete(context: RequestContext, topic: Topic) -> Completion[DeletableTopicResult]:
     result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None)
     try:
+        if topic.name == TRANSACTION_STATE and context.broker.config.get_str("oncelog.compat") != "kafka":
+            context.broker.transactions.check_nothing_open()
         deleted = context.broker.topics.delete(topic.name)
     except KafkaError as error:
         return _refused(topic.name, topic.topic_id, error.code, error.message)

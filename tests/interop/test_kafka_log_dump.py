@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from oncelog.cli import main
 from protocol.records.batch import read_header
+from tests.conftest import Start
 from tests.interop.test_kafka_log_tools import write_compacted_partition
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
@@ -208,6 +209,24 @@ def test_kafkas_own_files_are_read_alike(tmp_path: Path) -> None:
     drawn = CliRunner().invoke(main, ["log", "map", str(data_dir / "orders-0")])
     assert drawn.exit_code == 0
     assert "CCCcAAAaCCCcCCCcAAAaCCCcCCCcAAAaO" in drawn.output
+
+
+def test_snapshots_of_the_metadata_are_read_by_kafka(start_daemon: Start) -> None:
+    daemon = start_daemon("metadata.log.max.record.bytes.between.snapshots=500")
+    admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
+    for number in range(8):
+        admin.create_topics([NewTopic(f"topic-{number}", 2)])[f"topic-{number}"].result(20)
+    daemon.stop()
+    *_, newest = sorted((daemon.data_dir / "__cluster_metadata-0").glob("*.checkpoint"))
+    named = str(newest.relative_to(daemon.data_dir))
+    for options in (("--cluster-metadata-decoder",), ("--deep-iteration",)):
+        kafkas = ask_kafka(daemon.data_dir, *options, "--files", named)
+        ours = ask(daemon.data_dir, *options, "--files", named)
+        assert (kafkas.returncode, ours.exit_code) == (0, 0), ours.stderr
+        assert ours.stdout_bytes == kafkas.stdout
+    decoded = ask_kafka(daemon.data_dir, "--cluster-metadata-decoder", "--files", named).stdout
+    for part in (b"SnapshotHeader", b"SnapshotFooter", b'"name":"topic-1"', b'"type":"FEATURE_LEVEL_RECORD"'):
+        assert part in decoded
 
 
 @pytest.fixture(scope="module", autouse=True)

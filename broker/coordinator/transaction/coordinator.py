@@ -44,7 +44,7 @@ from broker.coordinator.transaction.metadata import (
 from broker.coordinator.transaction.producer_ids import ProducerIdManager
 from broker.coordinator.transaction.records import to_record, to_tombstone
 from broker.coordinator.transaction.shard import TransactionShard
-from broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
+from broker.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TransactionState
 from broker.coordinator.transaction.timeouts import TransactionTimeouts
 from broker.ports import Clock, Scheduler
 from broker.schedule import Schedule
@@ -390,6 +390,16 @@ class TransactionCoordinator:
                     self._delivery.deliver(metadata)
                 elif metadata.state is TransactionState.ONGOING:
                     self._timeouts.watch(metadata, wall_ms - metadata.start_timestamp_ms)
+
+    def check_nothing_open(self) -> None:
+        """Raises KafkaError while a transaction is open or on its way to its end: whoever deletes `__transaction_state`
+        then leaves it open in its partitions for ever, and readers of committed records with it."""
+        self._runtime.check_loaded()
+        for shard in self._runtime.shards():
+            for metadata in shard.all():
+                if metadata.state not in AT_REST:
+                    message = f"{metadata.transactional_id!r} has a transaction open; it must end first"
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 
     def on_topic_changed(self, name: str) -> None:
         """Somebody may have deleted `__transaction_state`: then no transactional id was ever there, as in Kafka. What

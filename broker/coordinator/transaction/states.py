@@ -45,6 +45,10 @@ COMPLETED = frozenset({_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 """All markers are durable."""
 
 
+AT_REST = COMPLETED | {_S.EMPTY, _S.DEAD}
+"""No transaction is open in any partition."""
+
+
 class IllegalTransition(Exception):
     """A move that the table does not have: a bug."""
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,10 +103,15 @@ def step_config(broker: VirtualBroker, model: Model, kind: str, name: str, value
     return allowed == (code is ErrorCode.NONE)
 
 
-@settings(max_examples=100)
-@given(st.lists(STEPS, min_size=15, max_size=40))
-def test_a_life_of_administration_ends_as_its_model(steps: list[tuple[str, str, int | str | None]]) -> None:
-    broker, model = VirtualBroker(), Model()
+# With the default no snapshot of the metadata is taken here; with the others one now and then, and after every change.
+@pytest.mark.parametrize("bytes_between_snapshots", [1_048_576, 1_000, 1])
+@settings(max_examples=50)
+@given(steps=st.lists(STEPS, min_size=15, max_size=40))
+def test_a_life_of_administration_ends_as_its_model(
+    bytes_between_snapshots: int, steps: list[tuple[str, str, int | str | None]]
+) -> None:
+    broker = VirtualBroker(f"metadata.log.max.record.bytes.between.snapshots={bytes_between_snapshots}")
+    model = Model()
     for kind, name, value in [*steps, ("kill", "", None)]:
         if kind == "kill":
             broker = broker.killed()

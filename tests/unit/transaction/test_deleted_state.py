@@ -1,4 +1,6 @@
-"""What becomes of transactions when `__transaction_state` itself is deleted: as in Kafka, nobody remembers them."""
+"""What becomes of transactions when `__transaction_state` itself is deleted: it stays while one is open. As in Kafka
+(oncelog.compat=kafka) it goes at any time, and nobody remembers them.
+"""
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.fakes.broker import VirtualBroker
 from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 
 STATE = "__transaction_state"
+KAFKA = "oncelog.compat=kafka"
 E = ErrorCode
 
 
@@ -44,7 +47,7 @@ def write_again(broker: VirtualBroker) -> None:
 
 
 def test_every_id_is_forgotten_and_no_timeout_ends_what_nobody_knows() -> None:
-    broker = broker_with_topic()
+    broker = broker_with_topic(KAFKA)
     producer = opened(broker)
     delete_state(broker)
     assert listed(broker) == []
@@ -62,7 +65,7 @@ def test_every_id_is_forgotten_and_no_timeout_ends_what_nobody_knows() -> None:
 @pytest.mark.parametrize("waits_ms", [0, 5_000])
 @pytest.mark.parametrize("version", [3, 5])
 def test_markers_on_their_way_do_not_bring_an_id_back(waits_ms: int, version: int) -> None:
-    broker = broker_with_topic()
+    broker = broker_with_topic(KAFKA)
     rule = broker.faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(topic=TOPIC), times=1))
     producer = opened(broker)
     assert producer.end(True, version) is E.NONE
@@ -77,7 +80,7 @@ def test_markers_on_their_way_do_not_bring_an_id_back(waits_ms: int, version: in
 
 
 def test_a_decision_that_is_not_durable_yet_is_told_to_look_for_the_coordinator_again() -> None:
-    broker = broker_with_topic()
+    broker = broker_with_topic(KAFKA)
     opened(broker)
     second = Producer(broker, "second").init()
     delete_state(broker)
@@ -91,7 +94,7 @@ def test_a_decision_that_is_not_durable_yet_is_told_to_look_for_the_coordinator_
 @pytest.mark.parametrize("turns", range(12))
 @pytest.mark.parametrize("version", [3, 5])
 def test_at_whatever_step_of_an_end_the_topic_goes_the_id_does_not_come_back(turns: int, version: int) -> None:
-    broker = broker_with_topic()
+    broker = broker_with_topic(KAFKA)
     producer = opened(broker)
 
     def delete_in(turns_left: int) -> None:
@@ -108,3 +111,50 @@ def test_at_whatever_step_of_an_end_the_topic_goes_the_id_does_not_come_back(tur
     broker.let_pass(5_000)
     assert listed(broker) == []
     assert listed(broker.killed()) == []
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", [3, 5])
+def test_it_cannot_be_deleted_while_a_transaction_is_open_or_ends_so_none_hangs(commit: bool, version: int) -> None:
+    broker = broker_with_topic()
+    rule = broker.faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(topic=TOPIC), times=1))
+    producer = opened(broker)
+    assert refusal(broker) == "'id' has a transaction open; it must end first"
+    assert producer.end(commit, version) is E.NONE
+    assert refusal(broker), "its marker is still on its way"
+    assert broker.faults.release(rule) == 1
+    broker.let_pass(1_000)
+    log = log_of(broker)
+    assert log.last_stable_offset == log.log_end_offset
+    delete_state(broker)
+    assert listed(broker) == []
+    find_coordinator(broker)
+    write_again(broker)
+
+
+@pytest.mark.parametrize("turns", range(12))
+@pytest.mark.parametrize("version", [3, 5])
+def test_at_whatever_step_of_an_end_it_is_asked_for_nothing_stays_open(turns: int, version: int) -> None:
+    broker = broker_with_topic()
+    producer = opened(broker)
+
+    def delete_in(turns_left: int) -> None:
+        if turns_left:
+            broker.time.call_soon(lambda: delete_in(turns_left - 1))
+        else:
+            broker.start(DeleteTopicsRequest(topic_names=[STATE], timeout_ms=1_000), 5)
+
+    broker.start(EndTxnRequest(committed=True, **producer.identity), version)
+    delete_in(turns)
+    broker.time.settle()
+    for again in (broker, broker.killed()):
+        again.let_pass(5_000)
+        log = log_of(again)
+        assert log.last_stable_offset == log.log_end_offset
+
+
+def refusal(broker: VirtualBroker) -> str:
+    """The text of a deletion that is refused."""
+    answer = broker.ask(DeleteTopicsRequest(topic_names=[STATE], timeout_ms=1_000), 5).responses[0]
+    assert answer.error_code == E.INVALID_REQUEST
+    return str(answer.error_message)
