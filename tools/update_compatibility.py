@@ -8,6 +8,7 @@ A test holds the page to this, and the API table to Kafka's ranges.
 from pathlib import Path
 
 from broker.api_table import API_TABLE
+from broker.config_keys import BROKER_KEYS
 from broker.features import FEATURES
 from protocol.api_keys import ApiKey
 
@@ -101,6 +102,23 @@ NOT_SERVED = {
     ApiKey.PUSH_TELEMETRY: "As above.",
 }
 
+OTHER_DEFAULTS = {
+    "node.id": ("none, required", "One node needs no number."),
+    "listeners": ("PLAINTEXT://:9092", "There is no authentication yet, so nobody else is let in unasked."),
+    "controller.listener.names": ("none, required", "No controller listens beside the broker."),
+    "log.dir": ("/tmp/kafka-logs", "Data should outlive a cleaned /tmp."),
+    "socket.listen.backlog.size": ("50", "One process accepts for all listeners."),
+    "socket.receive.buffer.bytes": ("102400", "The operating system adapts it."),
+    "socket.send.buffer.bytes": ("102400", "The operating system adapts it."),
+    "queued.max.request.bytes": ("-1", "Memory has a bound whatever clients send."),
+    "group.initial.rebalance.delay.ms": ("3000", "A group of one, as in tests, need not wait for more members."),
+    "metadata.log.max.record.bytes.between.snapshots": ("20971520", "A start reads that much again, record by record."),
+}
+"""Settings whose default is not Kafka's: Kafka's default, and why; tests/conformance holds it to Kafka's classes."""
+
+INTERNAL_TOPIC_SETTINGS = frozenset({"internal.segment.bytes"})
+"""Settings of topics that Kafka's classes have and its brokers do not show."""
+
 
 def generated() -> str:
     lines = [START, "", "| key | API | here | Kafka 4.3 | left out, and why |", "|--:|---|---|---|---|"]
@@ -112,7 +130,16 @@ def generated() -> str:
     lines += ["", "## Features", "", "| feature | levels here | a new data directory begins with |", "|---|---|---|"]
     for feature in FEATURES.values():
         lines.append(f"| `{feature.name}` | {_range(feature.minimum, feature.maximum)} | {feature.maximum} |")
+    lines += ["", "## Defaults that differ", "", "All other settings have Kafka's defaults.", ""]
+    lines += ["| setting | here | Kafka 4.3 | why |", "|---|---|---|---|"]
+    for name, (kafkas, why) in OTHER_DEFAULTS.items():
+        default = BROKER_KEYS[name].default
+        lines.append(f"| `{name}` | {'none' if default is None else f'`{default}`'} | {_default(kafkas)} | {why} |")
     return "\n".join([*lines, ""])
+
+
+def _default(text: str) -> str:
+    return text if text.startswith("none") else f"`{text}`"
 
 
 def _range(minimum: int, maximum: int) -> str:

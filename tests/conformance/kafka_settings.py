@@ -1,0 +1,41 @@
+"""The settings of Apache Kafka 4.3 with their types and defaults, as its own classes tell them.
+
+Recorded in `kafka_settings.tsv`: `ONCELOG_KAFKA_LIBS=DIRECTORY python -m tests.conformance.kafka_settings` writes it.
+"""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+RECORDED = Path(__file__).with_name("kafka_settings.tsv")
+_PROGRAM = Path(__file__).with_name("KafkaSettings.java")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSetting:
+    type: str
+    is_required: bool
+    default: str | None
+
+
+def kafka_settings(kind: str) -> dict[str, KafkaSetting]:
+    """By name; `kind` is "broker" or "topic"."""
+    found: dict[str, KafkaSetting] = {}
+    for line in RECORDED.read_text(encoding="utf-8").splitlines():
+        of_kind, name, type_name, default = line.split("\t")
+        if of_kind == kind:
+            text = default.removeprefix("=")
+            has_none = default in ("required", "=null")
+            found[name] = KafkaSetting(type_name, default == "required", None if has_none else text)
+    return found
+
+
+def asked() -> str:
+    """What Kafka's jars say now."""
+    command = ["java", "-cp", f"{os.environ['ONCELOG_KAFKA_LIBS']}/*", str(_PROGRAM)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+
+
+if __name__ == "__main__":
+    RECORDED.write_text(asked(), encoding="utf-8")

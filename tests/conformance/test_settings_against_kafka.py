@@ -1,0 +1,52 @@
+"""Every setting that has an effect here is Kafka's, with its type; where the default differs, the page says so."""
+
+import os
+
+import pytest
+
+from broker.config_keys import BROKER_KEYS
+from broker.config_names import UNNEEDED
+from broker.topic_keys import TOPIC_CONFIGS
+from tests.conformance.kafka_settings import RECORDED, asked, kafka_settings
+from tests.test_compatibility_page import TOOL
+
+OWN = "oncelog."
+NOT_IN_THE_CLASS = {"cluster.id"}
+"""Kafka takes it when it formats a directory."""
+
+
+def test_names_and_types_are_kafkas_and_no_name_of_kafka_is_unknown() -> None:
+    kafkas = kafka_settings("broker")
+    ours = {name: key.type.name for name, key in BROKER_KEYS.items() if not name.startswith(OWN)}
+    assert ours.keys() - kafkas.keys() == NOT_IN_THE_CLASS
+    assert {name: kafkas[name].type for name in ours.keys() - NOT_IN_THE_CLASS} == {
+        name: kind for name, kind in ours.items() if name not in NOT_IN_THE_CLASS
+    }
+    assert kafkas.keys() - ours.keys() <= UNNEEDED
+
+
+def test_every_default_is_kafkas_or_on_the_page_with_its_reason() -> None:
+    kafkas = kafka_settings("broker")
+    differing = {
+        name
+        for name, key in BROKER_KEYS.items()
+        if name in kafkas and (kafkas[name].is_required or kafkas[name].default != key.default)
+    }
+    assert differing == TOOL.OTHER_DEFAULTS.keys()
+    for name in differing:
+        setting = kafkas[name]
+        assert TOOL.OTHER_DEFAULTS[name][0] == ("none, required" if setting.is_required else setting.default)
+
+
+def test_every_setting_of_a_topic_is_kafkas_with_its_type_and_default() -> None:
+    ours = {name: (item.key.type.name, item.key.default) for name, item in TOPIC_CONFIGS.items()}
+    kafkas = {name: (setting.type, setting.default) for name, setting in kafka_settings("topic").items()}
+    assert ours == {name: kafkas[name] for name in ours}
+    assert kafkas.keys() - ours.keys() <= TOOL.INTERNAL_TOPIC_SETTINGS
+
+
+@pytest.mark.kafka
+def test_kafka_still_says_what_was_written_down() -> None:
+    if "ONCELOG_KAFKA_LIBS" not in os.environ:
+        pytest.skip("needs ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")
+    assert asked() == RECORDED.read_text(encoding="utf-8")
