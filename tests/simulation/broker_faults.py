@@ -3,6 +3,7 @@
 Owns: the list. Those of the log and its compaction that a client of a whole broker would feel are used again here.
 """
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from broker.handlers import produce
 from broker.log import partition_log
 from broker.log.partition_log import PartitionLog
 from broker.log.producer_state import ProducerStateManager
+from broker.metadata_log import ClusterState
 from broker.partition_markers import PartitionMarkers
 from protocol.errors import ErrorCode
 from tests.simulation.compaction_faults import (
@@ -155,7 +157,24 @@ def acknowledge_acks_1_before_the_flush(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(produce, "handle", hasty)
 
 
+def delete_the_state_under_open_transactions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionCoordinator, "check_nothing_open", lambda self: None)
+
+
+def leave_a_topic_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
+    records = ClusterState.records
+
+    def shortened(self: ClusterState, node_id: int) -> Any:
+        forgetful = copy(self)
+        forgetful.topics = {name: topic for name, topic in self.topics.items() if name != "output"}
+        return records(forgetful, node_id)
+
+    patch.setattr(ClusterState, "records", shortened)
+
+
 PLANTS: tuple[Plant, ...] = (
+    delete_the_state_under_open_transactions,
+    leave_a_topic_out_of_snapshots,
     acknowledge_acks_1_before_the_flush,
     take_commits_of_old_generations,
     forget_a_fence,

@@ -5,6 +5,7 @@ than a turn.
 """
 
 from random import Random
+from uuid import UUID
 
 from broker.log.partition_log import FetchIsolation, PartitionLog
 from broker.log.segment import Segment
@@ -38,10 +39,21 @@ class WatchedTable:
         self._high_watermark = 0
         self._latest_ms = 0
         self._clock_offset_ms: int | None = None
+        self._topic_id: UUID | None = None
+        self._before: list[bytes] = []
+        """Written to topics of this name that were deleted."""
 
     def written(self) -> list[bytes]:
         """All that was ever appended: the log itself has lost what compaction took."""
-        return [batch.data for batch in self._model.batches if not batch.header.is_control]
+        return self._before + [batch.data for batch in self._model.batches if not batch.header.is_control]
+
+    def _begin_again(self, topic_id: UUID) -> None:
+        """The topic was deleted and made anew: another log from its first offset on."""
+        if self._topic_id is not None:
+            self._before = self.written()
+            self._model, self._auditor = LogModel(is_compacted=True), None
+            self._audited, self._high_watermark = [], 0
+        self._topic_id = topic_id
 
     def on_restart(self) -> None:
         """What was not durable may be gone, and something else in its place."""
@@ -53,6 +65,8 @@ class WatchedTable:
             log = virtual.broker.topics.partition(*self.partition)
         except KafkaError:
             return None
+        if log.topic_id != self._topic_id:
+            self._begin_again(log.topic_id)
         offset = self._model.log_end
         while offset < log.log_end_offset:
             for header, batch in iter_batches(log.read(offset, 2**30, FetchIsolation.LOG_END).records):

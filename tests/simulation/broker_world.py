@@ -37,6 +37,7 @@ from tests.simulation.broker_clients import (
     reads,
     transfers,
 )
+from tests.simulation.broker_janitor import tidies
 from tests.simulation.broker_looks import PURGED, purges
 from tests.simulation.broker_members import Member
 from tests.simulation.broker_network import Client, Network
@@ -48,6 +49,7 @@ _SETTINGS = (
     *(f"{key}.num.partitions={COORDINATOR_PARTITIONS}" for key in ("offsets.topic", "transaction.state.log")),
     "group.initial.rebalance.delay.ms=0",
     *COMPACTION_SETTINGS,
+    "metadata.log.max.record.bytes.between.snapshots=600",
 )
 _READ = (*LEGS, INPUT, OUTPUT)
 _PARTITIONS = (*_READ, PURGED)
@@ -269,6 +271,7 @@ class BrokerWorld:
         for partition in _READ:
             self._readers(partition)
         self._join(Client(feeds(self.recorder, self.random, 30), "feeder"))
+        self._join(Client(tidies(Random(self.random.random()), 6), "janitor"))
         self._join(Client(purges(self.recorder, self.random, 30), "purger"))
         self._incarnate()
         self._trouble()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from broker.assembly import StartError
 from broker.metadata_snapshot import decode_snapshot
+from oncelog.log_check import examine
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk, PowerCut
@@ -104,6 +105,8 @@ def test_a_damaged_snapshot_is_named_in_the_log(lines: list[str]) -> None:
     disk = grown().disk.kill()
     newest = snapshots(disk)[-1]
     del disk.files[newest].data[-1:]
+    (finding, *_) = examine(disk).findings
+    assert [note for note in finding.notes if newest in note], "`oncelog log verify` says it too"
     started(disk)
     assert [line for line in lines if newest in line]
 
