@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import uvloop
 
 from broker.admin_address import parse_admin_address
-from broker.assembly import StartError, System, assemble
+from broker.assembly import StartError, System, assemble, check_directory
 from broker.broker import Broker
 from broker.completion import all_of
 from broker.config import BrokerConfig
@@ -84,11 +84,15 @@ class _App:
         path = self._config.data_dir
         try:
             disk = RealDisk(path, open_files)
+            check_directory(self._config, disk)  # the lock is a file already
             disk.lock()
         except DataDirectoryLocked as error:
             raise StartError(f"{error}: stop it, or give this one another --data-dir.") from error
         except OSError as error:
-            raise StartError(f"cannot use the data directory {path}: {error.strerror or error}") from error
+            raise StartError(
+                f"cannot use the data directory {path}: {error.filename}: {error.strerror or error}; "
+                "let this user read and write it, or choose another with --data-dir."
+            ) from error
         return disk
 
     async def _listen(self, listeners: Listeners) -> None:

@@ -24,9 +24,11 @@ from broker.features import first_levels
 from broker.fetch_session_cache import FetchSessionCache
 from broker.live_config import LiveConfig
 from broker.log.compaction.cleaner import CompactionSettings
+from broker.log.data_directory import ForeignDirectoryError, check_data_directory, shown
 from broker.log.flusher import Flusher
 from broker.log.log_config import LogConfig
-from broker.log.log_manager import LogManager, directory_of
+from broker.log.log_manager import LogManager
+from broker.log.partition_directory import directory_of
 from broker.log.partition_log import PartitionLog
 from broker.log.recovery import RecoveryReport
 from broker.log.recovery_progress import RecoveryProgress
@@ -81,6 +83,7 @@ class System:
 
 def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     """A broker that has recovered and is ready to listen. Raises StartError, OSError."""
+    check_directory(config, system.disk)
     flusher = Flusher(
         system.scheduler,
         config.get_str("oncelog.flush.policy"),
@@ -109,7 +112,7 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     _warn_of_security(log, metadata, live_config, node_id)
     topics = _topics(config, live_config, system, metadata, logs)
     for line in topics.load():
-        log.warning("log.stray", message=line)
+        log.warning("data_dir.entry", message=line)
     metrics = Metrics()
     coordinators = _coordinators(config, system, topics, live_config, metadata, TransitionLog(log, metrics))
     broker = Broker(
@@ -266,6 +269,14 @@ def _group_shard(partition: int) -> "GroupShard":
     return GroupShard(partition)
 
 
+def check_directory(config: BrokerConfig, disk: Disk) -> None:
+    """Raises StartError for a directory that is not ours to write into, OSError."""
+    try:
+        check_data_directory(disk, directory_of(METADATA_TOPIC, 0))
+    except ForeignDirectoryError as error:
+        raise StartError(f"cannot use {config.data_dir} as the data directory: {error}.") from error
+
+
 def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, log: Any) -> MetadataLog:
     """The replayed metadata log; a first start writes the cluster id and the features of this release."""
     max_new_bytes = config.get_int("metadata.log.max.record.bytes.between.snapshots")
@@ -291,6 +302,12 @@ def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, log: 
     wanted = config.get_str("cluster.id")
     known = metadata.state.cluster_id
     if known is None:
+        others = [directory_of(*place) for place in logs.directory.partitions() if place != (METADATA_TOPIC, 0)]
+        if others:
+            raise StartError(
+                f"{config.data_dir} holds partitions ({shown(others)}), but its metadata log is gone: put "
+                f"{directory_of(METADATA_TOPIC, 0)} back from a copy, or start with another --data-dir."
+            )
         cluster_id = wanted or urlsafe_b64encode(system.entropy.uuid().bytes).decode().rstrip("=")
         metadata.write(cluster_id_records(cluster_id, first_levels(config)))
     elif wanted and wanted != known:

@@ -80,9 +80,8 @@ class ClusterState:
         self.cluster_id: str | None = None
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
-        self.removed_names: set[str] = set()
-        """Topics whose removal was replayed and whose name is free: their files, if any are left, may go. Forgotten
-        once they have gone, or the set would grow with every topic that ever was."""
+        self.removed: dict[UUID, str] = {}
+        """Topics whose removal was replayed, and whose files may not all be gone yet: id and name."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         """Settings of brokers ("" for all of them) and groups, by resource type and name; topics hold their own."""
         self.features: dict[str, int] = {}
@@ -103,7 +102,7 @@ class ClusterState:
                 topic = self._topic(record.topic_id, offset)
                 del self.topics[topic.name]
                 del self.topics_by_id[topic.topic_id]
-                self.removed_names.add(topic.name)
+                self.removed[topic.topic_id] = topic.name
             case feature_level_record.FeatureLevelRecord():
                 self.features[record.name] = record.feature_level
                 self.features_epoch = offset
@@ -169,7 +168,6 @@ class ClusterState:
         return topic
 
     def _put(self, topic: Topic) -> None:
-        self.removed_names.discard(topic.name)
         self.topics[topic.name] = topic
         self.topics_by_id[topic.topic_id] = topic
 

@@ -103,7 +103,10 @@ class Disk(Protocol):
     def rename(self, old_path: str, new_path: str) -> None: ...
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a directory with all that is in it; missing is fine."""
+        """Remove a file; missing is fine. Raises OSError for a directory."""
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a directory with all that is in it; missing is fine."""
 
     def sync_dir(self, path: str) -> None: ...
 

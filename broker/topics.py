@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from broker.completion import Completion
+from broker.log.data_directory import shown
 from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
 from broker.log.partition_log import PartitionLog
@@ -63,28 +64,25 @@ class Topics:
             on_change(name)
 
     def load(self) -> list[str]:
-        """Open every partition that has files, which recovers it; called once, before the first request.
+        """Open every partition that was there before, which recovers it; called once, before the first request.
 
-        Files of partitions that the metadata log does not know are not opened: a crash may have come between a removal
-        and its files, or before a creation was durable. What a removal left is deleted, all else is set aside. Returns
-        a line for each directory that was set aside.
+        What a stop has left of removed topics is deleted. Files of partitions that the metadata log does not know are
+        neither opened nor touched. Returns a line for each thing that was done, and one for all that is left alone.
         """
-        lines = []
-        for name, index in self._logs.directories():
-            topic = self.get(name)
-            if name == METADATA_TOPIC or (topic is not None and index < topic.partition_count):
-                continue
-            if name in self._metadata.state.removed_names:
-                self._logs.delete(name, index)
-            else:
-                stray = self._logs.set_aside(name, index)
-                lines.append(f"the metadata log knows no partition {name}-{index}: its files are now in {stray}")
-        self._metadata.state.removed_names.clear()
+        state = self._metadata.state
+        directory = self._logs.directory
+        lines = directory.finish_removals(state.removed, state.topics_by_id)
+        state.removed.clear()
+        known = {(METADATA_TOPIC, 0)}
         for topic in self.all():
             config = self._log_config(topic)
             for index in range(topic.partition_count):
-                if self._logs.has_files(topic.name, index):
+                known.add((topic.name, index))
+                if directory.was_found(topic.name, index, topic.topic_id):
                     self._logs.open(topic.name, index, topic.topic_id, config)
+        unknown = directory.unknown_entries(known)
+        if unknown:
+            lines.append(f"left as it is, because the metadata log knows nothing of it: {shown(unknown)}")
         return lines
 
     def get(self, name: str) -> Topic | None:
@@ -126,6 +124,7 @@ class Topics:
         if partition_count <= 0:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
         topic = Topic(name, self._entropy.uuid(), partition_count, dict(config or {}))
+        self._make_way(name, range(partition_count))
         written = self._write(topic_records(topic, self._node_id))
         self._changed(name)
         return written.map(lambda _: topic)
@@ -136,6 +135,13 @@ class Topics:
         if written.error is not None:
             raise written.error
         return written
+
+    def _make_way(self, name: str, partitions: range) -> None:
+        """Before their creation is logged: at the next start nobody could tell whose such a directory is."""
+        try:
+            self._logs.make_way(name, partitions)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot make room for {name}: {error}") from error
 
     def check_name(self, name: str) -> None:
         """Raises KafkaError when no topic of this name may be made."""
@@ -153,6 +159,7 @@ class Topics:
         if topic is None or partition_count <= topic.partition_count:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"{name[:300]!r} cannot grow to {partition_count}.")
         new = range(topic.partition_count, partition_count)
+        self._make_way(name, new)
         written = self._write(partition_records(topic.topic_id, new, self._node_id))
         self._changed(name)
         return written
@@ -182,7 +189,7 @@ class Topics:
             self._deleting.discard(name)
             for index in range(topic.partition_count):
                 self._logs.delete(name, index)
-            self._metadata.state.removed_names.discard(name)
+            self._metadata.state.removed.pop(topic.topic_id, None)
 
         written = self._write([RemoveTopicRecord(topic_id=topic.topic_id)])
         self._deleting.add(name)

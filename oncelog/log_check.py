@@ -15,8 +15,9 @@ from broker.log.compaction.cleaner import CleanerCheckpoint
 from broker.log.flush_journal import FlushedOffsets
 from broker.log.flusher import Flusher
 from broker.log.log_config import LogConfig
-from broker.log.log_manager import LogManager, directory_of
+from broker.log.log_manager import LogManager
 from broker.log.overlay_disk import OverlayDisk
+from broker.log.partition_directory import directory_of
 from broker.log.partition_log import PartitionLog
 from broker.log.recovery import RecoveryReport
 from broker.log.repair import repair_partition
@@ -115,7 +116,7 @@ class _Directory:
         files = SnapshotFiles(self._disk, directory_of(METADATA_TOPIC, 0))
         metadata = MetadataLog(self.metadata_log(), self._clock, files)
         self.metadata_lines = tuple(metadata.load())
-        for name, partition in self.logs.directories():
+        for name, partition in self.logs.directory.partitions():
             topic = metadata.state.topics.get(name)
             if topic is not None and partition < topic.partition_count:
                 yield name, partition, topic.topic_id, self.config_of(topic)
@@ -143,7 +144,7 @@ class _Examiner:
                 self._examine(directory, topic, partition, topic_id, config)
         first = self.examination.findings[0]
         self.examination.findings[0] = replace(first, notes=first.notes + directory.metadata_lines)
-        found = [directory_of(*place) for place in directory.logs.directories()]
+        found = [directory_of(*place) for place in directory.logs.directory.partitions()]
         self.examination.unknown_directories = [name for name in found if name not in known]
 
     def _examine(self, directory: _Directory, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Finding:

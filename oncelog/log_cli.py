@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXIT_DAMAGED = 1
 EXIT_NOT_CHECKED = 2
 _LOCK = ".lock"
+_METADATA_DIRECTORY = "__cluster_metadata-0"
 
 _data_dir = click.argument("data_dir", metavar="DATA_DIR", type=click.Path(path_type=Path))
 _as_json = click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
@@ -99,15 +100,19 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
 
 
 def _locked(data_dir: Path) -> "RealDisk":
+    from broker.log.data_directory import ForeignDirectoryError, check_data_directory
     from broker.system.disk import DataDirectoryLocked, RealDisk
 
     if not (data_dir / _LOCK).is_file():
         _fail(f"{data_dir} is no data directory of a broker.")
     disk = RealDisk(data_dir)
     try:
+        check_data_directory(disk, _METADATA_DIRECTORY)
         disk.lock()
     except DataDirectoryLocked as error:
         _fail(f"{error}: stop it first; a running broker checks its files by itself.")
+    except ForeignDirectoryError as error:
+        _fail(f"cannot use {data_dir}: {error}.")
     except OSError as error:
         _fail(f"cannot use {data_dir}: {error.strerror or error}")
     return disk
@@ -157,7 +162,7 @@ def _show(examination: "Examination", as_json: bool) -> None:
             say(line)
     for name in examination.unknown_directories:
         say()
-        say(f"{name}: the metadata log does not know this partition; a start sets its files aside")
+        say(f"{name}: the metadata log does not know this partition; a start leaves it as it is")
     damaged = len(examination.damaged)
     say()
     say(f"{damaged} of {len(examination.findings)} partitions damaged" if damaged else "all partitions are whole")
@@ -195,8 +200,8 @@ _CONSEQUENCES = {
     "__transaction_state": "transactional ids of this partition may go back to an earlier state: let their producers "
     "start anew, and look for transactions that hang",
     "__consumer_offsets": "groups of this partition may go back to earlier offsets and read records again",
-    "__cluster_metadata": "topics and settings made or changed from there on are unknown: files of such topics are set "
-    "aside at the next start",
+    "__cluster_metadata": "topics and settings made or changed from there on are unknown: files of such topics are left "
+    "alone and not served",
 }
 
 

@@ -13,8 +13,8 @@ from uuid import UUID
 from broker.log.checkpoints import LOG_START, read_checkpoint
 from broker.log.flush_journal import NAME as JOURNAL
 from broker.log.flush_journal import FlushedOffsets
-from broker.log.log_manager import directory_of
 from broker.log.overlay_disk import OverlayDisk
+from broker.log.partition_directory import directory_of
 from broker.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.log_dump_decoders import metadata
 from oncelog.read_only_disk import ReadOnlyDisk

@@ -81,6 +81,9 @@ class ReadOnlyDisk:
     def delete(self, path: str) -> None:
         _refuse(path)
 
+    def delete_tree(self, path: str) -> None:
+        _refuse(path)
+
     def sync_dir(self, path: str) -> None:
         _refuse(path)
 

@@ -59,6 +59,9 @@ class FaultDisk:
     def delete(self, path: str) -> None:
         self._disk.delete(path)
 
+    def delete_tree(self, path: str) -> None:
+        self._disk.delete_tree(path)
+
     def sync_dir(self, path: str) -> None:
         self._disk.sync_dir(path)
 

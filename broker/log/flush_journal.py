@@ -52,6 +52,7 @@ class FlushedOffsets:
                 self._points[UUID(bytes=topic_id), partition] = LogPoints(synced_offset, log_start_offset)
             else:
                 damaged_count += 1
+        self._points = {key: points for key, points in self._points.items() if points != _NOTHING}
         self._file: File = disk.open(NAME)
         # Whole: a log without an entry was never synced. Otherwise its entry may be among those that are lost.
         self.is_whole = not damaged_count and (is_present or not any(map(disk.list_dir, disk.list_dir(""))))

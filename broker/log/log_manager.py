@@ -2,36 +2,34 @@
 
 Owns: opening (with recovery), deletion, the clean stop, the background turn for retention, compaction and producer
 expiry.
-Does not own: which partitions should exist (`broker.topics`), the records.
+Does not own: which partitions should exist (`broker.topics`), whose a directory is (`data_directory`), the records.
 Invariants
 - A partition has at most one open log; no file is made before its first append.
 - Files are deleted only once the journal says that nobody will miss them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from uuid import UUID
 
 from broker.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT, LOG_START, RECOVERY_POINT, write_checkpoint
 from broker.log.compaction.cleaner import CleanerCheckpoint, CompactionSettings, LogCleaner
+from broker.log.data_directory import DataDirectory
 from broker.log.flush_journal import FlushedOffsets, LogPoints
 from broker.log.flusher import Flusher, is_transient
 from broker.log.log_config import INT64_MAX, LogConfig
+from broker.log.partition_directory import directory_of
 from broker.log.partition_log import PartitionLog
-from broker.log.recovery import RecoveryReport, recover_log
+from broker.log.producer_state import ProducerStateManager
+from broker.log.recovery import RecoveredLog, RecoveryReport, recover_log
 from broker.log.recovery_progress import RecoveryProgress
 from broker.log.retention import prepare_log_start
 from broker.log.segment_check import SegmentCheck
+from broker.log.segments import Segments
 from broker.ports import Clock, Disk, PartitionListener, WallMs
 from broker.schedule import Schedule
 from protocol.errors import ErrorCode, KafkaError
 
-_DELETED_SUFFIX = "-delete"
-_STRAY_SUFFIX = "-stray"
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000
-
-
-def directory_of(topic: str, partition: int) -> str:
-    return f"{topic}-{partition}"
 
 
 class LogManager:
@@ -71,10 +69,8 @@ class LogManager:
         disk.delete(CLEAN_SHUTDOWN)
         self._journal = FlushedOffsets(disk)
         flusher.journal = self._journal
-        for name in disk.list_dir(""):
-            if name.endswith(_DELETED_SUFFIX):
-                disk.delete(name)
         disk.sync_dir("")
+        self.directory = DataDirectory(disk, clock, self._journal)
         self._cleaner_checkpoint = CleanerCheckpoint(disk)
         self.cleaner: LogCleaner | None = None
         if compaction is not None:
@@ -97,52 +93,17 @@ class LogManager:
         """Whether anything was ever appended, as far as the disk can tell."""
         return self._disk.exists(directory_of(topic, partition))
 
-    def directories(self) -> list[tuple[str, int]]:
-        """(topic, partition) of every partition that has a directory, whoever made it."""
-        found = []
-        for name in self._disk.list_dir(""):
-            topic, _, partition = name.rpartition("-")
-            if topic and partition.isdecimal():
-                found.append((topic, int(partition)))
-        return found
-
-    def set_aside(self, topic: str, partition: int) -> str:
-        """Rename the directory of a partition that should not be there; its new name."""
-        directory = directory_of(topic, partition)
-        stray = f"{directory}.{self._clock.wall_ms()}{_STRAY_SUFFIX}"
-        self._disk.rename(directory, stray)
-        self._disk.sync_dir("")
-        return stray
-
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """The log of a partition, recovered from its files if there are any; an open one is returned as it is."""
         log = self._logs.get((topic, partition))
         if log is not None:
             return log
-        points = self._journal.get(topic_id, partition)
-        directory = directory_of(topic, partition)
-        progress = self._progress
-        if progress is not None:
-            progress.on_partition(directory)
-        recovered = recover_log(
-            self._disk,
-            directory,
-            config,
-            points,
-            self._clock.monotonic_ms(),
-            is_journal_whole=self._journal.is_whole,
-            compacted_offset=INT64_MAX if config.is_compacted else self._cleaner_checkpoint.get(topic, partition),
-            remembers_batches=self._remembers_batches,
-            on_scanned=progress.on_scanned if progress is not None else None,
-        )
-        if progress is not None and len(recovered.segments):
-            progress.on_recovered()
+        recovered = self._recover(topic, partition, topic_id, config)
         if recovered.lines and self._on_report is not None:
             self._on_report(
                 RecoveryReport(
                     topic,
                     partition,
-                    topic_id,
                     tuple(recovered.lines),
                     recovered.scanned_bytes,
                     recovered.cut_bytes,
@@ -171,21 +132,62 @@ class LogManager:
             self._segment_check.add(log)
         return log
 
+    def _recover(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> RecoveredLog:
+        points = self._journal.get(topic_id, partition)
+        directory = directory_of(topic, partition)
+        lines: list[str] = []
+        try:
+            problem = self.directory.claim(topic, partition, topic_id, lines)
+        except OSError as error:
+            problem = str(error)
+        if problem is not None:
+            offline_error = f"{directory} is offline: {problem}"
+            nothing = Segments(self._disk, directory, topic_id, [])
+            return RecoveredLog(
+                nothing, ProducerStateManager(), 0, 0, [*lines, offline_error], offline_error=offline_error
+            )
+        progress = self._progress
+        if progress is not None:
+            progress.on_partition(directory)
+        recovered = recover_log(
+            self._disk,
+            directory,
+            topic_id,
+            config,
+            points,
+            self._clock.monotonic_ms(),
+            is_journal_whole=self._journal.is_whole,
+            compacted_offset=INT64_MAX if config.is_compacted else self._cleaner_checkpoint.get(topic, partition),
+            remembers_batches=self._remembers_batches,
+            on_scanned=progress.on_scanned if progress is not None else None,
+        )
+        if progress is not None and len(recovered.segments):
+            progress.on_recovered()
+        recovered.lines[:0] = lines
+        return recovered
+
+    def make_way(self, topic: str, partitions: Iterable[int]) -> None:
+        """Before these partitions are made: what stands in their places is set aside, and reported. Raises OSError."""
+        for partition in partitions:
+            line = self.directory.make_way(topic, partition)
+            if line is not None:
+                self._tell(topic, partition, line)
+
     def delete(self, topic: str, partition: int) -> None:
         """Remove a partition and its files; waiters hear UNKNOWN_TOPIC_OR_PARTITION."""
         log = self._logs.pop((topic, partition), None)
         self._cleaner_checkpoint.forget(topic, partition)
-        directory = directory_of(topic, partition)
-        if self._disk.exists(directory):
-            # Renamed first: a crash in the middle must not leave half a partition under its own name.
-            unique = log.topic_id.hex if log is not None else "unopened"
-            doomed = f"{topic[:200]}-{partition}.{unique}{_DELETED_SUFFIX}"
-            self._disk.rename(directory, doomed)
-            self._disk.sync_dir("")
-            self._disk.delete(doomed)
-        if log is not None:
-            self._journal.forget(log.topic_id, partition)
-            log.on_deleted()
+        if log is None:
+            return  # never opened: whatever may lie in its place is not of this topic
+        try:
+            self.directory.delete(topic, partition, log.topic_id)
+        except OSError as error:
+            self._tell(topic, partition, f"{log.name} cannot be deleted: {error}; the next start tries again")
+        log.on_deleted()
+
+    def _tell(self, topic: str, partition: int, line: str) -> None:
+        if self._on_report is not None:
+            self._on_report(RecoveryReport(topic, partition, (line,), 0, 0, None))
 
     def delete_records(self, log: PartitionLog, before_offset: int) -> None:
         """Move the start of a log (DeleteRecords); durable on return. Raises KafkaError."""

@@ -124,8 +124,11 @@ class OverlayDisk:
         self._forget(old_path)
 
     def delete(self, path: str) -> None:
+        self._forget(path)
+
+    def delete_tree(self, path: str) -> None:
         for name in self.list_dir(path):
-            self.delete(f"{path}/{name}")
+            self.delete_tree(f"{path}/{name}")
         self._forget(path)
 
     def _forget(self, path: str) -> None:

@@ -56,7 +56,6 @@ class RecoveryReport:
 
     topic: str
     partition: int
-    topic_id: UUID
     lines: tuple[str, ...]
     scanned_bytes: int
     cut_bytes: int
@@ -90,6 +89,7 @@ class DamagedLogError(Exception):
 def recover_log(
     disk: Disk,
     directory: str,
+    topic_id: UUID,
     config: LogConfig,
     points: LogPoints | None,
     monotonic_ms: MonotonicMs,
@@ -105,8 +105,10 @@ def recover_log(
     snapshot tells of one batch a producer, as in Apache Kafka. `on_scanned` hears of the bytes
     of each segment that had to be read.
     """
-    recovered = RecoveredLog(Segments(disk, directory, []), ProducerStateManager(), 0, 0)
-    recovery = _Recovery(disk, directory, config, points, monotonic_ms, recovered, is_journal_whole, compacted_offset)
+    recovered = RecoveredLog(Segments(disk, directory, topic_id, []), ProducerStateManager(), 0, 0)
+    recovery = _Recovery(
+        disk, directory, topic_id, config, points, monotonic_ms, recovered, is_journal_whole, compacted_offset
+    )
     recovery.remembers_batches = remembers_batches
     recovery.on_scanned = on_scanned
     try:
@@ -123,6 +125,7 @@ class _Recovery:
         self,
         disk: Disk,
         directory: str,
+        topic_id: UUID,
         config: LogConfig,
         points: LogPoints | None,
         monotonic_ms: MonotonicMs,
@@ -132,6 +135,7 @@ class _Recovery:
     ) -> None:
         self._disk = disk
         self._directory = directory
+        self._topic_id = topic_id
         self._config = config
         self._synced_offset = points.synced_offset if points else 0
         self._may_cut_anywhere = points is not None or is_journal_whole
@@ -363,7 +367,7 @@ class _Recovery:
         passed = [known for known in self._without_batches if self._state_offset < known <= offset]
         first = max(0, bisect_right(self._segments, self._state_offset, key=_BASE_OFFSET) - 1)
         behind = bisect_right(self._segments, offset, key=_BASE_OFFSET)
-        segments = Segments(self._disk, self._directory, self._segments[first:behind])
+        segments = Segments(self._disk, self._directory, self._topic_id, self._segments[first:behind])
         try:
             for header, batch in iterate_batches(segments, self._state_offset, offset):
                 self._recovered.scanned_bytes += len(batch)
@@ -467,7 +471,7 @@ class _Recovery:
         first_base = self._segments[doomed_count].base_offset
         entries = [self._without_lost_snapshot(entry) for entry in vouched] + self._make_durable(rebuilt)
         recovered = self._recovered
-        recovered.segments = Segments(self._disk, self._directory, self._segments)
+        recovered.segments = Segments(self._disk, self._directory, self._topic_id, self._segments)
         renewed = self._renew_snapshots()
         entries = [
             replace(entry, snapshot=renewed.get(entry.next_offset, entry.snapshot))

@@ -8,8 +8,10 @@ Does not own: offsets of the log, when to roll or remove. Invariants
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from uuid import UUID
 
 from broker.log.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
+from broker.log.partition_directory import PARTITION_METADATA, encode_partition_metadata
 from broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from broker.log.producer_snapshot import ProducerSnapshot
 from broker.log.segment import LOG_SUFFIX, Segment, file_name
@@ -28,15 +30,17 @@ class Segments:
         "_dirty_files",
         "_is_active_dirty",
         "_list",
+        "_topic_id",
         "_unsynced_snapshots",
         "directory",
         "disk",
         "summary",
     )
 
-    def __init__(self, disk: Disk, directory: str, segments: list[Segment]) -> None:
+    def __init__(self, disk: Disk, directory: str, topic_id: UUID, segments: list[Segment]) -> None:
         self.disk = disk
         self.directory = directory
+        self._topic_id = topic_id
         self._list = segments
         self.summary = SegmentSummary(segments)
         self._base_offsets = [segment.base_offset for segment in segments]
@@ -80,10 +84,14 @@ class Segments:
         if self._list:
             dirty += self._complete_active(base_offset, snapshot)
             dirty.append(self._list[-1].file)
-        elif not self.disk.exists(self.directory):
-            self.disk.make_dir(self.directory)
-            self._dirty_directories.append("")
-            dirty.append(write_anew(self.disk, f"{self.directory}/{LEADER_EPOCHS}", LEADER_EPOCHS_CONTENT))
+        else:
+            if not self.disk.exists(self.directory):
+                self.disk.make_dir(self.directory)
+                self._dirty_directories.append("")
+            # Whose it is comes first: nothing may lie in there that could be taken for another topic's.
+            metadata = encode_partition_metadata(self._topic_id)
+            for name, content in ((PARTITION_METADATA, metadata), (LEADER_EPOCHS, LEADER_EPOCHS_CONTENT)):
+                dirty.append(write_anew(self.disk, f"{self.directory}/{name}", content))
         segment = self._begin_segment(base_offset, monotonic_ms)
         self._dirty_files += dirty
         if self.directory not in self._dirty_directories:

@@ -8,6 +8,7 @@ Does not own: what the files mean. Invariants
   close no descriptor but their own, since the loop may be using it, and none is closed while a sync uses it.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -243,12 +244,14 @@ class RealDisk:
         os.rename(self._full(old_path), self._full(new_path))
 
     def delete(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._full(path))
+
+    def delete_tree(self, path: str) -> None:
         full_path = self._full(path)
-        try:
-            os.unlink(full_path)
-        except FileNotFoundError:
-            pass
-        except (IsADirectoryError, PermissionError):
+        if os.path.islink(full_path):
+            os.unlink(full_path)  # where it leads to is not ours
+        elif os.path.lexists(full_path):
             shutil.rmtree(full_path)
 
     def sync_dir(self, path: str) -> None:

@@ -65,6 +65,20 @@ def test_a_second_daemon_on_the_same_directory_is_refused_in_one_line(start_daem
     check_health(*_address(daemon), timeout_s=5)
 
 
+def test_directory_of_somebody_else_is_refused_in_one_line_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "photos-2024").mkdir()
+    (tmp_path / "photos-2024" / "beach.jpg").write_bytes(b"photo")
+    refused = subprocess.run(
+        [sys.executable, "-m", "broker", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+    assert str(tmp_path) in refused.stderr and "'photos-2024'" in refused.stderr and "--data-dir" in refused.stderr
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["beach.jpg", "photos-2024"]
+
+
 def test_a_port_that_is_taken_is_one_line_and_code_1(start_daemon: Start, tmp_path: Path) -> None:
     daemon = start_daemon()
     second = subprocess.run(

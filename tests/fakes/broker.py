@@ -91,7 +91,9 @@ class VirtualBroker:
         self.disk_failures: list[OSError] = []
         self._overrides = overrides
         self._seed = seed
-        quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[_drop])
+        self.warnings: list[dict[str, Any]] = []
+        """What was logged that an operator should see."""
+        quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[self._log])
         config, _ = load_config(overrides=overrides)
         system = System(self.time, SeededEntropy(seed), self.time, self.disk, _one_by_one, self.disk_failures.append)
         self.faults = Faults(system, crash=_cut_power)
@@ -100,6 +102,16 @@ class VirtualBroker:
         self.broker = assemble(config, self.faults.system if with_faults else system, quiet)
         self._dispatcher = Dispatcher(self.broker)
         self.time.settle()
+
+    def _log(self, _: object, level: str, event: Any) -> Any:
+        if level not in ("debug", "info"):
+            self.warnings.append(dict(event))
+        raise structlog.DropEvent
+
+    @property
+    def lines(self) -> list[str]:
+        """The messages of `warnings`."""
+        return [str(event.get("message", event)) for event in self.warnings]
 
     def send(self, request: Message, version: int, *, client_id: str = "client", host: str = "10.0.0.1") -> Reply:
         """Start a request and let the broker run until it has nothing left to do at this moment."""
@@ -150,7 +162,3 @@ def _one_by_one(functions: Sequence[Any]) -> None:
 
 def _cut_power() -> NoReturn:
     raise PowerCut("a fault rule")
-
-
-def _drop(*_: object) -> Any:
-    raise structlog.DropEvent

@@ -220,6 +220,17 @@ class MemoryDisk:
         self._change(old_path.rpartition("/")[0], "rename", f"{old_path}>{new_path}", None)
 
     def delete(self, path: str) -> None:
+        if path in self.directories:
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
+        self._delete(path)
+
+    def delete_tree(self, path: str) -> None:
+        """Child by child, as a real one does: the power may go when only some are gone."""
+        for name in self.list_dir(path):
+            self.delete_tree(f"{path}/{name}")
+        self._delete(path)
+
+    def _delete(self, path: str) -> None:
         if not self.exists(path):
             return
         if self.count_operation("delete", path):

@@ -144,8 +144,10 @@ def delete_behind_an_unsynced_snapshot(patch: pytest.MonkeyPatch) -> None:
 def take_damage_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
     recover = recovery.recover_log
 
-    def forgetful(disk: MemoryDisk, directory: str, config: Any, points: Any, *more: Any, **named: Any) -> Any:
-        return recover(disk, directory, config, None, *more, **named)
+    def forgetful(
+        disk: MemoryDisk, directory: str, topic_id: Any, config: Any, points: Any, *more: Any, **named: Any
+    ) -> Any:
+        return recover(disk, directory, topic_id, config, None, *more, **named)
 
     patch.setattr(log_manager, "recover_log", forgetful)
 

@@ -35,31 +35,20 @@ def produce(broker: VirtualBroker, value: bytes, name: str = TOPIC) -> int:
     return int(partition.base_offset)
 
 
-def test_files_of_a_partition_that_nobody_knows_are_set_aside_and_never_served() -> None:
+def test_files_of_a_partition_that_nobody_knows_are_never_served_and_make_way_for_a_topic() -> None:
     broker = VirtualBroker()
     broker.disk.make_dir("foreign-0")
     broker.disk.open("foreign-0/00000000000000000000.log").append([b"somebody's bytes"])
     survivor = broker.killed()
+    assert survivor.disk.list_dir("foreign-0") == ["00000000000000000000.log"]
+    assert "'foreign-0'" in survivor.lines[-1]
+    assert create(survivor, "foreign") == ErrorCode.NONE
+    survivor = survivor.killed()  # before anything is written to it
     names = survivor.disk.list_dir("")
     assert "foreign-0" not in names
     (stray,) = [name for name in names if name.startswith("foreign-0.") and name.endswith("-stray")]
     assert survivor.disk.read_bytes(f"{stray}/00000000000000000000.log") == b"somebody's bytes"
-    assert create(survivor, "foreign") == ErrorCode.NONE
     assert produce(survivor, b"new", "foreign") == 0
-
-
-def test_what_a_removal_left_behind_is_deleted_at_the_next_start() -> None:
-    broker = VirtualBroker()
-    assert create(broker) == ErrorCode.NONE
-    produce(broker, b"old")
-    left = broker.disk.read_bytes(f"{TOPIC}-0/00000000000000000000.log")
-    assert delete(broker) == ErrorCode.NONE
-    broker.disk.make_dir(f"{TOPIC}-0")
-    broker.disk.open(f"{TOPIC}-0/00000000000000000000.log").append([left])
-    survivor = broker.killed()
-    assert [name for name in survivor.disk.list_dir("") if name.startswith(TOPIC)] == []
-    assert create(survivor) == ErrorCode.NONE
-    assert produce(survivor, b"new") == 0
 
 
 def test_a_topic_is_not_told_of_before_its_creation_is_durable() -> None:

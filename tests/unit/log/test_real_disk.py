@@ -138,11 +138,28 @@ def test_directories_are_listed_renamed_and_deleted(tmp_path: Path) -> None:
     assert (disk.exists("topic-0"), disk.exists("gone/a")) == (False, True)
     disk.delete("gone/a")
     disk.delete("gone/a")
-    disk.delete("gone")
+    with pytest.raises(IsADirectoryError):
+        disk.delete("gone")
+    disk.delete_tree("gone")
+    disk.delete_tree("gone")
     assert disk.list_dir("") == []
     disk.write_atomically("checkpoint", b"1")
     disk.write_atomically("checkpoint", b"2")
     assert (disk.list_dir(""), disk.read_bytes("checkpoint")) == (["checkpoint"], b"2")
+
+
+def test_tree_that_is_deleted_ends_at_links(tmp_path: Path) -> None:
+    """What an operator has linked to from a data directory is not deleted with the link."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "photo").write_bytes(b"photo")
+    (tmp_path / "data" / "topic-0").mkdir(parents=True)
+    disk = RealDisk(tmp_path / "data")
+    for link in ("topic-0/link", "topic-1"):
+        (tmp_path / "data" / link).symlink_to(tmp_path / "elsewhere")
+    disk.delete_tree("topic-0")
+    disk.delete_tree("topic-1")
+    assert disk.list_dir("") == []
+    assert (tmp_path / "elsewhere" / "photo").read_bytes() == b"photo"
 
 
 def start(path: Path) -> tuple[LogManager, ManualScheduler]:
@@ -200,4 +217,22 @@ def test_files_that_a_roll_completes_do_not_stay_open(tmp_path: Path) -> None:
         log.append(batch(2), wall_ms=1_000_000)
         scheduler.run()
     assert len(os.listdir("/proc/self/fd")) - before == len(log.segments) - 1
+    manager.close()
+
+
+def test_partition_of_the_longest_name_can_be_deleted_and_can_make_way(tmp_path: Path) -> None:
+    """With what is added, a name of 249 characters would be longer than a file system takes."""
+    name = "t" * 249
+    manager, scheduler = start(tmp_path)
+    log = manager.open(name, 0, TOPIC_ID, LogConfig())
+    log.append(batch(), now_ms=1_000_000)
+    scheduler.run()
+    manager.delete(name, 0)
+    assert not [entry for entry in os.listdir(tmp_path) if entry.startswith("t")]
+    (tmp_path / f"{name}-0").mkdir()
+    manager.close()
+    manager, _ = start(tmp_path)
+    manager.make_way(name, range(1))
+    (stray,) = [entry for entry in os.listdir(tmp_path) if entry.startswith("t")]
+    assert stray.endswith("-stray")
     manager.close()

@@ -9,7 +9,7 @@ from broker.log.log_config import LogConfig
 from broker.log.partition_log import FetchIsolation, PartitionLog
 from broker.log.producer_snapshot import encode_snapshot
 from protocol.errors import ErrorCode, KafkaError
-from tests.fakes.logs import Logs, batch
+from tests.fakes.logs import TOPIC_ID, Logs, batch
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=50)
 Stop = Callable[[Logs], Logs]
@@ -339,8 +339,10 @@ def test_topic_made_again_under_an_old_name_inherits_nothing() -> None:
 
 def test_half_deleted_partition_is_gone_after_the_next_start() -> None:
     logs = filled()
-    logs.disk.rename("topic-0", "topic-0.0123-delete")
-    assert [path for path in logs.killed().disk.files if path.startswith("topic-0")] == []
+    logs.disk.rename("topic-0", f"topic-0.{TOPIC_ID.hex}-delete")
+    logs = logs.killed()
+    assert len(logs.manager.directory.finish_removals({TOPIC_ID: "topic"}, {})) == 1
+    assert [path for path in logs.disk.files if path.startswith("topic-0")] == []
 
 
 def test_hundred_empty_partitions_touch_no_file() -> None:

@@ -234,3 +234,14 @@ def test_directory_of_something_else_is_refused_and_not_made(tmp_path: Path) -> 
         assert result.exit_code == 2
         assert "no data directory" in result.output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["verify", "repair"])
+def test_directory_of_a_kafka_broker_is_refused_and_left_as_it_is(filled: tuple[Path, Filled], command: str) -> None:
+    """Its metadata log would be taken for a damaged one of ours."""
+    data_dir, _ = filled
+    (data_dir / "meta.properties").write_text("version=1\n")
+    before = contents(data_dir)
+    result = run(command, data_dir)
+    assert (result.exit_code, "Apache Kafka" in result.output) == (2, True)
+    assert contents(data_dir) == before

@@ -1,0 +1,33 @@
+"""`partition.metadata` is what Apache Kafka writes, to the byte."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from confluent_kafka import Producer, TopicCollection
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from broker.log.partition_directory import PARTITION_METADATA, encode_partition_metadata
+from tests.support.kafka import Kafka
+
+pytestmark = pytest.mark.kafka
+
+
+def test_kafka_writes_the_same_file(tmp_path: Path) -> None:
+    kafka = Kafka(tmp_path)
+    try:
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        admin.create_topics([NewTopic("topic", 1, 1)])["topic"].result(20)
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        producer.produce("topic", b"value")  # Kafka writes the file with the first batch
+        assert producer.flush(20) == 0
+        described = admin.describe_topics(TopicCollection(["topic"]))["topic"].result(20).topic_id
+        bits = (described.get_most_significant_bits(), described.get_least_significant_bits())
+        topic_id = UUID(bytes=b"".join(part.to_bytes(8, "big", signed=True) for part in bits))
+        written = (tmp_path / "data" / "topic-0" / PARTITION_METADATA).read_bytes()
+        controllers = (tmp_path / "data" / "__cluster_metadata-0" / PARTITION_METADATA).read_bytes()
+    finally:
+        kafka.stop()
+    assert written == encode_partition_metadata(topic_id)
+    assert controllers == encode_partition_metadata(UUID(int=1))
+
