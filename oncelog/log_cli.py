@@ -200,8 +200,8 @@ _CONSEQUENCES = {
     "__transaction_state": "transactional ids of this partition may go back to an earlier state: let their producers "
     "start anew, and look for transactions that hang",
     "__consumer_offsets": "groups of this partition may go back to earlier offsets and read records again",
-    "__cluster_metadata": "topics and settings made or changed from there on are unknown: files of such topics are left "
-    "alone and not served",
+    "__cluster_metadata": "topics and settings made or changed from there on are unknown: files of such topics are "
+    "left alone and not served",
 }
 
 

@@ -30,4 +30,3 @@ def test_kafka_writes_the_same_file(tmp_path: Path) -> None:
         kafka.stop()
     assert written == encode_partition_metadata(topic_id)
     assert controllers == encode_partition_metadata(UUID(int=1))
-
