@@ -189,6 +189,7 @@ class _App:
             broker.metrics.open_connections = listeners.connection_count
             broker.metrics.fetch_sessions = len(broker.fetch_sessions)
             broker.metrics.open_transactions = broker.transactions.open_count
+            broker.metrics.offline_partitions = sum(log.offline_error is not None for log in broker.logs.logs)
 
         reporter = StatsdReporter(broker.metrics, address, self._config.get_int("oncelog.statsd.interval.ms"), refresh)
         try:

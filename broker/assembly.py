@@ -25,7 +25,7 @@ from broker.fetch_session_cache import FetchSessionCache
 from broker.live_config import LiveConfig
 from broker.log.compaction.cleaner import CompactionSettings
 from broker.log.data_directory import ForeignDirectoryError, check_data_directory, shown
-from broker.log.flusher import Flusher
+from broker.log.flusher import Flusher, trouble
 from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
 from broker.log.partition_directory import directory_of
@@ -82,8 +82,16 @@ class System:
 
 
 def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
-    """A broker that has recovered and is ready to listen. Raises StartError, OSError."""
+    """A broker that has recovered and is ready to listen. Raises StartError."""
+    try:
+        return _assemble(config, system, log)
+    except OSError as error:
+        raise StartError(f"cannot start from the data directory {config.data_dir}: {trouble(error)}.") from error
+
+
+def _assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     check_directory(config, system.disk)
+    metrics = Metrics()
     flusher = Flusher(
         system.scheduler,
         config.get_str("oncelog.flush.policy"),
@@ -92,18 +100,22 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         system.run_all,
     )
     purgatory = FetchPurgatory(system.scheduler)
+    reports = _FileReports(log, metrics)
     logs = LogManager(
         system.disk,
         system.clock,
         flusher,
         purgatory,
-        on_report=lambda report: _tell(log, report),
+        on_report=reports.on_recovery,
+        on_damage=reports.on_damage,
         remembers_batches=config.get_str("oncelog.compat") != "kafka",
         retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
         compaction=_compaction(config, system.scheduler, log),
         segment_check=_segment_check(system, log),
         progress=_progress(system, log),
     )
+    for line in logs.problems:
+        reports.on_problem("data_dir.damaged", line)
     metadata = _load_metadata(config, system, logs, log)
     # A first start has written the cluster id: nobody may be told of it before it is durable.
     flusher.flush_now()
@@ -113,7 +125,6 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     topics = _topics(config, live_config, system, metadata, logs)
     for line in topics.load():
         log.warning("data_dir.entry", message=line)
-    metrics = Metrics()
     coordinators = _coordinators(config, system, topics, live_config, metadata, TransitionLog(log, metrics))
     broker = Broker(
         live_config=live_config,
@@ -303,13 +314,15 @@ def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, log: 
     known = metadata.state.cluster_id
     if known is None:
         others = [directory_of(*place) for place in logs.directory.partitions() if place != (METADATA_TOPIC, 0)]
-        if others:
+        if others and not metadata_log.log_end_offset:  # otherwise a repair has left it empty
             raise StartError(
                 f"{config.data_dir} holds partitions ({shown(others)}), but its metadata log is gone: put "
                 f"{directory_of(METADATA_TOPIC, 0)} back from a copy, or start with another --data-dir."
             )
         cluster_id = wanted or urlsafe_b64encode(system.entropy.uuid().bytes).decode().rstrip("=")
-        metadata.write(cluster_id_records(cluster_id, first_levels(config)))
+        written = metadata.write(cluster_id_records(cluster_id, first_levels(config)))
+        if written.error is not None:
+            raise StartError(f"cannot write into the data directory {config.data_dir}: {written.error}.")
     elif wanted and wanted != known:
         raise StartError(
             f"the data directory {config.data_dir} belongs to the cluster {known}, not to {wanted}: "
@@ -335,9 +348,6 @@ def _compaction(config: BrokerConfig, scheduler: Scheduler, log: Any) -> Compact
 
 
 def _segment_check(system: System, log: Any) -> SegmentCheck:
-    def on_damage(damaged: PartitionLog, line: str) -> None:
-        log.error("log.offline", topic=damaged.topic, partition=damaged.partition, message=f"{line}; {WHAT_TO_DO}")
-
     def on_done(summary: CheckSummary) -> None:
         log.info(
             "log.checked",
@@ -347,7 +357,7 @@ def _segment_check(system: System, log: Any) -> SegmentCheck:
             damaged=summary.damaged_count,
         )
 
-    return SegmentCheck(system.disk, system.scheduler, system.clock, on_damage, on_done)
+    return SegmentCheck(system.disk, system.scheduler, system.clock, on_done)
 
 
 def _progress(system: System, log: Any) -> RecoveryProgress:
@@ -357,11 +367,26 @@ def _progress(system: System, log: Any) -> RecoveryProgress:
     return RecoveryProgress(system.clock, tell)
 
 
-def _tell(log: Any, report: RecoveryReport) -> None:
-    event = "log.offline" if report.offline_error else "log.recovered"
-    for line in report.lines:
-        told = f"{line}; {WHAT_TO_DO}" if line == report.offline_error else line
-        log.warning(event, topic=report.topic, partition=report.partition, message=told)
+class _FileReports:
+    """Where lines about files become lines of the log, and are counted."""
+
+    def __init__(self, log: Any, metrics: Metrics) -> None:
+        self._log = log
+        self._metrics = metrics
+
+    def on_problem(self, event: str, line: str, **where: Any) -> None:
+        self._metrics.file_problems += 1
+        report = self._log.error if event == "log.offline" else self._log.warning
+        report(event, **where, message=line)
+
+    def on_recovery(self, report: RecoveryReport) -> None:
+        event = "log.offline" if report.offline_error else "log.recovered"
+        for line in report.lines:
+            told = f"{line}; {WHAT_TO_DO}" if line == report.offline_error else line
+            self.on_problem(event, told, topic=report.topic, partition=report.partition)
+
+    def on_damage(self, damaged: PartitionLog, line: str) -> None:
+        self.on_problem("log.offline", f"{line}; {WHAT_TO_DO}", topic=damaged.topic, partition=damaged.partition)
 
 
 def _transaction_limits(config: BrokerConfig) -> TransactionLimits:

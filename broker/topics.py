@@ -80,6 +80,7 @@ class Topics:
                 known.add((topic.name, index))
                 if directory.was_found(topic.name, index, topic.topic_id):
                     self._logs.open(topic.name, index, topic.topic_id, config)
+        self._logs.complete_recovery()
         unknown = directory.unknown_entries(known)
         if unknown:
             lines.append(f"left as it is, because the metadata log knows nothing of it: {shown(unknown)}")

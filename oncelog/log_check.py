@@ -2,32 +2,42 @@
 
 Owns: the way through a whole directory. Does not own: the judgement of one partition (`broker.log.recovery`, which is
 asked over a disk that takes no change, and `broker.log.survey`), the command line.
-Invariant: verifying changes nothing, except that it holds the directory's lock meanwhile.
+Invariants
+- Verifying changes nothing, except that it holds the directory's lock meanwhile.
+- A block that the disk cannot give is lost, and no more than that (`salvage_disk`); a file that is refused, or that
+  stands in the place of another, is left to a person.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from broker.assembly import METADATA_LOG_CONFIG
 from broker.config import load_config
+from broker.log.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS
 from broker.log.compaction.cleaner import CleanerCheckpoint
-from broker.log.flush_journal import FlushedOffsets
+from broker.log.flush_journal import NAME as JOURNAL
 from broker.log.flusher import Flusher
 from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
 from broker.log.overlay_disk import OverlayDisk
-from broker.log.partition_directory import directory_of
+from broker.log.partition_directory import PARTITION_METADATA, directory_of
 from broker.log.partition_log import PartitionLog
 from broker.log.recovery import RecoveryReport
 from broker.log.repair import repair_partition
+from broker.log.segment import LOG_SUFFIX
 from broker.log.segment_check import find_damage
+from broker.log.segment_manifest import NAME as MANIFEST
 from broker.log.survey import Survey, survey_partition
 from broker.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, Topic
 from broker.metadata_snapshot import SnapshotFiles
 from broker.ports import Disk
 from broker.system.clock import SystemClock
 from broker.topic_config import log_config_for
+from oncelog.salvage_disk import SalvageDisk
+
+_READ_AT_A_START = (JOURNAL, CLEANER_OFFSET)
 
 
 class NoDataDirectory(Exception):
@@ -48,7 +58,7 @@ class Finding:
     """What recovery would tell, or do, without anything being lost."""
     problem: str | None
     survey: Survey | None
-    """What can be kept, if there is a problem."""
+    """What can be kept, if there is a problem; None then: no repair may touch these files."""
 
     @property
     def name(self) -> str:
@@ -60,6 +70,12 @@ class Examination:
     findings: list[Finding] = field(default_factory=list)
     unknown_directories: list[str] = field(default_factory=list)
     """Directories of partitions that the metadata log does not know."""
+    problems: list[str] = field(default_factory=list)
+    """What is wrong with files of the whole directory."""
+
+    @property
+    def is_damaged(self) -> bool:
+        return bool(self.problems or self.damaged)
 
     @property
     def damaged(self) -> list[Finding]:
@@ -67,8 +83,11 @@ class Examination:
 
 
 def examine(disk: Disk, on_partition: Callable[[str], None] | None = None) -> Examination:
-    """Read all of a directory that no broker serves. `on_partition` hears of each before its turn."""
-    examiner = _Examiner(OverlayDisk(disk), on_partition)
+    """Read all of a directory that no broker serves. `on_partition` hears of each before its turn.
+
+    Raises NoDataDirectory, KafkaError when the metadata log makes no sense, OSError when a file of the whole directory
+    is refused."""
+    examiner = _Examiner(SalvageDisk(disk), on_partition)
     examiner.run()
     return examiner.examination
 
@@ -76,16 +95,38 @@ def examine(disk: Disk, on_partition: Callable[[str], None] | None = None) -> Ex
 def repair(disk: Disk, damaged: list[Finding]) -> list[str]:
     """Do what `examine` has announced, then let a start rebuild the rest; the files that keep the old bytes."""
     kept: list[str] = []
+    salvage = SalvageDisk(disk)
+    for name in _READ_AT_A_START:
+        if salvage.exists(name):
+            data = salvage.read_bytes(name)
+            if name in salvage.bad_files:
+                salvage.write_atomically(name, data)
     for finding in damaged:
         if finding.survey is not None:
-            kept += repair_partition(disk, finding.survey)
+            kept += repair_partition(salvage, finding.survey)
+            _drop_unreadable(salvage, finding.name)
     directory = _Directory(disk)
     for topic, partition, topic_id, config in directory.partitions():
         directory.logs.open(topic, partition, topic_id, config)
+    directory.logs.complete_recovery()
     problem = directory.logs.close()
     if problem is not None:
         raise problem
     return kept
+
+
+def _drop_unreadable(salvage: SalvageDisk, directory: str) -> None:
+    """All but the `.log` can be built anew, and a file that only the disk keeps from being read would stop that."""
+    for name in salvage.list_dir(directory):
+        path = f"{directory}/{name}"
+        if _is_of_a_log(name) and LOG_SUFFIX not in name:
+            salvage.read_bytes(path)
+            if path in salvage.bad_files:
+                salvage.delete(path)
+
+
+def _is_of_a_log(name: str) -> bool:
+    return name[:20].isdecimal() or name in (MANIFEST, LEADER_EPOCHS, PARTITION_METADATA)
 
 
 class _Directory:
@@ -97,12 +138,20 @@ class _Directory:
         """What a start would say of the snapshots of the metadata."""
         self._disk = disk
         self._clock = SystemClock()
-        # Before the logs are: they will write this file anew, and one that is only read must not.
-        self.points = FlushedOffsets(disk)
         flusher = Flusher(_NoLoop(), "fsync", _raise)
         self.logs = LogManager(disk, self._clock, flusher, _NobodyListens(), on_report=self.reports.append)
         self.cleaned = CleanerCheckpoint(disk)
         self._config, _ = load_config()
+
+    def is_its_own(self, topic: str, partition: int, topic_id: UUID) -> bool:
+        """Whether the files in a partition's place are this topic's, and none of them is refused."""
+        directory = directory_of(topic, partition)
+        try:
+            for name in filter(_is_of_a_log, self._disk.list_dir(directory)):
+                self._disk.read_range(f"{directory}/{name}", 0, 1)
+            return self.logs.directory.claim(topic, partition, topic_id, []) is None
+        except OSError:
+            return False
 
     def metadata_log(self) -> PartitionLog:
         return self.logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
@@ -111,28 +160,39 @@ class _Directory:
         return log_config_for(topic.config, self._config)
 
     def partitions(self) -> Iterator[tuple[str, int, UUID, LogConfig]]:
-        """Every partition that has files and that the metadata log knows, the metadata log itself first."""
+        """Every partition that the metadata log knows and that has files or had some, the metadata log itself first."""
         yield METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG
         files = SnapshotFiles(self._disk, directory_of(METADATA_TOPIC, 0))
         metadata = MetadataLog(self.metadata_log(), self._clock, files)
         self.metadata_lines = tuple(metadata.load())
-        for name, partition in self.logs.directory.partitions():
-            topic = metadata.state.topics.get(name)
-            if topic is not None and partition < topic.partition_count:
-                yield name, partition, topic.topic_id, self.config_of(topic)
+        found = [
+            (directory_of(topic.name, index), index, topic)
+            for topic in metadata.state.topics.values()
+            for index in range(topic.partition_count)
+            if self.logs.directory.was_found(topic.name, index, topic.topic_id)
+        ]
+        for _, index, topic in sorted(found, key=lambda place: place[0]):
+            yield topic.name, index, topic.topic_id, self.config_of(topic)
 
 
 class _Examiner:
-    def __init__(self, disk: OverlayDisk, on_partition: Callable[[str], None] | None) -> None:
+    def __init__(self, salvage: SalvageDisk, on_partition: Callable[[str], None] | None) -> None:
         self.examination = Examination()
-        self._disk = disk
+        self._salvage = salvage
+        self._disk = OverlayDisk(salvage)
         self._on_partition = on_partition
 
     def run(self) -> None:
         if not self._disk.exists(directory_of(METADATA_TOPIC, 0)) and not self._disk.exists("flushed-offsets"):
             raise NoDataDirectory("this is no data directory of a broker: it has no metadata log")
         directory = _Directory(self._disk)
+        self.examination.problems = [
+            *directory.logs.problems,
+            *(f"{name} cannot be read" for name in sorted(self._salvage.bad_files)),
+        ]
         metadata = self._examine(directory, METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
+        if metadata.problem is not None and metadata.survey is None:
+            raise NoDataDirectory(f"nothing can be checked without the metadata log: {metadata.problem}")
         if metadata.survey is not None:
             # Go on with what a repair would make of it: otherwise nobody knows which partitions there are.
             repair_partition(self._disk, metadata.survey)
@@ -151,20 +211,21 @@ class _Examiner:
         if self._on_partition is not None:
             self._on_partition(directory_of(topic, partition))
         reported = len(directory.reports)
-        points = directory.points.get(topic_id, partition)
+        points = directory.logs.points(topic_id, partition)
         log = directory.logs.open(topic, partition, topic_id, config)
         lines = [line for report in directory.reports[reported:] for line in report.lines]
-        problem = log.offline_error or self._damage_of(log)
+        problem = log.offline_error or self._damage_of(log) or self._bad_file(directory_of(topic, partition))
         survey = None
-        if problem is not None:
-            survey = survey_partition(
-                self._disk,
-                directory_of(topic, partition),
-                points.log_start_offset if points is not None else None,
-                points.synced_offset if points is not None else 0,
-                has_gaps=config.is_compacted or directory.cleaned.get(topic, partition) > 0,
-                can_go_on=topic != METADATA_TOPIC,
-            )
+        if problem is not None and directory.is_its_own(topic, partition, topic_id):
+            with suppress(OSError):
+                survey = survey_partition(
+                    self._disk,
+                    directory_of(topic, partition),
+                    points.log_start_offset if points is not None else None,
+                    points.synced_offset if points is not None else 0,
+                    has_gaps=config.is_compacted or directory.cleaned.get(topic, partition) > 0,
+                    can_go_on=topic != METADATA_TOPIC,
+                )
         finding = Finding(
             topic,
             partition,
@@ -178,6 +239,10 @@ class _Examiner:
         )
         self.examination.findings.append(finding)
         return finding
+
+    def _bad_file(self, directory: str) -> str | None:
+        bad = [path for path in sorted(self._salvage.bad_files) if path.startswith(f"{directory}/")]
+        return f"{bad[0]} cannot be read" if bad else None
 
     def _damage_of(self, log: PartitionLog) -> str | None:
         for segment in log.segments:

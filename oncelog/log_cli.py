@@ -76,7 +76,7 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
     disk = _locked(data_dir)
     try:
         before = _examined(disk)
-        if dry_run or not before.damaged:
+        if dry_run or not before.is_damaged:
             _show(before, as_json)
             sys.exit(EXIT_DAMAGED if before.damaged else 0)
         if not as_json:
@@ -95,7 +95,7 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
     else:
         for file in kept:
             say(f"kept as it was: {data_dir / file}")
-        say(f"{len(before.damaged)} repaired, {len(after.damaged)} still damaged")
+        say(f"{len(before.damaged) - len(after.damaged)} repaired, {len(after.damaged)} still damaged")
     sys.exit(EXIT_DAMAGED if after.damaged else 0)
 
 
@@ -119,6 +119,7 @@ def _locked(data_dir: Path) -> "RealDisk":
 
 
 def _examined(disk: "RealDisk") -> "Examination":
+    from broker.log.flusher import trouble
     from oncelog.log_check import NoDataDirectory, examine
     from protocol.errors import KafkaError
 
@@ -132,6 +133,8 @@ def _examined(disk: "RealDisk") -> "Examination":
         _fail(str(error))
     except KafkaError as error:
         _fail(f"the metadata log cannot be replayed: {error}; restore it from a copy.")
+    except OSError as error:
+        _fail(trouble(error))
     if on_terminal:
         say_progress("")
     return examination
@@ -160,12 +163,16 @@ def _show(examination: "Examination", as_json: bool) -> None:
     for finding in examination.findings:
         for line in _lines(finding):
             say(line)
+    for problem in examination.problems:
+        say()
+        say(problem)
     for name in examination.unknown_directories:
         say()
         say(f"{name}: the metadata log does not know this partition; a start leaves it as it is")
     damaged = len(examination.damaged)
+    whole = "all partitions are whole" if not examination.problems else "all partitions are whole as far as is known"
     say()
-    say(f"{damaged} of {len(examination.findings)} partitions damaged" if damaged else "all partitions are whole")
+    say(f"{damaged} of {len(examination.findings)} partitions damaged" if damaged else whole)
 
 
 def _row(finding: "Finding") -> tuple[str, ...]:
@@ -178,9 +185,11 @@ def _row(finding: "Finding") -> tuple[str, ...]:
 
 def _lines(finding: "Finding") -> list[str]:
     lines = [line for note in finding.notes for line in ("", f"{finding.name}: {note}")]
-    if finding.problem is None or finding.survey is None:
+    if finding.problem is None:
         return lines
     lines += ["", f"{finding.name}: {finding.problem.removeprefix(f'{finding.name} is offline: ')}"]
+    if finding.survey is None:
+        return [*lines, "  a repair cannot help here, and leaves these files as they are"]
     for lost in finding.survey.lost:
         where = f"{lost.file} at position {lost.position}"
         lines.append(f"  lost: offsets {lost.first_offset} to {lost.next_offset - 1}: {where}: {lost.problem}")
@@ -238,5 +247,6 @@ def _as_dict(examination: "Examination") -> dict[str, Any]:
             for finding in examination.findings
         ],
         "unknown_directories": examination.unknown_directories,
+        "problems": examination.problems,
         "damaged": bool(examination.damaged),
     }

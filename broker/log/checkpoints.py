@@ -27,12 +27,15 @@ def write_checkpoint(disk: Disk, name: str, offsets: Iterable[tuple[str, int, in
 
 def read_checkpoint(disk: Disk, name: str) -> list[tuple[str, int, int]]:
     """What was written; nothing if the file is missing or not whole, for each reader has something to fall back on."""
-    if not disk.exists(name):
-        return []
-    lines = disk.read_bytes(name).decode(errors="replace").splitlines()
+    return parse_checkpoint(disk.read_bytes(name)) or [] if disk.exists(name) else []
+
+
+def parse_checkpoint(data: bytes) -> list[tuple[str, int, int]] | None:
+    """None for what is no whole checkpoint file."""
+    lines = data.decode(errors="replace").splitlines()
     try:
         if int(lines[0]) != _VERSION or int(lines[1]) != len(lines) - 2:
-            return []
+            return None
         return [(topic, int(partition), int(offset)) for topic, partition, offset in map(str.split, lines[2:])]
     except (ValueError, IndexError):
-        return []
+        return None

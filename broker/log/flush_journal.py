@@ -1,6 +1,8 @@
 """What recovery may rely on: how far each log was synced, and where it starts.
 
 Owns: the file `flushed-offsets`, a journal with one entry per log and flush round, rewritten when it has grown.
+A rewritten journal begins with an entry that counts the others: what was cut off is noticed, and stays known
+(`is_whole`) until every log was recovered without it.
 Invariant: an entry is written after the sync that it tells of. The journal itself is synced in the background, about
 once a second (`Flusher.step`), and not in each round, which would double its time: after a kill it is exact, after a
 power cut it may lag by a second, and damage to what was written in that second looks like a torn tail.
@@ -15,7 +17,8 @@ from dataclasses import dataclass
 from struct import Struct
 from uuid import UUID
 
-from broker.log.flusher import FlushTarget
+from broker.log.flusher import FlushTarget, is_transient
+from broker.log.partition_directory import partition_of
 from broker.ports import Disk, File
 from protocol.checksum import crc32c
 
@@ -34,6 +37,10 @@ class LogPoints:
 
 
 _NOTHING = LogPoints(0, 0)
+_HEADER_ID = UUID(int=0)
+_NOT_WHOLE = -1
+"""The header's count while entries are known to be lost."""
+_TORN = "ends in"
 
 
 class FlushedOffsets:
@@ -44,20 +51,44 @@ class FlushedOffsets:
         self.is_unsynced = False
         is_present = disk.exists(NAME)
         data = disk.read_bytes(NAME) if is_present else b""
-        damaged_count = 0
+        self.problem = self._load(data)
+        """What is wrong with the file, for a person; None if nothing is."""
+        if not data and any(map(partition_of, disk.list_dir(""))):
+            self.problem = "is empty" if is_present else "is missing"
+        # Whole: a log without an entry was never synced. Otherwise its entry may be among those that are lost.
+        self.is_whole = self.problem is None or self.problem.startswith(_TORN)
+        try:
+            if len(data) != (len(self._points) + 1) * _ENTRY_BYTES or not self.is_whole:
+                self._write_anew()
+            self._file: File = disk.open(NAME)
+        except OSError as error:
+            if not is_transient(error) or not data:
+                raise
+            self._file = disk.open(NAME)  # no room to write it anew: entries go on after the last whole one
+            self._file.truncate(len(data) - len(data) % _ENTRY_BYTES)
+
+    def _load(self, data: bytes) -> str | None:
+        entries, damaged_count, wanted_count = 0, 0, 0
         for at in range(0, len(data) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
             content = data[at : at + _ENTRY.size]
-            if crc32c(content) == int.from_bytes(data[at + _ENTRY.size : at + _ENTRY_BYTES], "big"):
-                topic_id, partition, synced_offset, log_start_offset = _ENTRY.unpack(content)
-                self._points[UUID(bytes=topic_id), partition] = LogPoints(synced_offset, log_start_offset)
-            else:
+            if crc32c(content) != int.from_bytes(data[at + _ENTRY.size : at + _ENTRY_BYTES], "big"):
                 damaged_count += 1
+                continue
+            topic_id, partition, synced_offset, log_start_offset = _ENTRY.unpack(content)
+            if topic_id == _HEADER_ID.bytes:
+                wanted_count = partition
+                continue
+            entries += 1
+            self._points[UUID(bytes=topic_id), partition] = LogPoints(synced_offset, log_start_offset)
         self._points = {key: points for key, points in self._points.items() if points != _NOTHING}
-        self._file: File = disk.open(NAME)
-        # Whole: a log without an entry was never synced. Otherwise its entry may be among those that are lost.
-        self.is_whole = not damaged_count and (is_present or not any(map(disk.list_dir, disk.list_dir(""))))
-        if len(data) != len(self._points) * _ENTRY_BYTES:
-            self.rewrite()
+        if damaged_count:
+            return f"is damaged: {damaged_count} of its entries are not what was written"
+        if wanted_count == _NOT_WHOLE:
+            return "was damaged or missing at an earlier start, and a partition was offline since"
+        if entries < wanted_count:
+            return f"is too short: {wanted_count} entries were written, {entries} are left"
+        rest = len(data) % _ENTRY_BYTES
+        return f"{_TORN} {rest} bytes that are no entry, as a write leaves them that was cut short" if rest else None
 
     def get(self, topic_id: UUID, partition: int) -> LogPoints | None:
         return self._points.get((topic_id, partition))
@@ -123,11 +154,21 @@ class FlushedOffsets:
 
     def _rewrite(self) -> None:
         self._file.close()
+        self._write_anew()
+        self._file = self._disk.open(NAME)
+
+    def _write_anew(self) -> None:
         self._points = {key: points for key, points in self._points.items() if points != _NOTHING}
         entries = [_encode(topic_id, partition, points) for (topic_id, partition), points in self._points.items()]
-        self._disk.write_atomically(NAME, b"".join(entries))
+        count = len(entries) if self.is_whole else _NOT_WHOLE
+        self._disk.write_atomically(NAME, b"".join((_encode(_HEADER_ID, count, _NOTHING), *entries)))
         self.is_unsynced = False
-        self._file = self._disk.open(NAME)
+
+    def complete_recovery(self) -> None:
+        """Every log was recovered, and none is offline: their points are noted again. Raises OSError."""
+        if not self.is_whole:
+            self.is_whole = True
+            self.rewrite()
 
     def close(self) -> None:
         self._file.close()

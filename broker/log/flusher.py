@@ -41,6 +41,17 @@ def lacks_descriptor(error: Exception | None) -> bool:
     return isinstance(error, OSError) and error.errno in _NO_DESCRIPTOR_ERRORS
 
 
+def trouble(error: OSError) -> str:
+    """What went wrong with which file, and what a person can do about it."""
+    if is_transient(error):
+        return f"{error}: free some room, or file descriptors, and start again"
+    if isinstance(error, PermissionError):
+        return f"{error}: let the broker's user read and write it, and start again"
+    if isinstance(error, IsADirectoryError | NotADirectoryError):
+        return f"{error}: put the file back, or take away what stands in its place, and start again"
+    return f"{error}: look after the disk; `oncelog log repair` goes round what it cannot give"
+
+
 class FlushTarget:
     """What one log wants synced in a round, and how far it counts as durable (`next_offset`) and is synced then."""
 

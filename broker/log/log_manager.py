@@ -9,22 +9,30 @@ Invariants
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from uuid import UUID
 
-from broker.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT, LOG_START, RECOVERY_POINT, write_checkpoint
+from broker.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    CLEAN_SHUTDOWN_CONTENT,
+    CLEANER_OFFSET,
+    LOG_START,
+    RECOVERY_POINT,
+    parse_checkpoint,
+    write_checkpoint,
+)
 from broker.log.compaction.cleaner import CleanerCheckpoint, CompactionSettings, LogCleaner
 from broker.log.data_directory import DataDirectory
+from broker.log.flush_journal import NAME as JOURNAL
 from broker.log.flush_journal import FlushedOffsets, LogPoints
-from broker.log.flusher import Flusher, is_transient
+from broker.log.flusher import Flusher, is_transient, trouble
 from broker.log.log_config import INT64_MAX, LogConfig
 from broker.log.partition_directory import directory_of
 from broker.log.partition_log import PartitionLog
-from broker.log.producer_state import ProducerStateManager
-from broker.log.recovery import RecoveredLog, RecoveryReport, recover_log
+from broker.log.recovery import RecoveredLog, RecoveryReport, offline_log, recover_log
 from broker.log.recovery_progress import RecoveryProgress
 from broker.log.retention import prepare_log_start
 from broker.log.segment_check import SegmentCheck
-from broker.log.segments import Segments
 from broker.ports import Clock, Disk, PartitionListener, WallMs
 from broker.schedule import Schedule
 from protocol.errors import ErrorCode, KafkaError
@@ -41,6 +49,7 @@ class LogManager:
         listener: PartitionListener,
         *,
         on_report: Callable[[RecoveryReport], None] | None = None,
+        on_damage: Callable[[PartitionLog, str], None] | None = None,
         remembers_batches: bool = True,
         retention_check_interval_ms: int = 300_000,
         compaction: CompactionSettings | None = None,
@@ -49,7 +58,8 @@ class LogManager:
     ) -> None:
         """Unless `remembers_batches`, a clean stop leaves one batch a producer whose retry is known, as Apache Kafka's.
 
-        `on_report` hears of each recovery that has something to tell; without `compaction` nothing is compacted.
+        `on_report` hears of each recovery that has something to tell, `on_damage` of each log that goes offline later,
+        with the reason; without `compaction` nothing is compacted.
 
         `segment_check` reads what recovery takes over unread; without it only readers do.
         """
@@ -58,6 +68,7 @@ class LogManager:
         self._flusher = flusher
         self._listener = listener
         self._on_report = on_report
+        self._on_damage = on_damage
         self._segment_check = segment_check
         self._progress = progress
         self._remembers_batches = remembers_batches
@@ -66,21 +77,38 @@ class LogManager:
         self._retention = Schedule(clock)
         self._expiry = Schedule(clock)
         self.was_clean = disk.exists(CLEAN_SHUTDOWN)
-        disk.delete(CLEAN_SHUTDOWN)
+        self.problems: list[str] = []
+        """What is wrong with files of the whole directory, a line each; the logs are recovered without them."""
+        try:
+            disk.delete(CLEAN_SHUTDOWN)
+        except OSError as error:
+            self.problems.append(f"{CLEAN_SHUTDOWN} cannot be deleted: {error}")
         self._journal = FlushedOffsets(disk)
         flusher.journal = self._journal
         disk.sync_dir("")
         self.directory = DataDirectory(disk, clock, self._journal)
         self._cleaner_checkpoint = CleanerCheckpoint(disk)
+        self._note_problems()
         self.cleaner: LogCleaner | None = None
         if compaction is not None:
             self.cleaner = LogCleaner(
                 self._logs.values, self._cleaner_checkpoint, self._cleanable_end, self._secure, disk, clock, compaction
             )
 
+    def _note_problems(self) -> None:
+        if self._journal.problem is not None:
+            weaker = "" if self._journal.is_whole else "; only the last segment of a log may end in a torn write now"
+            self.problems.append(f"{JOURNAL} {self._journal.problem}{weaker}")
+        if self._disk.exists(CLEANER_OFFSET) and parse_checkpoint(self._disk.read_bytes(CLEANER_OFFSET)) is None:
+            self.problems.append(f"{CLEANER_OFFSET} is not what was written; compaction begins anew in each log")
+
     @property
     def logs(self) -> Iterator[PartitionLog]:
         return iter(self._logs.values())
+
+    def points(self, topic_id: UUID, partition: int) -> LogPoints | None:
+        """How far a log is known to be synced, and where it starts; None if nobody knows."""
+        return self._journal.get(topic_id, partition)
 
     def volume_bytes(self) -> tuple[int, int]:
         """Size of the volume that holds the logs, and room on it."""
@@ -123,6 +151,7 @@ class LogManager:
             log_start_offset=recovered.log_start_offset,
             log_end_offset=recovered.log_end_offset,
             offline_error=recovered.offline_error,
+            on_damage=self._on_damage,
         )
         self._logs[topic, partition] = log
         if recovered.offline_error is None:
@@ -139,13 +168,11 @@ class LogManager:
         try:
             problem = self.directory.claim(topic, partition, topic_id, lines)
         except OSError as error:
-            problem = str(error)
+            problem = trouble(error)
         if problem is not None:
-            offline_error = f"{directory} is offline: {problem}"
-            nothing = Segments(self._disk, directory, topic_id, [])
-            return RecoveredLog(
-                nothing, ProducerStateManager(), 0, 0, [*lines, offline_error], offline_error=offline_error
-            )
+            recovered = offline_log(self._disk, directory, topic_id, problem)
+            recovered.lines[:0] = lines
+            return recovered
         progress = self._progress
         if progress is not None:
             progress.on_partition(directory)
@@ -165,6 +192,12 @@ class LogManager:
             progress.on_recovered()
         recovered.lines[:0] = lines
         return recovered
+
+    def complete_recovery(self) -> None:
+        """Every log that was there is open: what was lost of the journal is known again, unless one is offline."""
+        if all(log.offline_error is None for log in self._logs.values()):
+            with suppress(OSError):  # a full disk: the next start is as careful as this one
+                self._journal.complete_recovery()
 
     def make_way(self, topic: str, partitions: Iterable[int]) -> None:
         """Before these partitions are made: what stands in their places is set aside, and reported. Raises OSError."""

@@ -11,7 +11,7 @@ KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a fir
 """
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from struct import Struct
 from uuid import UUID
@@ -74,6 +74,7 @@ class PartitionLog:
         "_flusher",
         "_in_flight",
         "_listener",
+        "_on_damage",
         "_removed",
         "_segments",
         "_told_high_watermark",
@@ -108,8 +109,9 @@ class PartitionLog:
         log_start_offset: int = 0,
         log_end_offset: int = 0,
         offline_error: str | None = None,
+        on_damage: Callable[["PartitionLog", str], None] | None = None,
     ) -> None:
-        """A recovered log: all of it counts as durable."""
+        """A recovered log: all of it counts as durable. `on_damage` hears once why it went offline after that."""
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
@@ -117,6 +119,7 @@ class PartitionLog:
         self.config = config
         self.producer_state = producer_state
         self.offline_error = offline_error
+        self._on_damage = on_damage
         self.is_dirty = False
         self.is_deleted = False
         self._segments = segments
@@ -298,7 +301,7 @@ class PartitionLog:
         try:
             return read_records(self._segments, fetch_offset, upper_bound, max_bytes, at_least_one=at_least_one)
         except (OSError, KafkaError) as error:
-            raise self._unreadable(error) from error
+            raise self._unreadable(error, fetch_offset) from error
 
     def readable_bytes(self, fetch_offset: int, isolation: FetchIsolation) -> int:
         """How much `read` could give from `fetch_offset` on, told without reading; a great deal if the reader is not
@@ -309,7 +312,7 @@ class PartitionLog:
         try:
             return readable_bytes(self._segments, fetch_offset, upper_bound)
         except (OSError, KafkaError) as error:
-            raise self._unreadable(error) from error
+            raise self._unreadable(error, fetch_offset) from error
 
     def check_readable(self, fetch_offset: int) -> None:
         """Raises KafkaError when nobody may read from `fetch_offset` on."""
@@ -320,16 +323,21 @@ class PartitionLog:
                 f"offset {fetch_offset} is outside of {self.log_start_offset} to {self.log_end_offset}",
             )
 
-    def _unreadable(self, error: OSError | KafkaError) -> KafkaError:
-        if isinstance(error, OSError):
+    def _unreadable(self, error: OSError | KafkaError, offset: int | None = None) -> KafkaError:
+        if isinstance(error, KafkaError):
+            self.take_offline(error.message)
+        elif is_transient(error):
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} cannot be read: {error}")
-        self.take_offline(error.message)
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_error or error.message)
+        else:
+            self.take_offline(f"it cannot be read{'' if offset is None else f' at offset {offset}'}: {error}")
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_error or str(error))
 
     def take_offline(self, problem: str) -> None:
         """Durable data is damaged: from now on everybody who asks hears so, instead of getting fewer records."""
         if self.offline_error is None:
             self.offline_error = f"{self.name} is offline: {problem}"
+            if self._on_damage is not None:
+                self._on_damage(self, self.offline_error)
             # Whoever waits for data looks again; the turn that found the damage may be one of them.
             self._flusher.call_soon(lambda: self._listener.on_high_watermark(self))
 
@@ -356,9 +364,15 @@ class PartitionLog:
             raise self._unreadable(error) from error
 
     def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every batch from the one that holds `from_offset` to the end of the log."""
+        """Every batch from the one that holds `from_offset` to the end of the log. Raises KafkaError."""
         self._check_readable()
-        return iterate_batches(self._segments, max(from_offset, self.log_start_offset), self.log_end_offset)
+        return self._batches(max(from_offset, self.log_start_offset))
+
+    def _batches(self, from_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        try:
+            yield from iterate_batches(self._segments, from_offset, self.log_end_offset)
+        except (OSError, KafkaError) as error:
+            raise self._unreadable(error) from error
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         return self.producer_state.has_open_transaction(producer_id, producer_epoch)

@@ -21,6 +21,7 @@ from broker.log.batch_scan import BatchScan
 from broker.log.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
 from broker.log.compaction.swap import complete_swaps
 from broker.log.flush_journal import LogPoints
+from broker.log.flusher import trouble
 from broker.log.log_config import LogConfig
 from broker.log.offset_index import OffsetIndex
 from broker.log.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
@@ -35,9 +36,11 @@ from broker.log.segment_manifest import (
     ManifestEntry,
     entry_of,
     load_manifest,
+    manifest_problem,
     rewrite_manifest,
     sum_of,
 )
+from broker.log.segment_manifest import NAME as MANIFEST
 from broker.log.segments import SEGMENT_SUFFIXES, Segments, open_snapshot, write_snapshot
 from broker.log.time_index import TimeIndex
 from broker.log.transaction_index import AbortedEntry, TransactionIndex
@@ -114,10 +117,23 @@ def recover_log(
     try:
         recovery.run()
     except DamagedLogError as error:
-        recovered.offline_error = f"{directory} is offline: {error}"
         recovered.good_end_offset = error.good_end_offset
-        recovered.lines.append(recovered.offline_error)
+        _take_offline(recovered, directory, str(error))
+    except OSError as error:
+        _take_offline(recovered, directory, trouble(error))
     return recovered
+
+
+def offline_log(disk: Disk, directory: str, topic_id: UUID, problem: str) -> RecoveredLog:
+    """A partition whose files must not be looked at."""
+    recovered = RecoveredLog(Segments(disk, directory, topic_id, []), ProducerStateManager(), 0, 0)
+    _take_offline(recovered, directory, problem)
+    return recovered
+
+
+def _take_offline(recovered: RecoveredLog, directory: str, problem: str) -> None:
+    recovered.offline_error = f"{directory} is offline: {problem}"
+    recovered.lines.append(recovered.offline_error)
 
 
 class _Recovery:
@@ -166,7 +182,7 @@ class _Recovery:
                 raise DamagedLogError(f"no segment file is left, offsets below {self._synced_offset} were durable", 0)
             return
         self._check_leader_epochs(names)
-        manifest = load_manifest(self._disk, self._directory)
+        manifest = self._load_manifest(names, len(base_offsets))
         self._check_first(base_offsets[0], manifest)
         self._snapshot_sums = {
             entry.next_offset: entry.snapshot for entry in manifest.values() if entry.snapshot != NO_SNAPSHOT
@@ -179,6 +195,10 @@ class _Recovery:
             self._segments.append(segment)
             segment.has_gaps = next_base is not None and next_base <= self._gap_end
             entry = manifest.get(base_offset)
+            if entry is None and manifest and (next_base is not None or file_name(base_offset, ".index") in names):
+                self._tell(
+                    f"{self._directory}/{MANIFEST} does not know {segment.path(LOG_SUFFIX)}: its batches are read"
+                )
             if entry is not None and self._adopt(segment, entry, next_base):
                 vouched.append(entry)
             else:
@@ -190,6 +210,17 @@ class _Recovery:
                 self._drop_segments(base_offsets[slot + 1 :], segment.next_offset, manifest)
                 break
         self._finish(manifest, vouched, rebuilt)
+
+    def _load_manifest(self, names: list[str], segment_count: int) -> dict[int, ManifestEntry]:
+        path = f"{self._directory}/{MANIFEST}"
+        manifest, problem = load_manifest(self._disk, self._directory), None
+        if MANIFEST in names:
+            problem = manifest_problem(self._disk.read_bytes(path))
+        elif segment_count > 1 or any(name.endswith(INDEX_SUFFIXES) for name in names):
+            problem = "missing"
+        if problem is not None:
+            self._tell(f"{path} is {problem}: the batches that it does not vouch for are read")
+        return manifest
 
     def _check_leader_epochs(self, names: list[str]) -> None:
         path = f"{self._directory}/{LEADER_EPOCHS}"

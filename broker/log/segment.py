@@ -155,6 +155,8 @@ class Segment:
             at = position - chunk_start
             if at + HEAD_BYTES > len(chunk):
                 chunk, chunk_start, at = self.file.read_view(position, min(end, position + _SCAN_BYTES)), position, 0
+                if len(chunk) < HEAD_BYTES:
+                    return  # the file has shrunk under us
             base_offset, length, last_delta, _, max_timestamp = _BATCH_HEAD.unpack_from(chunk, at)
             size_bytes = _LENGTH_PREFIX_BYTES + length
             if size_bytes < HEAD_BYTES or position + size_bytes > end:
@@ -165,12 +167,17 @@ class Segment:
     def read(self, start: int, end: int, max_bytes: int, *, whole_first: bool) -> memoryview:
         """Bytes from the boundary `start` on: at most `max_bytes`, but the first batch whole if `whole_first`, else
         nothing if it does not fit; never past the boundary `end`."""
-        view = self.file.read_view(start, min(end, start + max(max_bytes, _LENGTH_PREFIX_BYTES)))
+        wanted_end = min(end, start + max(max_bytes, _LENGTH_PREFIX_BYTES))
+        view = self.file.read_view(start, wanted_end)
+        if len(view) < wanted_end - start:
+            raise self.damaged(None, start + len(view))  # shorter than it was: nobody may take that for the end
         first_bytes = _LENGTH_PREFIX_BYTES + int.from_bytes(view[8:12], "big")
         if not HEAD_BYTES <= first_bytes <= end - start:
             raise self.damaged(None, start)
         if first_bytes > max_bytes:
-            return self.file.read_view(start, start + first_bytes) if whole_first else view[:0]
+            view = self.file.read_view(start, start + first_bytes) if whole_first else view[:0]
+            if whole_first and len(view) < first_bytes:
+                raise self.damaged(None, start + len(view))
         return view
 
     def damaged(self, offset: int | None = None, position: int | None = None) -> KafkaError:

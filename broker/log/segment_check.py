@@ -38,14 +38,12 @@ class SegmentCheck:
         disk: Disk,
         scheduler: Scheduler,
         clock: Clock,
-        on_damage: Callable[[PartitionLog, str], None],
         on_done: Callable[[CheckSummary], None],
     ) -> None:
-        """`on_damage` hears of a log that was just taken offline, `on_done` once nothing is left to check."""
+        """`on_done` hears once nothing is left to check."""
         self._disk = disk
         self._scheduler = scheduler
         self._clock = clock
-        self._on_damage = on_damage
         self._on_done = on_done
         self._waiting: deque[tuple[PartitionLog, Segment]] = deque()
         self._is_running = False
@@ -115,7 +113,6 @@ class SegmentCheck:
         self._damaged_count += 1
         text = f"{segment.path(LOG_SUFFIX)}: {problem}" if problem is not None else place_of_damage(self._disk, segment)
         log.take_offline(text)
-        self._on_damage(log, log.offline_error or text)
 
     def _next_segment(self) -> None:
         self._waiting.popleft()

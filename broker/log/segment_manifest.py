@@ -98,6 +98,17 @@ def load_manifest(disk: Disk, directory: str) -> dict[int, ManifestEntry]:
     return entries
 
 
+def manifest_problem(data: bytes) -> str | None:
+    """What is wrong with a manifest of these bytes: entries that are not whole, or no entry at all."""
+    if not data:
+        return "empty"
+    for at in range(0, len(data), _ENTRY_BYTES):
+        content = data[at : at + _ENTRY.size]
+        if crc32c(content) != int.from_bytes(data[at + _ENTRY.size : at + _ENTRY_BYTES], "big"):
+            return f"not what was written from position {at} on"
+    return None
+
+
 def rewrite_manifest(disk: Disk, directory: str, entries: list[ManifestEntry]) -> None:
     """Leave only these entries, durably."""
     disk.write_atomically(f"{directory}/{NAME}", b"".join(map(_encode, entries)))

@@ -24,8 +24,9 @@ COUNTERS = (
     "connections_refused",
     "connections_closed_idle",
     "connections_closed_slow",
+    "file_problems",
 )
-GAUGES = ("open_transactions", "open_connections", "fetch_sessions")
+GAUGES = ("open_transactions", "open_connections", "fetch_sessions", "offline_partitions")
 
 
 class Metrics:
@@ -53,9 +54,12 @@ class Metrics:
         self.connections_closed_idle = 0
         self.connections_closed_slow = 0
         """They held memory that others waited for, and did not move."""
+        self.file_problems = 0
+        """Lines of the log about files that are damaged, missing or unreadable."""
         self.open_transactions = 0
         self.open_connections = 0
         self.fetch_sessions = 0
+        self.offline_partitions = 0
 
     def counters(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in COUNTERS}

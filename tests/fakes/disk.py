@@ -81,6 +81,9 @@ class MemoryDisk:
         self.capacity_bytes: int | None = None
         self.sync_error: OSError | None = None
         self.unreadable: set[str] = set()
+        """Files whose bytes cannot be read (EIO)."""
+        self.refused: set[str] = set()
+        """Files and directories that cannot be opened or listed (EACCES)."""
         self.append_error: Callable[[str], OSError | None] | None = None
         self.lacks_descriptor: Callable[[str], bool] = lambda path: False
 
@@ -102,6 +105,7 @@ class MemoryDisk:
             raise OSError(errno.ENOSPC, "No space left on device", path)
 
     def check_read(self, path: str) -> None:
+        self.check_open(path)
         if path in self.unreadable:
             raise OSError(errno.EIO, "Input/output error", path)
 
@@ -109,6 +113,14 @@ class MemoryDisk:
         """Whatever needs a descriptor may find none: a File holds none of its own."""
         if self.lacks_descriptor(path):
             raise OSError(errno.EMFILE, "Too many open files", path)
+
+    def check_open(self, path: str) -> None:
+        if path in self.refused or path.rpartition("/")[0] in self.refused - {""}:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        if path in self.directories:
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
+        if path.rpartition("/")[0] in self.files:
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
 
     @property
     def used_bytes(self) -> int:
@@ -121,6 +133,7 @@ class MemoryDisk:
         disk.files = {path: _copy(bytes(inode.data), inode.synced) for path, inode in self.files.items()}
         disk._durable_files = {path: disk.files[path] for path in self._durable_files if path in disk.files}
         disk._durable_directories = self._durable_directories & disk.directories
+        disk.unreadable, disk.refused = set(self.unreadable), set(self.refused)
         disk._pending = {
             parent: [(kind, path, disk.files.get(path)) for kind, path, _ in changes]
             for parent, changes in self._pending.items()
@@ -157,6 +170,7 @@ class MemoryDisk:
 
     def open(self, path: str) -> MemoryFile:
         parent = path.rpartition("/")[0]
+        self.check_open(path)
         if parent not in self.directories:
             raise FileNotFoundError(errno.ENOENT, "No such directory", parent)
         if path not in self.files:
@@ -174,6 +188,8 @@ class MemoryDisk:
     def list_dir(self, path: str) -> list[str]:
         self.check_descriptor(path)
         prefix = f"{path}/" if path else ""
+        if path in self.refused:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
         return sorted(
             name[len(prefix) :]
             for name in (*self.files, *self.directories)
@@ -189,6 +205,7 @@ class MemoryDisk:
 
     def read_bytes(self, path: str) -> bytes:
         self.check_descriptor(path)
+        self.check_read(path)
         if path not in self.files:
             raise FileNotFoundError(errno.ENOENT, "No such file", path)
         return bytes(self.files[path].data)
@@ -201,6 +218,9 @@ class MemoryDisk:
         self.check_descriptor(path)
         if self.count_operation("write_atomically", path):
             raise PowerCut(path)
+        if path in self.directories:
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
+        self.unreadable.discard(path)  # another file now, on other sectors
         self.check_room(len(data), path)
         inode = _copy(bytes(data), bytes(data))
         self.files[path] = inode
@@ -217,6 +237,7 @@ class MemoryDisk:
         if moved:
             self._pending[new_path] = moved
         _rename(self.files, self.directories, old_path, new_path)
+        self.unreadable = {_moved(name, old_path, new_path) for name in self.unreadable - {new_path}}
         self._change(old_path.rpartition("/")[0], "rename", f"{old_path}>{new_path}", None)
 
     def delete(self, path: str) -> None:
@@ -236,6 +257,7 @@ class MemoryDisk:
         if self.count_operation("delete", path):
             raise PowerCut(path)
         _delete(self.files, self.directories, path)
+        self.unreadable.discard(path)
         self._change(path.rpartition("/")[0], "delete", path, None)
 
     def sync_dir(self, path: str) -> None:
@@ -258,6 +280,10 @@ class MemoryDisk:
 
     def _change(self, parent: str, kind: str, path: str, inode: Inode | None) -> None:
         self._pending.setdefault(parent, []).append((kind, path, inode))
+
+
+def _moved(path: str, old_path: str, new_path: str) -> str:
+    return new_path + path[len(old_path) :] if path == old_path or path.startswith(f"{old_path}/") else path
 
 
 def _copy(data: bytes, synced: bytes) -> Inode:

@@ -86,10 +86,9 @@ class Logs:
             self.flusher,
             self.listener,
             on_report=self.reports.append,
+            on_damage=lambda _, line: self.damaged.append(line),
             compaction=CompactionSettings(self.scheduler, cleaner_memory_bytes, 0, self.compaction_problems.append),
-            segment_check=SegmentCheck(
-                self.disk, self.scheduler, self.clock, lambda _, line: self.damaged.append(line), self.checks.append
-            ),
+            segment_check=SegmentCheck(self.disk, self.scheduler, self.clock, self.checks.append),
         )
 
     def open(self, partition: int = 0, **settings: int | str) -> PartitionLog:

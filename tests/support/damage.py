@@ -339,3 +339,54 @@ def _take(seen: Seen, records: memoryview, offset: int, aborted: dict[int, int])
     except ProtocolError:
         seen.is_right = False
     return offset
+
+
+# --- every file, every kind of damage ---------------------------------------------------------------------------------
+
+
+def _unreadable(disk: MemoryDisk, path: str) -> None:
+    disk.unreadable.add(path)
+
+
+def _refused(disk: MemoryDisk, path: str) -> None:
+    disk.refused.add(path)
+
+
+def _directory_instead(disk: MemoryDisk, path: str) -> None:
+    del disk.files[path]
+    disk.directories.add(path)
+
+
+def _changed(change: Callable[[bytes], bytes | None]) -> Callable[[MemoryDisk, str], None]:
+    def damage(disk: MemoryDisk, path: str) -> None:
+        data = change(bytes(disk.files[path].data))
+        if data is None:
+            del disk.files[path]
+        else:
+            disk.files[path].data[:] = data
+
+    return damage
+
+
+KINDS: Mapping[str, Callable[[MemoryDisk, str], None]] = {
+    "missing": _changed(_gone),
+    "empty": _changed(lambda data: b""),
+    "truncated": _changed(lambda data: data[: len(data) * 2 // 3]),
+    "garbage": _changed(lambda data: _noise(len(data))),
+    "EIO": _unreadable,
+    "EACCES": _refused,
+    "is a directory": _directory_instead,
+}
+"""What may befall any file."""
+
+NOTHING_DEPENDS_ON = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
+"""Files that are written for others, and that no start reads."""
+
+
+def is_silently_harmless(path: str, kind: str, data: bytes) -> bool:
+    """Whether nobody needs to hear of it: nothing reads the file, or nothing has changed."""
+    if path in NOTHING_DEPENDS_ON or (kind in ("empty", "truncated", "garbage") and not data):
+        return True
+    if path == "flushed-offsets" and kind == "truncated":
+        return True  # without its last entries it lags, as after a power cut; nothing is lost by that alone
+    return path == "cleaner-offset-checkpoint" and kind == "missing"  # as where nothing was ever compacted

@@ -225,7 +225,7 @@ def test_partition_of_the_longest_name_can_be_deleted_and_can_make_way(tmp_path:
     name = "t" * 249
     manager, scheduler = start(tmp_path)
     log = manager.open(name, 0, TOPIC_ID, LogConfig())
-    log.append(batch(), now_ms=1_000_000)
+    log.append(batch(), wall_ms=1_000_000)
     scheduler.run()
     manager.delete(name, 0)
     assert not [entry for entry in os.listdir(tmp_path) if entry.startswith("t")]
