@@ -16,12 +16,15 @@ from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk
 from tests.support.damage import (
     ACKNOWLEDGED,
+    END_OFFSET,
     KINDS,
+    MIDDLE,
     NOTHING_DEPENDS_ON,
     TOPIC,
     Seen,
     fill,
     is_silently_harmless,
+    list_offset,
     read_committed,
 )
 
@@ -159,3 +162,75 @@ def test_verify_finds_what_a_start_finds_and_repair_mends_what_it_can(how: str, 
         return
     assert (seen.error, seen.is_right) == (ErrorCode.NONE, True)
     assert set(seen.missing) == lost & set(ACKNOWLEDGED)
+
+
+@pytest.mark.parametrize("how", STOPS)
+def test_directory_that_is_gone_is_an_offline_partition_for_verify_and_start_and_repair_gives_its_offsets_up(
+    how: str,
+) -> None:
+    disk = stopped(how)
+    disk.delete_tree(f"{TOPIC}-0")
+    _, seen = settled(disk.kill())
+    assert (seen.error, seen.offsets) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+    (finding,) = examine(disk).damaged
+    assert finding.name == f"{TOPIC}-0" and finding.problem is not None and "no segment file is left" in finding.problem
+    assert finding.survey is not None and finding.survey.lost_count == END_OFFSET
+    repair(disk, [finding])
+    assert not examine(disk).damaged
+    broker, seen = settled(disk.kill())
+    assert (seen.error, seen.offsets, broker.lines) == (ErrorCode.NONE, [], [])
+    assert list_offset(broker) == (ErrorCode.NONE, END_OFFSET), "no offset is given away again"
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty", "garbage"])
+def test_journal_that_is_lost_lets_no_later_start_take_damage_for_a_torn_write(kind: str) -> None:
+    """As long as a partition is offline, what the journal knew of it cannot be known again."""
+    disk = stopped("kill -9")
+    KINDS[kind](disk, "flushed-offsets")
+    for path in (MIDDLE, f"{TOPIC}-0/segment-manifest"):
+        KINDS["garbage"](disk, path)
+    for _ in range(3):
+        broker, seen = settled(disk)
+        assert seen.error is ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.lines[0].startswith("flushed-offsets ")
+        disk = broker.disk.kill()
+    examination = examine(disk)
+    assert examination.problems
+    repair(disk, examination.damaged)
+    broker, seen = settled(disk.kill())
+    assert (seen.error, broker.lines) == (ErrorCode.NONE, [])
+
+
+@pytest.mark.parametrize("left_bytes", [0, 20, 60, 150])
+@pytest.mark.parametrize("how", STOPS)
+def test_full_disk_at_a_start_costs_partitions_and_not_the_start(how: str, left_bytes: int) -> None:
+    """What cannot be rebuilt for lack of room is offline with a line, and there again once there is room."""
+    disk = stopped(how)
+    for path in [path for path in disk.files if path.startswith(f"{TOPIC}-0/") and not path.endswith(".log")]:
+        disk.delete(path)
+    disk.capacity_bytes = disk.used_bytes + left_bytes
+    broker, seen = settled(disk)
+    assert seen.error in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
+    judge(broker, seen, MIDDLE)
+    if seen.error is not ErrorCode.NONE:
+        assert any("No space left" in line and "free some room" in line for line in broker.lines)
+    disk = broker.disk.kill()
+    disk.capacity_bytes = None
+    _, seen = settled(disk)
+    assert (seen.missing, seen.is_right, seen.error) == ([], True, ErrorCode.NONE)
+
+
+def test_first_start_on_a_full_disk_is_refused_with_what_to_do() -> None:
+    disk = MemoryDisk()
+    disk.capacity_bytes = 100
+    with pytest.raises(StartError, match=r"No space left.*"):
+        VirtualBroker(disk=disk)
+    disk.capacity_bytes = None
+    VirtualBroker(disk=disk)
+
+
+def test_offline_partitions_and_lines_about_files_are_counted() -> None:
+    disk = stopped("clean stop")
+    KINDS["EIO"](disk, MIDDLE)
+    broker, _ = settled(disk)
+    assert broker.broker.metrics.counters()["file_problems"] == len(broker.lines) == 1

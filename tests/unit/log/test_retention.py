@@ -98,11 +98,13 @@ def test_step_checks_only_when_the_interval_has_passed() -> None:
 
 def test_full_disk_still_lets_retention_make_room() -> None:
     """The indexes of what is to go give the room that the journal needs first."""
-    logs, _log = filled(retention_ms=1)
+    logs, log = filled(retention_ms=1)
+    logs.append(log, batch(2, timestamp=6000))
+    logs.flush()
     logs.disk.capacity_bytes = logs.disk.used_bytes
     logs.manager.apply_retention(10**9)
-    assert log_files(logs) == ["topic-0/00000000000000000008.log"]
-    assert logs.killed().open().log_start_offset == 8
+    assert log_files(logs) == ["topic-0/00000000000000000010.log"]
+    assert logs.killed().open().log_start_offset == 10
 
 
 def test_retention_that_cannot_be_recorded_is_put_off_and_then_done() -> None:
