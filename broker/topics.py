@@ -72,7 +72,6 @@ class Topics:
         state = self._metadata.state
         directory = self._logs.directory
         lines = directory.finish_removals(state.removed, state.topics_by_id)
-        state.removed.clear()
         known = {(METADATA_TOPIC, 0)}
         for topic in self.all():
             config = self._log_config(topic)
@@ -80,6 +79,7 @@ class Topics:
                 known.add((topic.name, index))
                 if directory.was_found(topic.name, index, topic.topic_id):
                     self._logs.open(topic.name, index, topic.topic_id, config)
+        state.removed.clear()
         self._logs.complete_recovery()
         unknown = directory.unknown_entries(known)
         if unknown:

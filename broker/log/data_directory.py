@@ -33,6 +33,8 @@ _KAFKAS_MARK = "meta.properties"
 _OWN_FILES = frozenset({JOURNAL, RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN})
 _TEMPORARY_SUFFIX = ".tmp"
 _NAMES_SHOWN = 5
+_FLIPPED_BITS = 8
+"""An id that differs in no more than a byte is the same one, damaged: of 122 random bits two ids share about half."""
 
 
 class ForeignDirectoryError(Exception):
@@ -73,6 +75,7 @@ class DataDirectory:
         self._clock = clock
         self._journal = journal
         self._present = frozenset(disk.list_dir(""))
+        self._topic_ids: tuple[Container[UUID], ...] = ()
         self.is_of_earlier_version = not any(
             disk.exists(f"{name}/{PARTITION_METADATA}") for name in sorted(self._present) if partition_of(name)
         )
@@ -108,6 +111,7 @@ class DataDirectory:
 
     def finish_removals(self, removed: Mapping[UUID, str], live: Container[UUID]) -> list[str]:
         """Delete what a stop has left of removed topics (id and name); a line for each. Before any log is opened."""
+        self._topic_ids = (removed, live)
         lines = []
         for name in sorted(self._present):
             try:
@@ -149,11 +153,14 @@ class DataDirectory:
         found = read_topic_id(self._disk, directory)
         if found == topic_id:
             return None
+        if found is not None and (found.int ^ topic_id.int).bit_count() <= _FLIPPED_BITS:
+            found = None
         if found is None and (directory in self._present or not self._disk.list_dir(directory)):
             self._adopt(directory, topic_id, lines)
             return None
         whose = f"a partition of the topic with id {found}" if found is not None else "no partition of this broker"
-        if self._journal.is_whole and self._journal.get(topic_id, partition) is None:
+        is_proved = found is None or any(found in known for known in self._topic_ids)
+        if is_proved and self._journal.is_whole and self._journal.get(topic_id, partition) is None:
             lines.append(self._set_aside(topic, partition, f"it is {whose}"))
             return None
         return f"the directory is {whose}, {topic} has id {topic_id}: put its own directory back, or take this one away"

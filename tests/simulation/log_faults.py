@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.completion import Completion
-from broker.log import flusher, log_manager, recovery
+from broker.log import flusher, log_manager, partition_log, recovery
 from broker.log.compaction import batch_filter, transactions
 from broker.log.compaction import round as compaction_round
 from broker.log.flusher import FlushTarget
@@ -152,7 +152,41 @@ def take_damage_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_manager, "recover_log", forgetful)
 
 
+def take_a_directory_that_is_gone_for_a_new_partition(patch: pytest.MonkeyPatch) -> None:
+    recover = recovery.recover_log
+
+    def trusting(
+        disk: MemoryDisk, directory: str, topic_id: Any, config: Any, points: Any, *more: Any, **named: Any
+    ) -> Any:
+        known = points if disk.exists(directory) else None
+        return recover(disk, directory, topic_id, config, known, *more, **named)
+
+    patch.setattr(log_manager, "recover_log", trusting)
+
+
+def go_offline_without_a_word(patch: pytest.MonkeyPatch) -> None:
+    def silent(self: PartitionLog, problem: str) -> None:
+        self.offline_error = self.offline_error or f"{self.name} is offline: {problem}"
+
+    patch.setattr(PartitionLog, "take_offline", silent)
+
+
+def take_what_cannot_be_read_for_the_end(patch: pytest.MonkeyPatch) -> None:
+    read = partition_log.read_records
+
+    def short(segments: Any, fetch_offset: int, *more: Any, **named: Any) -> Any:
+        try:
+            return read(segments, fetch_offset, *more, **named)
+        except OSError:
+            return memoryview(b""), fetch_offset
+
+    patch.setattr(partition_log, "read_records", short)
+
+
 PLANTS: tuple[Plant, ...] = (
+    take_a_directory_that_is_gone_for_a_new_partition,
+    go_offline_without_a_word,
+    take_what_cannot_be_read_for_the_end,
     skip_the_sync_of_the_log,
     take_want_of_a_descriptor_for_a_failed_sync,
     answer_before_it_is_durable,

@@ -24,6 +24,7 @@ from tests.fakes.logs import Logs
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_auditor import LogAuditor, require
 from tests.simulation.log_model import LogModel
+from tests.simulation.log_ruin import Ruin, audit_ruin
 
 PRODUCERS = 4
 KEYS = [b"a", b"b", b"c", *(b"a long key that differs only at its end: " + end for end in (b"d", b"e"))]
@@ -433,15 +434,30 @@ class LogWorld:
 
     def _restart(self, disk: MemoryDisk, *, kept_all: bool) -> None:
         damaged = self._change_a_byte(disk, kept_all) if self.random.random() < 0.08 else None
+        may_ruin = damaged is None and kept_all and not self._was_full
+        ruin = Ruin(self.random, disk) if may_ruin and self.random.random() < 0.1 else None
+        if ruin is not None and not ruin.is_late:
+            ruin.happen(disk)
         self._leave()
         self.logs = self._started(disk, self.logs.clock.time_ms)
         self._open_all()
+        if ruin is not None:
+            if ruin.is_late:
+                ruin.happen(disk)
+            self.counts.damaged += 1
+            self._is_over = True
+            audit_ruin(
+                self.logs, [(partition.auditor, log) for partition, log in zip(self.partitions, self.open, strict=True)]
+            )
+            return
         if damaged is not None and damaged.endswith(_BATCHES):
             # Such a log is not written to again: what it shows is all that matters.
             self.counts.damaged += 1
             self._is_over = True
             for partition, log in zip(self.partitions, self.open, strict=True):
                 partition.auditor.damaged(log)
+                is_shorter = log.offline_error is None and log.log_end_offset < partition.model.durable_end
+                require(not is_shorter, "damage never shortens a log silently")
             return
         for partition, log in zip(self.partitions, self.open, strict=True):
             partition.auditor.after_restart(log, kept_all=kept_all)
@@ -484,6 +500,7 @@ class LogWorld:
             self.logs.manager.open("topic", slot, _topic_id(slot), partition.config)
             for slot, partition in enumerate(self.partitions)
         ]
+        self.logs.manager.complete_recovery()
 
     def _note_starts(self) -> None:
         for partition, log in zip(self.partitions, self.open, strict=True):

@@ -153,14 +153,15 @@ def test_directories_of_an_earlier_version_are_taken_over() -> None:
             assert broker.disk.read_bytes(path) == data
 
 
-@pytest.mark.parametrize("data", [None, b"", b"version: 0\ntopic_", b"\x00" * 44, b"version: 0\ntopic_id: *\n"])
+@pytest.mark.parametrize("data", [None, b"", b"version: 0\ntopic_", b"\x00" * 44, b"version: 0\ntopic_id: *\n", b"1"])
 def test_damaged_metadata_of_a_partition_is_written_anew_with_a_line(data: bytes | None) -> None:
     broker = with_topics("orders")
     path = f"orders-0/{METADATA}"
     written = broker.disk.read_bytes(path)
     broker.disk.delete(path)
     if data is not None:
-        put(broker.disk, path, data)
+        # One character of the id is another: no id of a topic is as near as that to another's.
+        put(broker.disk, path, data if data != b"1" else written[:30] + bytes([written[30] ^ 1]) + written[31:])
     broker = broker.killed()
     assert [path in line and "written anew" in line for line in broker.lines] == [True]
     assert stored(broker, "orders") == [b"orders"]
@@ -201,6 +202,17 @@ def test_copy_under_the_name_of_another_topic_is_never_served(is_journal_lost: b
     assert name.endswith("-stray") is not is_journal_lost
     assert any("payments-0" in line and "the topic with id" in line for line in broker.lines)
     assert below(broker.disk, f"{name}/").keys() == {f"{name}/{path[9:]}" for path in below(broker.disk, "orders-0/")}
+
+
+def test_directory_of_another_cluster_is_neither_served_nor_moved() -> None:
+    """For all that is known its `partition.metadata` may be damaged."""
+    broker = with_topics("orders")
+    broker.disk.delete(f"orders-0/{METADATA}")
+    put(broker.disk, f"orders-0/{METADATA}", encode_partition_metadata(UUID(int=2**100 - 1)))
+    before = below(broker.disk, "orders")
+    broker = broker.killed()
+    assert stored(broker, "orders") is ErrorCode.KAFKA_STORAGE_ERROR
+    assert below(broker.disk, "orders") == before
 
 
 def test_backup_of_a_removed_topic_is_neither_deleted_nor_served_as_its_successor() -> None:
