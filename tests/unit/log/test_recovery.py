@@ -426,3 +426,29 @@ def test_indexes_of_a_segment_that_was_cut_and_grew_again_are_not_believed() -> 
             logs.flush()
     assert log.log_end_offset == 2
     assert log.read(0, 1000, FetchIsolation.TXN_COMMITTED).aborted_transactions == ()
+
+
+def test_snapshot_that_an_earlier_start_has_rebuilt_is_durable_before_the_log_below_it_goes() -> None:
+    """The start that rebuilt it was killed before anything synced it; then power goes after a retention."""
+    for seed in range(20):
+        logs = Logs()
+        log = logs.open(segment_bytes=150)
+        for sequence in range(6):
+            logs.append(log, batch(producer_id=1 + sequence // 3, base_sequence=sequence % 3))
+            logs.flush()
+        bases = [segment.base_offset for segment in log.segments]
+        logs = logs.killed()
+        for path in [path for path in logs.disk.files if path.endswith((".snapshot", ".batches"))]:
+            logs.disk.delete(path)
+        logs.disk.make_durable()
+        logs = logs.killed()
+        logs.open(segment_bytes=150)  # writes the snapshots anew, and is killed
+        logs = logs.killed()
+        log = logs.open(segment_bytes=150)
+        logs.manager.delete_records(log, bases[-1])
+        logs.flush()
+        logs.manager.apply_retention(logs.clock.wall_ms())
+        logs = logs.crashed(seed)
+        log = logs.open(segment_bytes=150)
+        assert [segment.base_offset for segment in log.segments] == bases[-1:]
+        assert sorted(producer.producer_id for producer in log.producer_state.producers()) == [1, 2]
