@@ -28,6 +28,7 @@ from broker.log.partition_directory import (
 )
 from broker.log.segments import write_anew
 from broker.ports import Clock, Disk
+from protocol.printable import printable
 
 _KAFKAS_MARK = "meta.properties"
 _OWN_FILES = frozenset({JOURNAL, RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN})
@@ -63,9 +64,11 @@ def _is_foreign(name: str) -> bool:
 
 
 def shown(names: list[str]) -> str:
-    """A few of these names, quoted: anybody may have chosen them."""
+    """A few of these names: anybody may have chosen them."""
     more = len(names) - _NAMES_SHOWN
-    return ", ".join(map(ascii, names[:_NAMES_SHOWN])) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(f"'{printable(name)}'" for name in names[:_NAMES_SHOWN]) + (
+        f" and {more} more" if more > 0 else ""
+    )
 
 
 class DataDirectory:

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from tests.support.damage import (
     DESTRUCTIVE,
     END_OFFSET,
     HARMLESS,
+    OLDEST,
     TOPIC,
     Filled,
     RealFiles,
@@ -89,6 +90,52 @@ def test_what_destroys_records_takes_the_partition_offline_and_is_told(
         log = daemon.stderr_path.read_text()
         assert file in log
         assert "oncelog log verify" in log
+
+
+def _without_directory(data_dir: Path) -> str:
+    shutil.rmtree(data_dir / f"{TOPIC}-0")
+    return f"{TOPIC}-0 is offline"
+
+
+def _directory_for_a_log(data_dir: Path) -> str:
+    (data_dir / OLDEST).unlink()
+    (data_dir / OLDEST).mkdir()
+    return OLDEST
+
+
+def _file_for_the_directory(data_dir: Path) -> str:
+    shutil.rmtree(data_dir / f"{TOPIC}-0")
+    (data_dir / f"{TOPIC}-0").write_bytes(b"")
+    return f"{TOPIC}-0 is offline"
+
+
+@pytest.mark.parametrize("change", [_without_directory, _directory_for_a_log, _file_for_the_directory])
+def test_what_stands_in_the_place_of_files_costs_one_partition(
+    stopped: tuple[Path, Filled], tmp_path: Path, change: Callable[[Path], str]
+) -> None:
+    original, _ = stopped
+    data_dir = Path(shutil.copytree(original, tmp_path / "data"))
+    told = change(data_dir)
+    with started(data_dir) as (broker, daemon):
+        assert read_committed(broker).error is ErrorCode.KAFKA_STORAGE_ERROR
+        log = daemon.stderr_path.read_text()
+        assert told in log and "Traceback" not in log
+    verified = CliRunner().invoke(main, ["log", "verify", str(data_dir)])
+    assert (verified.exit_code, f"{TOPIC}-0" in verified.output) == (1, True)
+
+
+def test_journal_that_is_a_directory_is_named_and_the_start_refused(
+    stopped: tuple[Path, Filled], tmp_path: Path
+) -> None:
+    original, _ = stopped
+    data_dir = Path(shutil.copytree(original, tmp_path / "data"))
+    (data_dir / "flushed-offsets").unlink()
+    (data_dir / "flushed-offsets").mkdir()
+    with pytest.raises(RuntimeError, match="did not start") as refused:
+        Daemon(data_dir)
+    assert "flushed-offsets" in str(refused.value) and "Traceback" not in str(refused.value)
+    verified = CliRunner().invoke(main, ["log", "verify", str(data_dir)])
+    assert (verified.exit_code, "flushed-offsets" in verified.output) == (2, True)
 
 
 def test_clients_read_past_what_a_repair_has_left_empty(stopped: tuple[Path, Filled], tmp_path: Path) -> None:
