@@ -183,10 +183,14 @@ def take_what_cannot_be_read_for_the_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(partition_log, "read_records", short)
 
 
-PLANTS: tuple[Plant, ...] = (
+RUIN_PLANTS: tuple[Plant, ...] = (
     take_a_directory_that_is_gone_for_a_new_partition,
     go_offline_without_a_word,
     take_what_cannot_be_read_for_the_end,
+)
+"""Noticed only where files are gone or unreadable."""
+
+PLANTS: tuple[Plant, ...] = (
     skip_the_sync_of_the_log,
     take_want_of_a_descriptor_for_a_failed_sync,
     answer_before_it_is_durable,

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.log_auditor import AuditError
-from tests.simulation.log_faults import PLANTS, Plant, planted
+from tests.simulation.log_faults import PLANTS, RUIN_PLANTS, Plant, planted
 from tests.simulation.log_world import LogWorld
 
 STEPS = 150
@@ -14,6 +14,19 @@ SEEDS = 60
 def test_what_was_promised_holds_over_every_kind_of_stop(first: int) -> None:
     for seed in range(first, first + 20):
         LogWorld(seed).run(STEPS)
+
+
+def test_no_damage_is_silent() -> None:
+    """Files and directories that are gone, refused or unreadable: an error, an offline partition, and a line."""
+    for seed in range(60):
+        LogWorld(seed, ruin_chance=1).run(STEPS)
+
+
+@pytest.mark.parametrize("plant", RUIN_PLANTS, ids=lambda plant: plant.__name__)
+def test_silence_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
+    with planted(plant), pytest.raises(AuditError):
+        for seed in range(200):
+            LogWorld(seed, ruin_chance=1).run(STEPS)
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
