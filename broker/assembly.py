@@ -100,22 +100,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         system.run_all,
     )
     purgatory = FetchPurgatory(system.scheduler)
-    reports = _FileReports(log, metrics)
-    logs = LogManager(
-        system.disk,
-        system.clock,
-        flusher,
-        purgatory,
-        on_report=reports.on_recovery,
-        on_damage=reports.on_damage,
-        remembers_batches=config.get_str("oncelog.compat") != "kafka",
-        retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
-        compaction=_compaction(config, system.scheduler, log),
-        segment_check=_segment_check(system, log),
-        progress=_progress(system, log),
-    )
-    for line in logs.problems:
-        reports.on_problem("data_dir.damaged", line)
+    logs = _logs(config, system, log, metrics, flusher, purgatory)
     metadata = _load_metadata(config, system, logs, log)
     # A first start has written the cluster id: nobody may be told of it before it is durable.
     flusher.flush_now()
@@ -278,6 +263,29 @@ def _group_shard(partition: int) -> "GroupShard":
     from broker.coordinator.group.shard import GroupShard
 
     return GroupShard(partition)
+
+
+def _logs(
+    config: BrokerConfig, system: System, log: Any, metrics: Metrics, flusher: Flusher, purgatory: FetchPurgatory
+) -> LogManager:
+    """The logs, none of them open; what is wrong with files becomes lines of the log."""
+    reports = _FileReports(log, metrics)
+    logs = LogManager(
+        system.disk,
+        system.clock,
+        flusher,
+        purgatory,
+        on_report=reports.on_recovery,
+        on_damage=reports.on_damage,
+        remembers_batches=config.get_str("oncelog.compat") != "kafka",
+        retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
+        compaction=_compaction(config, system.scheduler, log),
+        segment_check=_segment_check(system, log),
+        progress=_progress(system, log),
+    )
+    for line in logs.problems:
+        reports.on_problem("data_dir.damaged", line)
+    return logs
 
 
 def check_directory(config: BrokerConfig, disk: Disk) -> None:

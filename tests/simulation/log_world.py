@@ -126,7 +126,7 @@ class Counts:
 
 
 class LogWorld:
-    def __init__(self, seed: int, mix: Mix = EVERYTHING, *, ruin_chance: float = 0.1) -> None:
+    def __init__(self, seed: int, mix: Mix = EVERYTHING, *, ruin_chance: float = 0) -> None:
         """`ruin_chance`: how often a start after a kill or a clean stop finds files gone or unreadable."""
         self.random = Random(seed)
         self._ruin_chance = ruin_chance
@@ -436,7 +436,7 @@ class LogWorld:
 
     def _restart(self, disk: MemoryDisk, *, kept_all: bool) -> None:
         damaged = self._change_a_byte(disk, kept_all) if self.random.random() < 0.08 else None
-        may_ruin = damaged is None and kept_all and not self._was_full
+        may_ruin = self._ruin_chance > 0 and damaged is None and kept_all and not self._was_full
         ruin = Ruin(self.random, disk) if may_ruin and self.random.random() < self._ruin_chance else None
         if ruin is not None and not ruin.is_late:
             ruin.happen(disk)
