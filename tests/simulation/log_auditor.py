@@ -7,6 +7,7 @@ plants a fault for each).
 from random import Random
 
 from broker.log.partition_log import FetchIsolation, PartitionLog
+from broker.log.values import FetchResult
 from protocol.errors import KafkaError
 from protocol.records.control import ControlRecordType, decode_end_txn_marker
 from protocol.records.record import Record, decode_records
@@ -93,7 +94,7 @@ class LogAuditor:
     def _bytes(self, log: PartitionLog) -> None:
         for written in self.model.batches:
             if written.base_offset >= log.log_start_offset:
-                result = log.read(written.base_offset, 1, FetchIsolation.LOG_END)
+                result = read_undamaged(log, written.base_offset, 1, FetchIsolation.LOG_END)
                 require(
                     bytes(result.records) == written.data, "a batch is where it was, as it was", written.base_offset
                 )
@@ -114,7 +115,7 @@ class LogAuditor:
         if self.model.is_compacted or log.last_stable_offset <= log.log_start_offset:
             return
         offset = random.randrange(log.log_start_offset, log.last_stable_offset)
-        result = log.read(offset, random.choice([1, 400, 10_000]), FetchIsolation.TXN_COMMITTED)
+        result = read_undamaged(log, offset, random.choice([1, 400, 10_000]), FetchIsolation.TXN_COMMITTED)
         batches = batches_in(result.records)
         if not batches:
             return
@@ -157,6 +158,13 @@ class LogAuditor:
                 return
 
 
+def read_undamaged(log: PartitionLog, offset: int, max_bytes: int, isolation: FetchIsolation) -> FetchResult:
+    try:
+        return log.read(offset, max_bytes, isolation)
+    except KafkaError as error:
+        raise AuditError(f"a log without damage can be read: {error}") from error
+
+
 def read_all(log: PartitionLog, isolation: FetchIsolation) -> list[Record]:
     """As a consumer does, to the end: it must get there, whatever compaction has left."""
     seen: list[Record] = []
@@ -169,7 +177,7 @@ def read_all(log: PartitionLog, isolation: FetchIsolation) -> list[Record]:
 
 def read_some(log: PartitionLog, offset: int, isolation: FetchIsolation) -> tuple[list[Record], int]:
     """One fetch, aborted data filtered out by the list that comes with it; where the next one begins."""
-    result = log.read(offset, 700, isolation)
+    result = read_undamaged(log, offset, 700, isolation)
     waiting = sorted((entry.first_offset, entry.producer_id) for entry in result.aborted_transactions or ())
     aborted: set[int] = set()
     seen: list[Record] = []
