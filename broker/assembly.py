@@ -47,6 +47,7 @@ from broker.observability.transitions import TransitionLog
 from broker.partition_markers import PartitionMarkers
 from broker.ports import Clock, Disk, Entropy, Scheduler
 from broker.purgatory import FetchPurgatory
+from broker.slices import Slices
 from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic_config, log_config_for
 from broker.topics import InternalTopicSource, Topics
 from protocol.errors import KafkaError
@@ -116,6 +117,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         clock=system.clock,
         entropy=system.entropy,
         scheduler=system.scheduler,
+        slices=Slices(system.scheduler),
         node_id=node_id,
         cluster_id=metadata.state.cluster_id or "",
         metadata=metadata,

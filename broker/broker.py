@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.partition_markers import PartitionMarkers
     from broker.ports import Clock, Entropy, Scheduler
     from broker.purgatory import FetchPurgatory
+    from broker.slices import Slices
     from broker.topics import Topics
 
 
@@ -30,6 +31,7 @@ class Broker:
     clock: "Clock"
     entropy: "Entropy"
     scheduler: "Scheduler"
+    slices: "Slices"
     node_id: int
     cluster_id: str
     metadata: "MetadataLog"

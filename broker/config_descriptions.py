@@ -5,6 +5,7 @@ to (`broker.topic_config`, `broker.config`). Invariant: the order is that of the
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from broker.config import BrokerConfig
 from broker.config_keys import BROKER_KEYS, ConfigKey, ConfigType
@@ -88,6 +89,7 @@ def describe_loggers(levels: Mapping[str, str]) -> Entries:
     ]
 
 
+@cache
 def _same_meaning(name: str) -> Sequence[str]:
     """The names that mean the same in several units, in the order in which they count."""
     for item in TOPIC_CONFIGS.values():
@@ -127,7 +129,8 @@ def _secret(name: str, source: ConfigSource) -> DescribeConfigsResourceResult:
 
 def shown(entries: Entries, names: Sequence[str] | None, synonyms: bool, documentation: bool) -> Entries:
     """The entries that were asked for (none named: all), with no more than was asked for."""
-    wanted = entries if not names else [entry for entry in entries if entry.name in names]
+    named = frozenset(names or ())
+    wanted = entries if not names else [entry for entry in entries if entry.name in named]
     if synonyms and documentation:
         return wanted
     return [

@@ -5,16 +5,23 @@ Does not own: sockets, order of replies (`broker.net.connection`), state (handle
 Invariant: one frame gives exactly one `Exchange`, which ends with bytes, with no answer (acks=0), or with the
 connection closed.
 
+A handler whose cost grows with the request or with what is stored is a generator and runs in slices (`broker.slices`):
+each `yield n` is n more elements, `yield completion` waits, `return` gives the answer, which is encoded in slices too.
+A request of more than `_LARGE_FRAME_BYTES` is decoded in slices, and handled by `handle_in_slices` where a handler has
+one beside its `handle`.
+
 ApiVersions alone is answered in a version that we do not know: error 35 in the shape of v0, holding the range of
 key 18 (KIP-511). For every other API an unknown key or version closes the connection, as Kafka's does.
 """
 
 from collections.abc import Callable
 from importlib import import_module
+from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.api_table import API_TABLE, Api
 from broker.completion import Completion
+from broker.slices import Sliced, TooMany
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import decode_request_header, encode_response_header
@@ -26,6 +33,13 @@ if TYPE_CHECKING:
 Parts = list[bytes | memoryview]
 Handler = Callable[["RequestContext", Any], Any]
 
+_LARGE_FRAME_BYTES = 8_192
+"""Measured: up to here no request takes more than 10 ms, whatever is in it."""
+_LARGEST_ANSWER_BYTES = 104_857_600
+"""As large as a request may be by default (`socket.request.max.bytes`); librdkafka reads no larger one either."""
+_PARTS_JOINED = 512
+_JOINED_PART_BYTES = 1_024
+
 
 class CloseConnection(Exception):
     """The only honest answer is to close the connection (acks=0 that failed, an unknown API)."""
@@ -34,7 +48,7 @@ class CloseConnection(Exception):
 class RequestContext:
     """One request and the connection that it came by."""
 
-    __slots__ = ("api_key", "api_version", "broker", "client_id", "correlation_id", "peer")
+    __slots__ = ("api_key", "api_version", "broker", "client_id", "correlation_id", "in_slices", "peer")
 
     def __init__(
         self,
@@ -51,6 +65,13 @@ class RequestContext:
         self.api_version: Final = api_version
         self.correlation_id: Final = correlation_id
         self.client_id: Final = client_id
+        self.in_slices = False
+        """The answer may be long: it is encoded in slices."""
+
+    def run(self, steps: Sliced[Any]) -> Any:
+        """What the steps give, or a completion of it when that takes longer than this turn."""
+        self.in_slices = True
+        return self.broker.slices.run(steps, self.peer.is_here)
 
     @property
     def advertised(self) -> tuple[str, int]:
@@ -70,7 +91,18 @@ class Pipelined:
 class LoadedApi:
     """An API whose codecs and handler are imported; done at its first request, so that serving starts in a blink."""
 
-    __slots__ = ("decode", "encode", "flexible_from", "handle", "key", "maximum", "minimum")
+    __slots__ = (
+        "decode",
+        "decode_in_slices",
+        "encode",
+        "encode_in_slices",
+        "flexible_from",
+        "handle",
+        "handle_large",
+        "key",
+        "maximum",
+        "minimum",
+    )
 
     def __init__(self, api: Api, with_unstable: bool = False) -> None:
         request = import_module(f"protocol.generated.{api.name}_request")
@@ -82,7 +114,17 @@ class LoadedApi:
         self.flexible_from = 32_767 if flexible_from is None else flexible_from
         self.decode: Callable[[memoryview, int, int], tuple[Any, int]] = request.decode
         self.encode: Callable[[Any, int], Parts] = response.encode
-        self.handle: Handler = import_module(f"broker.handlers.{api.name}").handle
+        self.decode_in_slices: Any = getattr(request, "decode_in_slices", None)
+        self.encode_in_slices: Any = getattr(response, "encode_in_slices", None)
+        handlers = import_module(f"broker.handlers.{api.name}")
+        self.handle: Handler = _at_once_or_in_slices(handlers.handle)
+        self.handle_large: Handler = _at_once_or_in_slices(getattr(handlers, "handle_in_slices", handlers.handle))
+
+
+def _at_once_or_in_slices(handle: Handler) -> Handler:
+    if not isgeneratorfunction(handle):
+        return handle
+    return lambda context, request: context.run(handle(context, request))
 
 
 class Exchange:
@@ -111,6 +153,25 @@ class Exchange:
             return
         self._settle(outcome)
 
+    def begin_large(self, body: memoryview, position: int) -> None:
+        if self._api.decode_in_slices is None:
+            self.begin(body, position)
+            return
+        try:
+            outcome = self._context.run(self._handled(body, position))
+        except Exception as error:
+            self._fail(error)
+            return
+        self._settle(outcome)
+
+    def _handled(self, body: memoryview, position: int) -> Sliced[Any]:
+        api, context = self._api, self._context
+        try:
+            request, _ = yield from api.decode_in_slices(body, context.api_version, position)
+        except ProtocolError as error:
+            raise CloseConnection(str(error)) from error
+        return api.handle_large(context, request)
+
     def _settle(self, outcome: Any) -> None:
         if isinstance(outcome, Pipelined):
             self.holds = False
@@ -130,29 +191,70 @@ class Exchange:
             self.on_done(self)
 
     def _answer(self, response: Any) -> None:
-        if response is not None:
-            context = self._context
-            try:
-                self.parts = self._encode(response)
-                self.size_bytes = sum(map(len, self.parts))
-            except Exception as error:
-                self._fail(error)
+        if response is None:
+            self._finish(None)
+            return
+        api, context = self._api, self._context
+        try:
+            if context.in_slices and api.encode_in_slices is not None:
+                self._answer_in_slices(response)
                 return
-            context.broker.metrics.requests += 1
+            parts: Parts = [self._header()]
+            parts += api.encode(response, context.api_version)
+        except Exception as error:
+            self._fail(error)
+            return
+        self._finish(parts)
+
+    def _finish(self, parts: Parts | None) -> None:
+        if parts is not None:
+            self._context.broker.metrics.requests += 1
+            self.size_bytes = sum(map(len, parts))
+        self.parts = parts
         self.holds = False
         self.done = True
 
-    def _encode(self, response: Any) -> Parts:
+    def _header(self) -> bytes:
         api, context = self._api, self._context
         # The answer to ApiVersions never has a flexible header: a client must read it before it knows us (KIP-511).
         flexible = context.api_version >= api.flexible_from and api.key != ApiKey.API_VERSIONS
-        parts: Parts = [encode_response_header(context.correlation_id, flexible)]
-        parts += api.encode(response, context.api_version)
+        return encode_response_header(context.correlation_id, flexible)
+
+    def _answer_in_slices(self, response: Any) -> None:
+        encoded = self._context.run(self._encoded(response))
+        if isinstance(encoded, Completion):
+            self.holds = True
+            encoded.then(self._on_encoded)
+        else:
+            self._finish(encoded)
+
+    def _on_encoded(self, encoded: Completion[Parts]) -> None:
+        if encoded.error is not None:
+            self._fail(encoded.error)
+        else:
+            self._finish(encoded.result())
+        if self.on_done is not None:
+            self.on_done(self)
+
+    def _encoded(self, response: Any) -> Sliced[Parts]:
+        """Small parts are joined on the way: each takes several times its size."""
+        parts: Parts = [self._header()]
+        latest: Parts = []
+        size_bytes = 0
+        for step in self._api.encode_in_slices(latest, response, self._context.api_version):
+            yield step
+            if len(latest) >= _PARTS_JOINED:
+                size_bytes += _move(latest, parts)
+                if size_bytes > _LARGEST_ANSWER_BYTES:
+                    raise TooMany(f"an answer of more than {_LARGEST_ANSWER_BYTES:,} bytes")
+        _move(latest, parts)
         return parts
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, CloseConnection):
             self.closes = str(error)
+        elif isinstance(error, TooMany):
+            self.closes = f"{ApiKey(self._api.key).name} with {error}"
         else:
             self._context.broker.log.error(
                 "request.failed",
@@ -165,6 +267,17 @@ class Exchange:
             self.closes = f"internal error in {ApiKey(self._api.key).name}"
         self.holds = False
         self.done = True
+
+
+def _move(latest: Parts, parts: Parts) -> int:
+    """Joined, unless they are large; returns how many bytes that is."""
+    size_bytes = sum(map(len, latest))
+    if size_bytes < len(latest) * _JOINED_PART_BYTES:
+        parts.append(b"".join(latest))
+    else:
+        parts += latest
+    latest.clear()
+    return size_bytes
 
 
 class Dispatcher:
@@ -187,6 +300,7 @@ class Dispatcher:
             loaded = self._loaded[api_key] = LoadedApi(api, self._broker.serves_unstable)
             if self._broker.faults is not None:
                 loaded.handle = self._broker.faults.around_handler(loaded.handle)
+                loaded.handle_large = self._broker.faults.around_handler(loaded.handle_large)
         return loaded
 
     def dispatch(self, frame: memoryview, peer: "Peer") -> Exchange:
@@ -206,7 +320,10 @@ class Dispatcher:
             exchange.size_bytes = sum(map(len, exchange.parts))
             exchange.done = True
             return exchange
-        exchange.begin(frame, position)
+        if len(frame) <= _LARGE_FRAME_BYTES:
+            exchange.begin(frame, position)
+        else:
+            exchange.begin_large(frame, position)
         return exchange
 
     def _unsupported_api_versions(self, correlation_id: int, api: LoadedApi) -> Parts:

@@ -73,6 +73,11 @@ class Topic:
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
+def folded(name: str) -> str:
+    """What Kafka's metrics make of a topic's name."""
+    return name.replace(".", "_")
+
+
 class ClusterState:
     """What the replayed records add up to."""
 
@@ -82,6 +87,8 @@ class ClusterState:
         self.topics_by_id: dict[UUID, Topic] = {}
         self.removed: dict[UUID, str] = {}
         """Topics whose removal was replayed, and whose files may not all be gone yet: id and name."""
+        self.names_by_folded: dict[str, str] = {}
+        """Names of topics by what metrics make of them: '.' and '_' are one there."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         """Settings of brokers ("" for all of them) and groups, by resource type and name; topics hold their own."""
         self.features: dict[str, int] = {}
@@ -101,6 +108,7 @@ class ClusterState:
             case remove_topic_record.RemoveTopicRecord():
                 topic = self._topic(record.topic_id, offset)
                 del self.topics[topic.name]
+                self.names_by_folded.pop(folded(topic.name), None)
                 del self.topics_by_id[topic.topic_id]
                 self.removed[topic.topic_id] = topic.name
             case feature_level_record.FeatureLevelRecord():
@@ -169,6 +177,7 @@ class ClusterState:
 
     def _put(self, topic: Topic) -> None:
         self.topics[topic.name] = topic
+        self.names_by_folded[folded(topic.name)] = topic.name
         self.topics_by_id[topic.topic_id] = topic
 
 

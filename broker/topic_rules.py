@@ -6,7 +6,7 @@ KIPs: 599 (bounds on what one request makes).
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from protocol.errors import ErrorCode, KafkaError
 
@@ -30,14 +30,11 @@ def check_topic_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
-def check_collision(name: str, existing: Iterable[str]) -> None:
-    """Kafka folds '.' into '_' in metric names and refuses the pair; a topic made here must fit there."""
-    if "." not in name and "_" not in name:
-        return
-    folded = name.replace(".", "_")
-    for other in existing:
-        if other.replace(".", "_") == folded:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+def check_collision(name: str, alike: str | None) -> None:
+    """`alike` is the topic that is the same but for '.' and '_', if there is one: Kafka folds them in metric names and
+    refuses the pair; a topic made here must fit there."""
+    if alike is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {alike}")
 
 
 def check_total(partition_count: int) -> None:

@@ -22,6 +22,7 @@ from broker.metadata_log import (
     MetadataLog,
     ResourceType,
     Topic,
+    folded,
     partition_records,
     topic_records,
 )
@@ -152,7 +153,7 @@ class Topics:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         if name in self._metadata.state.topics or name in self._deleting:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        check_collision(name, self._metadata.state.topics)
+        check_collision(name, self._metadata.state.names_by_folded.get(folded(name)))
 
     def grow(self, name: str, partition_count: int) -> Completion[None]:
         """Give a topic more partitions; usable at once, answered once durable. Raises KafkaError."""

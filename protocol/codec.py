@@ -18,7 +18,15 @@ from pkgutil import iter_modules
 
 import protocol.messages
 import protocol.state_records
-from protocol.codec_parts import Gathered, annotation, attribute, default_text, shared_default, snake_case
+from protocol.codec_parts import (
+    Gathered,
+    annotation,
+    attribute,
+    default_text,
+    holds_many,
+    shared_default,
+    snake_case,
+)
 from protocol.codec_reader import ReaderEmitter
 from protocol.codec_writer import WriterEmitter
 from protocol.schema import Field, Schema, Structure
@@ -50,6 +58,16 @@ class _Module:
         self._writer = WriterEmitter(
             self._gathered, lambda structure, version: self._function("write", structure, version)
         )
+        self._sliced_reader = ReaderEmitter(
+            self._gathered,
+            lambda structure, version: self._function("read", structure, version),
+            lambda structure, version: self._function("read", structure, version, sliced=True),
+        )
+        self._sliced_writer = WriterEmitter(
+            self._gathered,
+            lambda structure, version: self._function("write", structure, version),
+            lambda structure, version: self._function("write", structure, version, sliced=True),
+        )
         self._functions: list[str] = []
         self._names: dict[tuple[str, str, str], str] = {}
 
@@ -60,8 +78,14 @@ class _Module:
         for version in schema.version_range:
             readers[version] = self._function("read", root, version)
             writers[version] = self._function("write", root, version)
+        sliced = {
+            version: self._function(self._sliced_verb, root, version, sliced=True)
+            for version in schema.version_range
+            if self._sliced_verb and holds_many(root, version)
+        }
         classes = [self._class(structure) for structure in (*root.nested(), root)]
-        body = "\n\n\n".join(classes + self._functions + [self._entry(readers, writers)])
+        entries = [self._entry(readers, writers)] + ([self._sliced_entry(sliced)] if sliced else [])
+        body = "\n\n\n".join(classes + self._functions + entries)
         structs = [f'{name} = Struct(">{letters}")' for letters, name in self._gathered.structs.items()]
         constants = [
             f"API_KEY = {schema.api_key}",
@@ -79,9 +103,15 @@ class _Module:
         ]
         return "\n\n".join(part for part in parts if part or part == "").replace("\n\n\n\n", "\n\n\n") + "\n"
 
+    @property
+    def _sliced_verb(self) -> str:
+        """A broker reads requests and writes responses, of any size; clients and logs do neither."""
+        return {"Request": "read", "esponse": "write"}.get(self._schema.name[-7:], "")
+
     def _imports(self, body: str) -> list[str]:
         typing = ["Any", "Final"]
-        abc = "Callable, Sequence" if "Sequence[" in body else "Callable"
+        used = [name for name in ("Generator", "Iterator", "Sequence") if f"{name}[" in body]
+        abc = ", ".join(["Callable", *used])
         struct = [name for name in ("Struct", "pack", "unpack_from") if re.search(rf"(?<!\.)\b{name}\(", body)]
         struct = sorted({*struct, *(["Struct"] if self._gathered.structs else [])})
         struct.insert(sum(name < "error" for name in struct), "error as StructError")
@@ -157,19 +187,60 @@ def encode(message: {name}, version: int) -> list[Data]:
     write(out, message)
     return out'''
 
-    def _function(self, verb: str, structure: Structure, version: int) -> str:
+    def _sliced_entry(self, functions: dict[int, str]) -> str:
+        name = self._schema.name
+        rows = "\n".join(f"    {version}: {function}," for version, function in functions.items())
+        if self._sliced_verb == "read":
+            return f'''_Steps = Generator[int, None, tuple[{name}, int]]
+_SLICED_READERS: dict[int, Callable[[memoryview, int], _Steps]] = {{
+{rows}
+}}
+
+
+def decode_in_slices(view: memoryview, version: int, position: int = 0) -> _Steps:
+    """As `decode`; each step is so many more elements."""
+    read = _SLICED_READERS.get(version)
+    if read is None:
+        return decode(view, version, position)
+    try:
+        return (yield from read(view, position))
+    except (IndexError, StructError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"{{NAME}} version {{version}} is malformed: {{error}}") from error'''
+        return f'''_SLICED_WRITERS: dict[int, Callable[[list[Data], {name}], Iterator[int]]] = {{
+{rows}
+}}
+
+
+def encode_in_slices(out: list[Data], message: {name}, version: int) -> Iterator[int]:
+    """As `encode`; each step is so many more elements, whose parts are in `out` and may be taken from there."""
+    write = _SLICED_WRITERS.get(version)
+    if write is None:
+        out += encode(message, version)
+    else:
+        yield from write(out, message)'''
+
+    def _function(self, verb: str, structure: Structure, version: int, *, sliced: bool = False) -> str:
         """The name of the function that reads or writes one layout, emitted at its first use."""
         flexible = self._schema.is_flexible(version)
-        lines = (self._reader if verb == "read" else self._writer).lines(structure, version, flexible)
+        if verb == "read":
+            emitter: ReaderEmitter | WriterEmitter = self._sliced_reader if sliced else self._reader
+        else:
+            emitter = self._sliced_writer if sliced else self._writer
+        lines = emitter.lines(structure, version, flexible)
         body = "\n".join(f"    {line}" for line in lines)
+        verb += "_slices" if sliced else ""
         key = (verb, structure.name, body)
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = f"_{verb}_{snake_case(structure.name)}_{version}"
             if verb == "read":
                 head = f"def {name}(view: memoryview, position: int) -> tuple[{structure.name}, int]:"
+            elif verb == "read_slices":
+                result = f"Generator[int, None, tuple[{structure.name}, int]]"
+                head = f"def {name}(view: memoryview, position: int) -> {result}:"
             else:
-                head = f"def {name}(out: list[Data], message: {structure.name}) -> None:"
+                result = "Iterator[int]" if sliced else "None"
+                head = f"def {name}(out: list[Data], message: {structure.name}) -> {result}:"
             self._functions.append(f"{head}\n{body}")
         return name
 

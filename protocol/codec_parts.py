@@ -85,3 +85,13 @@ def runs(fields: list[Field]) -> list[list[Field]]:
         else:
             groups.append([field])
     return groups
+
+
+def holds_many(kind: FieldType, version: int) -> bool:
+    """Whether a message or a part of one may have any number of elements, so that it is read and written in slices."""
+    match kind:
+        case ArrayOf():
+            return True
+        case Structure():
+            return any(holds_many(field.type, version) for field in kind.fields_in(version))
+    return False

@@ -6,17 +6,31 @@ the data of a tag ends exactly where its size says.
 
 import re
 
-from protocol.codec_parts import FunctionOf, Gathered, annotation, attribute, default_text, is_fixed, python_type, runs
+from protocol.codec_parts import (
+    FunctionOf,
+    Gathered,
+    annotation,
+    attribute,
+    default_text,
+    holds_many,
+    is_fixed,
+    python_type,
+    runs,
+)
 from protocol.schema import ArrayOf, Field, FieldType, Structure
 from protocol.types import Primitive
 
 
 class ReaderEmitter:
-    """Lines of Python that read the layouts of one message."""
+    """Lines of Python that read the layouts of one message, at once or in slices: then a step after each element."""
 
-    def __init__(self, gathered: Gathered, function_of: FunctionOf) -> None:
+    def __init__(
+        self, gathered: Gathered, function_of: FunctionOf, sliced_function_of: FunctionOf | None = None
+    ) -> None:
+        """With `sliced_function_of`, the names of functions that read in slices, what is emitted does so too."""
         self._gathered = gathered
         self._function_of = function_of
+        self._sliced_function_of = sliced_function_of
 
     def lines(self, structure: Structure, version: int, flexible: bool) -> list[str]:
         """The body of the function that reads one layout of a structure."""
@@ -81,6 +95,8 @@ class ReaderEmitter:
 
     def _read_call(self, kind: FieldType, version: int, compact: bool, nullable: bool) -> str:
         if isinstance(kind, Structure):
+            if self._sliced_function_of is not None and holds_many(kind, version):
+                return f"yield from {self._sliced_function_of(kind, version)}(view, position)"
             return f"{self._function_of(kind, version)}(view, position)"
         name = f"read_{'nullable_' if nullable else ''}{'compact_' if compact else ''}{kind.name}"
         return f"{self._gathered.use(name)}(view, position)"
@@ -90,6 +106,18 @@ class ReaderEmitter:
         count = self._gathered.use(f"read_{'nullable_' if nullable else ''}{'compact_' if compact else ''}count")
         lines = [f"count_, position = {count}(view, position)"]
         none = " if count_ >= 0 else None" if nullable else ""
+        if isinstance(element, Primitive) and element.name != "uuid" and self._sliced_function_of is not None:
+            if nullable:
+                lines += [f"{name}: Sequence[{kind}] | None = None", "if count_ >= 0:"]
+            read = (
+                f'yield from {self._gathered.use("read_numbers_in_slices")}(view, position, count_, "{element.letter}")'
+            )
+            declared = "    " + name if nullable else f"{name}: Sequence[{kind}]"
+            lines += [
+                f"{declared} = {read}",
+                f"{'    ' if nullable else ''}position += count_{f' * {element.size}' if element.size > 1 else ''}",
+            ]
+            return lines
         if isinstance(element, Primitive) and element.name != "uuid":
             # The count is not more than the bytes left, so neither the format nor what it reads can grow beyond them.
             unpacked = f'unpack_from(f">{{count_}}{element.letter}", view, position)'
@@ -119,6 +147,8 @@ class ReaderEmitter:
             lines.append(f"    item, position = {self._read_call(element, version, compact, False)}")
         appended = f"    {name}.append(item)"
         lines.append(appended + ("  # type: ignore[union-attr]" if nullable else ""))
+        if self._sliced_function_of is not None:
+            lines.append("    yield 1")
         return _own_item(lines, name)
 
     def _read_tagged(self, fields: list[Field], version: int) -> list[str]:

@@ -4,17 +4,21 @@ Invariants of what is emitted: record data becomes a part as it was given, tagge
 its default, a field that the version lacks is left out whatever its value.
 """
 
-from protocol.codec_parts import FunctionOf, Gathered, attribute, default_text, is_fixed, runs
+from protocol.codec_parts import FunctionOf, Gathered, attribute, default_text, holds_many, is_fixed, runs
 from protocol.schema import ArrayOf, Field, FieldType, Structure
 from protocol.types import Primitive, Variable
 
 
 class WriterEmitter:
-    """Lines of Python that write the layouts of one message."""
+    """Lines of Python that write the layouts of one message, at once or in slices: then a step after each element."""
 
-    def __init__(self, gathered: Gathered, function_of: FunctionOf) -> None:
+    def __init__(
+        self, gathered: Gathered, function_of: FunctionOf, sliced_function_of: FunctionOf | None = None
+    ) -> None:
+        """With `sliced_function_of`, the names of functions that write in slices, what is emitted does so too."""
         self._gathered = gathered
         self._function_of = function_of
+        self._sliced_function_of = sliced_function_of
 
     def lines(self, structure: Structure, version: int, flexible: bool) -> list[str]:
         """The body of the function that writes one layout of a structure."""
@@ -42,7 +46,7 @@ class WriterEmitter:
             return [self._write_variable(kind, compact, nullable, value, out, bool(field.nullable))]
         if isinstance(kind, ArrayOf):
             return self._write_array(field, kind.element, version, compact, value, out)
-        function = self._function_of(kind, version)
+        function = self._call_of(kind, version)
         if not nullable:
             cast = "  # type: ignore[arg-type]" if field.nullable else ""
             return [f"{function}({out}, {value}){cast}"]
@@ -55,6 +59,11 @@ class WriterEmitter:
             f'    {out}.append(b"\\x01")',
             f"    {function}({out}, {value})",
         ]
+
+    def _call_of(self, kind: Structure, version: int) -> str:
+        if self._sliced_function_of is not None and holds_many(kind, version):
+            return f"yield from {self._sliced_function_of(kind, version)}"
+        return self._function_of(kind, version)
 
     def _write_variable(
         self, kind: Variable, compact: bool, nullable: bool, value: str, out: str, sometimes_null: bool
@@ -76,6 +85,8 @@ class WriterEmitter:
         if isinstance(element, Primitive) and element.name != "uuid":
             lines.append(f"if {value}:")
             lines.append(f'    {out}.append(pack(f">{{len({value})}}{element.letter}", *{value}))')
+            if self._sliced_function_of is not None:
+                lines.append(f"    yield len({value}) // 16")
             return lines
         lines.append(f"for item_{attribute(field.name)} in {source}:")
         item = f"item_{attribute(field.name)}"
@@ -84,7 +95,9 @@ class WriterEmitter:
         elif isinstance(element, Variable):
             lines.append("    " + self._write_variable(element, compact, False, item, out, False))
         else:
-            lines.append(f"    {self._function_of(element, version)}({out}, {item})")
+            lines.append(f"    {self._call_of(element, version)}({out}, {item})")
+        if self._sliced_function_of is not None:
+            lines.append("    yield 1")
         return lines
 
     def _write_tagged(self, fields: list[Field], version: int) -> list[str]:

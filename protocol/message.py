@@ -7,8 +7,9 @@ ProtocolError, IndexError, struct.error or UnicodeDecodeError, which `decode` of
 Messages are read-only by type: their attributes are Final, which costs nothing at run time.
 """
 
-from collections.abc import Sequence
-from struct import Struct
+from collections.abc import Generator, Sequence
+from struct import Struct, unpack_from
+from typing import Any
 
 from protocol.errors import ProtocolError
 
@@ -19,6 +20,7 @@ _INT32 = Struct(">i")
 LONGEST_TEXT_BYTES = 0x7FFF
 NULL_STRING = b"\xff\xff"
 NULL_LENGTH = b"\xff\xff\xff\xff"
+_NUMBERS_A_STEP = 1_024
 _SMALL = tuple(bytes((value,)) for value in range(128))
 
 
@@ -232,6 +234,20 @@ def skip_tags(view: memoryview, position: int) -> int:
     for _ in range(count):
         _, _, position = read_tag(view, position)
     return position
+
+
+def read_numbers_in_slices(
+    view: memoryview, position: int, number_count: int, letter: str
+) -> Generator[int, None, list[Any]]:
+    """The elements of an array of numbers, whose count is not more than the bytes left; each step is some of them."""
+    struct = Struct(f">{_NUMBERS_A_STEP}{letter}")
+    numbers: list[Any] = []
+    while number_count - len(numbers) >= _NUMBERS_A_STEP:
+        numbers += struct.unpack_from(view, position)
+        position += struct.size
+        yield _NUMBERS_A_STEP // 4
+    numbers += unpack_from(f">{number_count - len(numbers)}{letter}", view, position)
+    return numbers
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

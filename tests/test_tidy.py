@@ -38,6 +38,7 @@ SHORTHANDS = {"pid", "hw", "leo", "lso", "tp", "tps"}
 CATCHES_EVERYTHING = {
     "broker/completion.py": "a completion carries whatever its computation raised to whoever waits",
     "broker/dispatch.py": "an unexpected error costs one connection, never the broker",
+    "broker/slices.py": "work that went on in a later turn fails its completion, as above",
     "broker/system/loop.py": "a thread hands its error to the loop",
 }
 # Where something is printed without oncelog/terminal.py, which lets no name steer a terminal, and why.

@@ -7,6 +7,8 @@
 Left out: settings that Kafka knows and one node does not need; client metrics, of which only the defaults are shown.
 """
 
+from collections.abc import Iterator, Sequence
+
 from broker.config_descriptions import (
     Entries,
     describe_all_brokers,
@@ -22,24 +24,57 @@ from broker.dispatch import RequestContext
 from broker.handlers.logger_levels import levels
 from broker.metadata_log import ResourceType
 from broker.node_id import check_node_id
+from broker.slices import Sliced
 from broker.topic_config import ConfigSource
 from broker.topic_rules import check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.generated.describe_configs_response import DescribeConfigsResponse, DescribeConfigsResult
 
+_Identity = tuple[int, str]
 
-def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_describe(context, request, resource) for resource in request.resources])
+
+def handle(context: RequestContext, request: DescribeConfigsRequest) -> Sliced[DescribeConfigsResponse]:
+    results = []
+    found: dict[_Identity, Entries] = {}
+    for resource in _different(request.resources):
+        result = _describe(context, request, resource, found)
+        results.append(result)
+        yield 1 + len(result.configs) + len(resource.configuration_keys or ()) // 8
+    return DescribeConfigsResponse(results=results)
+
+
+def _different(resources: Sequence[DescribeConfigsResource]) -> Iterator[DescribeConfigsResource]:
+    seen: set[tuple[_Identity, tuple[str, ...]]] = set()
+    for resource in resources:
+        asked = (_identity(resource), tuple(resource.configuration_keys or ()))
+        if asked not in seen:
+            seen.add(asked)
+            yield resource
+
+
+def _identity(resource: DescribeConfigsResource) -> _Identity:
+    """A node may be spelt in any number of ways."""
+    name = resource.resource_name
+    if resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        name = name.lstrip("+0") or name
+    return resource.resource_type, name
 
 
 def _describe(
-    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    context: RequestContext,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    found: dict[_Identity, Entries],
 ) -> DescribeConfigsResult:
     code, message, entries = ErrorCode.NONE, "", Entries()
+    identity = _identity(resource)
     try:
-        found = _entries(context, resource.resource_type, resource.resource_name)
-        entries = shown(found, resource.configuration_keys, request.include_synonyms, request.include_documentation)
+        if identity not in found:
+            found[identity] = _entries(context, resource.resource_type, resource.resource_name)
+        entries = shown(
+            found[identity], resource.configuration_keys, request.include_synonyms, request.include_documentation
+        )
     except KafkaError as error:
         code, message = error.code, error.message
     return DescribeConfigsResult(

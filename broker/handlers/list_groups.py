@@ -5,27 +5,29 @@ Filters ignore case, as Kafka's do. Types are `classic` and `consumer`. A group 
 """
 
 from broker.dispatch import RequestContext
+from broker.slices import Sliced
 from protocol.errors import KafkaError
 from protocol.generated.list_groups_request import ListGroupsRequest
 from protocol.generated.list_groups_response import ListedGroup, ListGroupsResponse
 
 
-def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(context: RequestContext, request: ListGroupsRequest) -> Sliced[ListGroupsResponse]:
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
     try:
         known = context.broker.groups.inventory.all()
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code)
-    states = {state.lower() for state in request.states_filter}
-    types = {kind.lower() for kind in request.types_filter}
-    return ListGroupsResponse(
-        groups=[
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type,
-                group_state=group.state,
-                group_type=group.group_type,
+    groups = []
+    for group in known:
+        yield 1
+        if (not states or group.state.lower() in states) and (not types or group.group_type in types):
+            groups.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type,
+                    group_state=group.state,
+                    group_type=group.group_type,
+                )
             )
-            for group in known
-            if (not states or group.state.lower() in states) and (not types or group.group_type in types)
-        ]
-    )
+    return ListGroupsResponse(groups=groups)

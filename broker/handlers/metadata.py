@@ -6,17 +6,21 @@
   over, as in Kafka. v10 and v11 may not look up by id: INVALID_REQUEST for every topic.
 - v8+ tells what the client may do, where it asks (v8–v10 also for the cluster): everything, as there is no authorizer.
 - v13's top-level error code is always NONE: this broker never asks a client to bootstrap anew (KIP-1102).
+- A topic that is named several times is answered once, as in Kafka. Topics are told as they were when the request came,
+  those that were made on the way as they are made.
 - The address is the one under which the client's listener is advertised.
 - A topic that cannot be created on the way is answered with the reason (INVALID_TOPIC_EXCEPTION), where Kafka's broker,
   which does not wait for its controller, says UNKNOWN_TOPIC_OR_PARTITION and the client asks on.
 """
 
+from collections.abc import Iterable
 from uuid import UUID
 
-from broker.completion import Completion, all_of
+from broker.completion import Completion
 from broker.dispatch import RequestContext
 from broker.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from broker.metadata_log import INTERNAL_TOPICS, Topic
+from broker.slices import Sliced, each
 from broker.topic_rules import check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.metadata_request import MetadataRequest
@@ -29,34 +33,35 @@ from protocol.generated.metadata_response import (
 
 _NO_ID = UUID(int=0)
 _BY_ID_SINCE = 12
+_PARTITIONS_A_STEP = 64
 
 
-def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse | Completion[MetadataResponse]:
+def handle(
+    context: RequestContext, request: MetadataRequest
+) -> Sliced[MetadataResponse | Completion[MetadataResponse]]:
     topics = context.broker.topics
     view = _View(context, request)
+    found: Iterable[Topic | Completion[Topic] | MetadataResponseTopic] = ()
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        return _once_durable(context, view.respond([view.describe(topic) for topic in topics.all()]))
-    may_create = (context.api_version < 4 or request.allow_auto_topic_creation) and context.broker.config.get_bool(
-        "auto.create.topics.enable"
-    )
-    by_id = any(wanted.name is None or wanted.topic_id != _NO_ID for wanted in request.topics)
-    if by_id and context.api_version < _BY_ID_SINCE:
-        return _refuse(request)
-    answers: list[Completion[MetadataResponseTopic]] = []
-    for wanted in request.topics:
-        if by_id:
-            if wanted.topic_id != _NO_ID:
-                answers.append(Completion.of(view.describe_id(wanted.topic_id)))
-            continue
-        name = wanted.name or ""
-        topic = topics.get(name)
-        if topic is not None:
-            answers.append(Completion.of(view.describe(topic)))
-        else:
-            answers.append(view.missing(name, may_create))
-    if all(answer.done for answer in answers):
-        return _once_durable(context, view.respond([answer.result() for answer in answers]))
-    return all_of(answers).map(view.respond)
+        found = tuple(topics.all())
+    elif any(wanted.name is None or wanted.topic_id != _NO_ID for wanted in request.topics):
+        if context.api_version < _BY_ID_SINCE:
+            return _refuse(request)
+        ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != _NO_ID)
+        found = yield from each(ids, view.find_id)
+    else:
+        may_create = (context.api_version < 4 or request.allow_auto_topic_creation) and context.broker.config.get_bool(
+            "auto.create.topics.enable"
+        )
+        names = dict.fromkeys(wanted.name or "" for wanted in request.topics)
+        found = yield from each(names, lambda name: topics.get(name) or view.missing(name, may_create), 2)
+    answers = []
+    for entry in found:
+        if isinstance(entry, Completion):
+            yield entry
+            entry = entry.result()
+        answers.append((yield from view.describe(entry)) if isinstance(entry, Topic) else entry)
+    return _once_durable(context, view.respond(answers))
 
 
 def _refuse(request: MetadataRequest) -> MetadataResponse:
@@ -98,13 +103,12 @@ class _View:
             cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
         )
 
-    def describe(self, topic: Topic) -> MetadataResponseTopic:
+    def describe(self, topic: Topic) -> Sliced[MetadataResponseTopic]:
         node_ids = (self._context.broker.node_id,)
-        return MetadataResponseTopic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            is_internal=topic.is_internal,
-            partitions=[
+        partitions: list[MetadataResponsePartition] = []
+        for start in range(0, topic.partition_count, _PARTITIONS_A_STEP):
+            indexes = range(start, min(start + _PARTITIONS_A_STEP, topic.partition_count))
+            partitions += [
                 MetadataResponsePartition(
                     partition_index=index,
                     leader_id=node_ids[0],
@@ -112,30 +116,34 @@ class _View:
                     replica_nodes=node_ids,
                     isr_nodes=node_ids,
                 )
-                for index in range(topic.partition_count)
-            ],
+                for index in indexes
+            ]
+            yield len(indexes)
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.is_internal,
+            partitions=partitions,
             topic_authorized_operations=self._operations,
         )
 
-    def describe_id(self, topic_id: UUID) -> MetadataResponseTopic:
+    def find_id(self, topic_id: UUID) -> Topic | MetadataResponseTopic:
         topic = self._context.broker.topics.by_id(topic_id)
         if topic is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-        return self.describe(topic)
+        return topic
 
-    def missing(self, name: str, may_create: bool) -> Completion[MetadataResponseTopic]:
+    def missing(self, name: str, may_create: bool) -> Completion[Topic] | MetadataResponseTopic:
         broker = self._context.broker
         try:
             check_topic_name(name)
             if name in INTERNAL_TOPICS and may_create:
-                created = broker.topics.ensure_internal(name)
-            elif may_create:
-                created = broker.topics.create(name, broker.config.get_int("num.partitions"))
-            else:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                return broker.topics.ensure_internal(name)
+            if may_create:
+                return broker.topics.create(name, broker.config.get_int("num.partitions"))
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         except KafkaError as error:
             code = error.code
             if code is ErrorCode.TOPIC_ALREADY_EXISTS:  # its deletion is not durable yet
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return Completion.of(MetadataResponseTopic(error_code=code, name=name))
-        return created.map(self.describe)
+            return MetadataResponseTopic(error_code=code, name=name)

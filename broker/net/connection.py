@@ -40,7 +40,7 @@ _NO_LIMIT = 2**31 - 1
 class Peer:
     """Who is at the other end, and the address under which this listener is advertised to it."""
 
-    __slots__ = ("_answers", "advertised", "host", "listener_name", "on_gone", "port")
+    __slots__ = ("_answers", "advertised", "host", "is_gone", "listener_name", "on_gone", "port")
 
     def __init__(
         self,
@@ -55,10 +55,15 @@ class Peer:
         self.listener_name: Final = listener_name
         self.advertised: Final = advertised
         self._answers = answers
+        self.is_gone = False
         self.on_gone: Callable[[], None] | None = None
         """Called when the connection ends: what waits for this peer, one thing at a time, need not wait any more."""
 
+    def is_here(self) -> bool:
+        return not self.is_gone
+
     def go(self) -> None:
+        self.is_gone = True
         on_gone, self.on_gone = self.on_gone, None
         if on_gone is not None:
             on_gone()

@@ -100,7 +100,7 @@ class VirtualBroker:
         for rule in rules:
             self.faults.plant(rule)
         self.broker = assemble(config, self.faults.system if with_faults else system, quiet)
-        self._dispatcher = Dispatcher(self.broker)
+        self.dispatcher = Dispatcher(self.broker)
         self.time.settle()
 
     def _log(self, _: object, level: str, event: Any) -> Any:
@@ -134,7 +134,7 @@ class VirtualBroker:
     def take(self, frame: memoryview, request: Message, version: int, *, host: str = "10.0.0.1") -> Reply:
         """A frame has arrived."""
         response = import_module(type(request).__module__.removesuffix("request") + "response")
-        exchange = self._dispatcher.dispatch(frame, Peer(host, 40_000, "PLAINTEXT", (HOST, PORT)))
+        exchange = self.dispatcher.dispatch(frame, Peer(host, 40_000, "PLAINTEXT", (HOST, PORT)))
         return Reply(exchange, response, version)
 
     def ask(self, request: Message, version: int) -> Any:

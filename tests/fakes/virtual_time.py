@@ -62,13 +62,18 @@ class VirtualTime:
         """Timers that are still to come."""
         return sum(not timer.is_cancelled for _, _, timer in self._timers)
 
+    def turn(self) -> bool:
+        """Run one turn; whether there was one to run."""
+        turn, self._turn = self._turn, []
+        for function in turn:
+            function()
+        return bool(turn)
+
     def settle(self) -> None:
         """Run turns until there is nothing left to do at this very moment."""
         while True:
-            while self._turn:
-                turn, self._turn = self._turn, []
-                for function in turn:
-                    function()
+            while self.turn():
+                pass
             if not self._timers or self._timers[0][0] > self._monotonic_ms:
                 return
             self._fire()

@@ -10,10 +10,11 @@ Offsets go with their topic once its removal is durable: before that a crash cou
 KIPs: 211 (expiry of offsets), 229 (DeleteGroups), 496 (OffsetDelete), 518 and 848 (states and types of groups).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from broker.completion import Completion
+from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.update import tombstones
 from broker.coordinator.group.exchange import CONSUMER_TYPE, GroupDescription
 from broker.coordinator.group.membership import Group
@@ -66,19 +67,30 @@ class Inventory:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id[:300]} not found.")
         return GroupDescription(group_id, GroupState.EMPTY.value, "")
 
-    def all(self) -> Sequence[GroupDescription]:
-        """Every group, without its members, by id. Raises KafkaError while some may be missing."""
+    def all(self) -> Iterator[GroupDescription]:
+        """Every group, without its members, as it is when its turn comes: a group that is there all the time is told
+        once, whatever happens between two steps. Raises KafkaError while some may be missing."""
         self._runtime.check_loaded()
-        found = {
-            group.group_id: GroupDescription(group.group_id, group.state.value, group.protocol_type or "")
-            for group in self._groups.values()
-        }
-        for shard in self._runtime.shards():
-            for group_id, group in shard.consumer_groups().items():
-                found[group_id] = GroupDescription(group_id, group.state.value, CONSUMER, group_type=CONSUMER_TYPE)
+        return self._all()
+
+    def _all(self) -> Iterator[GroupDescription]:
+        told: set[str] = set()
+        for shard in tuple(self._runtime.shards()):
             for group_id in shard.group_ids():
-                found.setdefault(group_id, GroupDescription(group_id, GroupState.EMPTY.value, ""))
-        return [found[group_id] for group_id in sorted(found)]
+                if shard.knows(group_id) or group_id in self._groups:
+                    told.add(group_id)
+                    yield self._listed(group_id, shard.consumer_group(group_id))
+        for group_id in tuple(self._groups):
+            if group_id not in told and group_id in self._groups:
+                yield self._listed(group_id, None)
+
+    def _listed(self, group_id: str, consumer_group: ConsumerGroup | None) -> GroupDescription:
+        if consumer_group is not None:
+            return GroupDescription(group_id, consumer_group.state.value, CONSUMER, group_type=CONSUMER_TYPE)
+        group = self._groups.get(group_id)
+        if group is not None:
+            return GroupDescription(group_id, group.state.value, group.protocol_type or "")
+        return GroupDescription(group_id, GroupState.EMPTY.value, "")
 
     # --- deleting -----------------------------------------------------------------------------------------------------
 

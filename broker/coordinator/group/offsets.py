@@ -9,7 +9,7 @@ KIPs: 98, 345, 447 (transactional commits by members, require_stable), 848, 1251
 for a partition that the member has had since).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
@@ -26,7 +26,7 @@ from broker.coordinator.group.records import (
     TopicPartition,
     offset_record,
 )
-from broker.coordinator.group.shard import GroupShard
+from broker.coordinator.group.shard import GroupShard, Recorded
 from broker.coordinator.group.states import GroupState
 from broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from broker.ports import Clock
@@ -63,6 +63,26 @@ class FetchedOffset(NamedTuple):
 
     error: ErrorCode
     committed: CommittedOffset
+
+
+class GroupOffsets:
+    """The committed offsets of a group as they were in one turn; a copy."""
+
+    __slots__ = ("_committed", "_pending")
+
+    def __init__(self, committed: Mapping[TopicPartition, Recorded], pending: Set[TopicPartition]) -> None:
+        self._committed = committed
+        self._pending = pending
+
+    def partitions(self) -> Iterable[TopicPartition]:
+        """What has an offset, or is about to have one."""
+        return {**self._committed, **dict.fromkeys(sorted(self._pending))}
+
+    def get(self, partition: TopicPartition) -> FetchedOffset:
+        if partition in self._pending:
+            return _UNSTABLE
+        recorded = self._committed.get(partition)
+        return NOTHING_FETCHED if recorded is None else FetchedOffset(ErrorCode.NONE, recorded.committed)
 
 
 NOTHING_FETCHED = FetchedOffset(ErrorCode.NONE, NO_COMMITTED_OFFSET)
@@ -190,21 +210,18 @@ class OffsetCoordinator:
         require_stable: bool,
         member_id: str | None = None,
         member_epoch: int = -1,
-    ) -> Completion[Mapping[TopicPartition, FetchedOffset]]:
-        """OffsetFetch; None asks for every partition that has an offset. Answered once what was read is durable.
-        Fails with UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION for a member that is no longer one."""
+    ) -> Completion[GroupOffsets]:
+        """OffsetFetch; None asks for every partition that has an offset. Answered once what was read is durable, and
+        then still as it was in this turn. Fails with UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION for a
+        member that is no longer one."""
 
-        def read(shard: GroupShard) -> Mapping[TopicPartition, FetchedOffset]:
+        def read(shard: GroupShard) -> GroupOffsets:
             consumer_group = shard.consumer_group(group_id)
             if consumer_group is not None and not (member_id is None and member_epoch < 0):
                 _check_reader(consumer_group, member_id or "", member_epoch)
-            pending = shard.pending_partitions(group_id) if require_stable else set()
+            pending = shard.pending_partitions(group_id) if require_stable else frozenset()
             # Unlike Kafka's, the list of all holds what is only pending too: to leave it out would say "no offset".
-            wanted = partitions if partitions is not None else sorted({*shard.offsets(group_id), *pending})
-            return {
-                partition: _UNSTABLE if partition in pending else _fetched(shard.offset(group_id, partition))
-                for partition in wanted
-            }
+            return GroupOffsets(shard.kept_offsets(group_id, partitions), frozenset(pending))
 
         return self._runtime.read(group_id, read)
 
@@ -265,7 +282,3 @@ def _check_reader(group: ConsumerGroup, member_id: str, epoch: int) -> None:
 def _length(text: str) -> int:
     """As Java counts characters: neither bytes, whatever the setting is called, nor one for each beyond U+FFFF."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def _fetched(committed: CommittedOffset | None) -> FetchedOffset:
-    return NOTHING_FETCHED if committed is None else FetchedOffset(ErrorCode.NONE, committed)

@@ -7,7 +7,7 @@ Invariants
 - Of two commits for one partition the later *record* wins, also when an older transactional one is promoted later.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from broker.coordinator.group.consumer.group import ConsumerGroup
@@ -27,7 +27,7 @@ from broker.ports import WallMs
 from protocol import state_record_codec
 
 
-class _Recorded(NamedTuple):
+class Recorded(NamedTuple):
     record_offset: int
     committed: CommittedOffset
 
@@ -37,8 +37,10 @@ class GroupShard:
         self.partition = partition
         self._groups: dict[str, StoredGroup] = {}
         self._consumer_groups: dict[str, ConsumerGroup] = {}
-        self._offsets: dict[str, dict[TopicPartition, _Recorded]] = {}
-        self._pending: dict[int, dict[OffsetKey, _Recorded]] = {}
+        self._offsets: dict[str, dict[TopicPartition, Recorded]] = {}
+        self._pending: dict[int, dict[OffsetKey, Recorded]] = {}
+        self._pending_counts: dict[str, dict[TopicPartition, int]] = {}
+        """By group and partition, in how many open transactions: asked for far more often than it changes."""
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -57,12 +59,11 @@ class GroupShard:
 
     def group_ids(self) -> list[str]:
         """Every group that has a generation, members or an offset, be it in an open transaction."""
-        pending = {key.group_id for offsets in self._pending.values() for key in offsets}
-        return sorted(self._groups.keys() | self._consumer_groups.keys() | self._offsets.keys() | pending)
+        return list({**self._groups, **self._consumer_groups, **self._offsets, **self._pending_counts})
 
     def knows(self, group_id: str) -> bool:
         is_group = group_id in self._groups or group_id in self._consumer_groups
-        return is_group or group_id in self._offsets or bool(self.pending_partitions(group_id))
+        return is_group or group_id in self._offsets or group_id in self._pending_counts
 
     def offset(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
         recorded = self._offsets.get(group_id, {}).get(partition)
@@ -71,9 +72,18 @@ class GroupShard:
     def offsets(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         return {partition: recorded.committed for partition, recorded in self._offsets.get(group_id, {}).items()}
 
-    def pending_partitions(self, group_id: str) -> set[TopicPartition]:
-        """Partitions with an offset in a transaction whose outcome is open (require_stable, KIP-447)."""
-        return {key.partition for offsets in self._pending.values() for key in offsets if key.group_id == group_id}
+    def kept_offsets(
+        self, group_id: str, partitions: Sequence[TopicPartition] | None
+    ) -> Mapping[TopicPartition, Recorded]:
+        """A copy of what is committed, at least for the partitions named; null means all."""
+        kept = self._offsets.get(group_id, {})
+        if partitions is None or len(partitions) > len(kept):
+            return kept.copy()
+        return {partition: kept[partition] for partition in partitions if partition in kept}
+
+    def pending_partitions(self, group_id: str) -> Set[TopicPartition]:
+        """Partitions with an offset in a transaction whose outcome is open (KIP-447). Not to be kept."""
+        return self._pending_counts.get(group_id, {}).keys()
 
     # --- replay -------------------------------------------------------------------------------------------------------
 
@@ -104,9 +114,13 @@ class GroupShard:
         if value is None:
             self._forget(key)
         elif producer_id < 0:
-            self._offsets.setdefault(key.group_id, {})[key.partition] = _Recorded(offset, decode_offset(value))
+            self._offsets.setdefault(key.group_id, {})[key.partition] = Recorded(offset, decode_offset(value))
         else:
-            self._pending.setdefault(producer_id, {})[key] = _Recorded(offset, decode_offset(value))
+            pending = self._pending.setdefault(producer_id, {})
+            if key not in pending:
+                counts = self._pending_counts.setdefault(key.group_id, {})
+                counts[key.partition] = counts.get(key.partition, 0) + 1
+            pending[key] = Recorded(offset, decode_offset(value))
 
     def _forget(self, key: OffsetKey) -> None:
         offsets = self._offsets.get(key.group_id)
@@ -114,15 +128,28 @@ class GroupShard:
             offsets.pop(key.partition, None)
             if not offsets:
                 del self._offsets[key.group_id]
+        if key.partition not in self.pending_partitions(key.group_id):
+            return
         for producer_id, pending in list(self._pending.items()):
-            pending.pop(key, None)
+            if pending.pop(key, None) is not None:
+                self._no_longer_pending(key)
             if not pending:
                 del self._pending[producer_id]
+
+    def _no_longer_pending(self, key: OffsetKey) -> None:
+        counts = self._pending_counts[key.group_id]
+        counts[key.partition] -= 1
+        if not counts[key.partition]:
+            del counts[key.partition]
+            if not counts:
+                del self._pending_counts[key.group_id]
 
     def replay_end_transaction_marker(
         self, *, producer_id: int, producer_epoch: int, committed: bool, offset: int
     ) -> None:
         pending = self._pending.pop(producer_id, {})
+        for key in pending:
+            self._no_longer_pending(key)
         if not committed:
             return
         for key, recorded in pending.items():
