@@ -141,6 +141,13 @@ _TABLE = (
     ConfigKey("socket.request.max.bytes", _INT, "104857600", "The largest request that is read.", 1),
     ConfigKey("queued.max.requests", _INT, "500", "Unanswered requests of one connection (here) before it waits.", 1),
     ConfigKey(
+        "max.request.partition.size.limit",
+        _INT,
+        "2000",
+        "Partitions that one answer to DescribeTopicPartitions holds at most.",
+        1,
+    ),
+    ConfigKey(
         "queued.max.request.bytes",
         _LONG,
         "268435456",

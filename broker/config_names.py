@@ -107,7 +107,6 @@ UNNEEDED = frozenset(
         "log.flush.offset.checkpoint.interval.ms",
         "log.flush.start.offset.checkpoint.interval.ms",
         "log.initial.task.delay.ms",
-        "max.request.partition.size.limit",
         "metadata.log.dir",
         "metadata.log.segment.bytes",
         "metadata.log.segment.ms",

@@ -13,8 +13,9 @@ Invariants
 - Work that nobody waits for any more is dropped before its next slice; what it has done stays done.
 """
 
-from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from heapq import merge
 from typing import Any, Generic, TypeVar
 
 from broker.completion import Completion
@@ -41,6 +42,28 @@ def each(items: Iterable[U], answer: Callable[[U], T], elements: int = 1) -> Sli
     return answers
 
 
+def counted(items: Iterable[U]) -> Sliced[Counter[U]]:
+    """How often each item comes."""
+    counts: Counter[U] = Counter()
+    for item in items:
+        counts[item] += 1
+        yield 1
+    return counts
+
+
+def in_order(items: Iterable[str]) -> Sliced[Iterator[str]]:
+    """Sorted, each once: chunks are sorted here, and merged while the result is used."""
+    chunks: list[list[str]] = [[]]
+    for item in dict.fromkeys(items):
+        chunks[-1].append(item)
+        yield 1
+        if len(chunks[-1]) == ELEMENTS_A_TURN:
+            chunks[-1].sort()
+            chunks.append([])
+    chunks[-1].sort()
+    return merge(*chunks)
+
+
 def all_done(completions: Iterable[Completion[T]], elements: int = 1) -> Sliced[list[T]]:
     """The results in the order given: each is begun when its turn comes, and waited for when all are begun."""
     begun = []
@@ -52,6 +75,7 @@ def all_done(completions: Iterable[Completion[T]], elements: int = 1) -> Sliced[
         if not completion.done:
             yield completion
         results.append(completion.result())
+        yield 1
     return results
 
 

@@ -7,10 +7,10 @@ Kafka takes it. To take it and do nothing would be worse than to say so: INVALID
 Left out: whether the address of an `ip` can be resolved.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 
 from broker.dispatch import RequestContext
+from broker.slices import Sliced, counted
 from protocol.errors import ErrorCode
 from protocol.generated.alter_client_quotas_request import AlterClientQuotasRequest
 from protocol.generated.alter_client_quotas_request import EntryData as Wanted
@@ -21,14 +21,19 @@ _ENTITY_TYPES = ("client-id", "user", _IP)
 """In the order in which Kafka names them."""
 _NO_QUOTAS = "This broker has no client quotas: no client is ever throttled."
 
+_Entity = tuple[tuple[str, str | None], ...]
 
-def handle(_: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    counts = Counter(_entity(entry) for entry in request.entries)
-    answers = {_entity(entry): _answer(entry, counts[_entity(entry)] > 1) for entry in request.entries}
+
+def handle(_: RequestContext, request: AlterClientQuotasRequest) -> Sliced[AlterClientQuotasResponse]:
+    counts = yield from counted(map(_entity, request.entries))
+    answers: dict[_Entity, EntryData] = {}
+    for entry in request.entries:
+        answers[_entity(entry)] = _answer(entry, counts[_entity(entry)] > 1)
+        yield 4
     return AlterClientQuotasResponse(entries=list(answers.values()))
 
 
-def _entity(entry: Wanted) -> tuple[tuple[str, str | None], ...]:
+def _entity(entry: Wanted) -> _Entity:
     """The same for the same parts in any order: what Kafka takes for one entity."""
     parts = {part.entity_type: part.entity_name for part in entry.entity}
     kinds = [kind for kind in _ENTITY_TYPES if kind in parts]

@@ -11,16 +11,17 @@ from broker.completion import Completion
 from broker.config_resources import check_request, find_resource, prepare_replacement
 from broker.dispatch import RequestContext
 from broker.handlers.altered_resources import alter_each
+from broker.slices import Sliced
 from protocol.generated.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
 from protocol.generated.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 
-def handle(context: RequestContext, request: AlterConfigsRequest) -> Completion[AlterConfigsResponse]:
+def handle(context: RequestContext, request: AlterConfigsRequest) -> Sliced[AlterConfigsResponse]:
     def decide(resource: AlterConfigsResource) -> Completion[None]:
         return _decide(context, resource, request.validate_only)
 
-    answers = alter_each(request.resources, decide, AlterConfigsResourceResponse)
-    return answers.map(lambda responses: AlterConfigsResponse(responses=responses))
+    responses = yield from alter_each(request.resources, decide, AlterConfigsResourceResponse)
+    return AlterConfigsResponse(responses=responses)
 
 
 def _decide(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> Completion[None]:

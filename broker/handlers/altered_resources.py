@@ -4,11 +4,11 @@ Owns: the order of the answers, the refusal of a resource that is named twice, e
 change is (the two handlers), and what may be changed (`broker.config_resources`).
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from broker.completion import Completion, all_of
+from broker.completion import Completion
+from broker.slices import Sliced, all_done, counted
 from protocol.errors import ErrorCode, KafkaError
 
 
@@ -34,9 +34,9 @@ class NewAnswer(Protocol[AnswerT]):
 
 def alter_each(
     resources: Sequence[ResourceT], decide: Callable[[ResourceT], Completion[None]], new_answer: NewAnswer[AnswerT]
-) -> Completion[list[AnswerT]]:
+) -> Sliced[list[AnswerT]]:
     """An answer for each resource, once what `decide` has written for it is durable; its KafkaError is the answer."""
-    named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    named = yield from counted((resource.resource_type, resource.resource_name) for resource in resources)
 
     def answer(resource: ResourceT, code: ErrorCode, message: str | None) -> AnswerT:
         return new_answer(
@@ -55,4 +55,4 @@ def alter_each(
             return Completion.of(answer(resource, error.code, str(error)))
         return written.map(lambda _: answer(resource, ErrorCode.NONE, None))
 
-    return all_of([alter(resource) for resource in resources])
+    return (yield from all_done(map(alter, resources), 16))

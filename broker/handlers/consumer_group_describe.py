@@ -1,5 +1,7 @@
 """ConsumerGroupDescribe (69), versions 0–1: consumer groups (KIP-848) with members and assignments, each on its own.
 
+- A group that is named several times is answered once, where Kafka repeats itself: its members may be many. A group of
+  very many members may change while it is told: each member is as it was in one turn.
 - A member's assignment holds what it has and what it is about to give up; the target is what it shall have.
 - v1+ tells which protocol a member speaks: 0 classic, 1 consumer (KIP-1099).
 - GROUP_ID_NOT_FOUND also for classic groups; UNSUPPORTED_VERSION while the finalized feature group.version is 0.
@@ -9,11 +11,11 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from broker.completion import Completion, all_of
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import ConsumerMember
 from broker.dispatch import RequestContext
 from broker.handlers.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from broker.slices import Sliced, each
 from broker.topics import Topics
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -29,44 +31,39 @@ _CLASSIC, _CONSUMER = 0, 1
 _MESSAGE_CHARACTERS = 4_000
 
 
-def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> Completion[ConsumerGroupDescribeResponse]:
+def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> Sliced[ConsumerGroupDescribeResponse]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    described = [_describe(context, group_id, operations) for group_id in request.group_ids]
-    return all_of(described).map(lambda groups: ConsumerGroupDescribeResponse(groups=groups))
-
-
-def _describe(context: RequestContext, group_id: str, operations: int) -> Completion[DescribedGroup]:
-    answer: Completion[DescribedGroup] = Completion()
-
-    def on_done(done: Completion[ConsumerGroup]) -> None:
-        error = done.error
-        if error is None:
-            answer.complete(_described(context, done.result(), operations))
-        elif isinstance(error, KafkaError):
-            message = error.message[:_MESSAGE_CHARACTERS] or None
-            answer.complete(DescribedGroup(error_code=error.code, error_message=message, group_id=group_id))
-        else:
-            answer.fail(error)
-
     consumers = context.broker.groups.consumers
-    if not consumers.is_enabled:
-        answer.complete(DescribedGroup(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id))
-    elif not group_id:
-        answer.complete(DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id))
-    else:
-        consumers.describe(group_id).then(on_done)
-    return answer
+    groups = []
+    for group_id in dict.fromkeys(request.group_ids):
+        yield 1
+        if not consumers.is_enabled:
+            groups.append(DescribedGroup(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id))
+            continue
+        if not group_id:
+            groups.append(DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id))
+            continue
+        described = consumers.describe(group_id)
+        yield described
+        if isinstance(described.error, KafkaError):
+            message = described.error.message[:_MESSAGE_CHARACTERS] or None
+            groups.append(DescribedGroup(error_code=described.error.code, error_message=message, group_id=group_id))
+        else:
+            groups.append((yield from _described(context, described.result(), operations)))
+    return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _described(context: RequestContext, group: ConsumerGroup, operations: int) -> DescribedGroup:
+def _described(context: RequestContext, group: ConsumerGroup, operations: int) -> Sliced[DescribedGroup]:
     topics, consumers = context.broker.topics, context.broker.groups.consumers
+    group_epoch, assignment_epoch, state = group.epoch, group.assignment_epoch, group.state.value
+    members = yield from each(tuple(group.members.values()), lambda member: _member(topics, group, member), 8)
     return DescribedGroup(
         group_id=group.group_id,
-        group_state=group.state.value,
-        group_epoch=group.epoch,
-        assignment_epoch=group.assignment_epoch,
+        group_state=state,
+        group_epoch=group_epoch,
+        assignment_epoch=assignment_epoch,
         assignor_name=consumers.assignor_of(group),
-        members=[_member(topics, group, member) for member in group.members.values()],
+        members=members,
         authorized_operations=operations,
     )
 

@@ -7,30 +7,29 @@
 - `validate_only` decides and writes nothing. Answered once durable; the new partitions are usable at once.
 """
 
-from collections import Counter
-
-from broker.completion import Completion, all_of
+from broker.completion import Completion
 from broker.dispatch import RequestContext
+from broker.slices import Sliced, all_done, counted, each
 from broker.topic_rules import check_assignment, check_growth, check_total
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.generated.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
 
-def handle(context: RequestContext, request: CreatePartitionsRequest) -> Completion[CreatePartitionsResponse]:
-    names = Counter(wanted.name for wanted in request.topics)
+def handle(context: RequestContext, request: CreatePartitionsRequest) -> Sliced[CreatePartitionsResponse]:
+    names = yield from counted(wanted.name for wanted in request.topics)
     single = [wanted for wanted in request.topics if names[wanted.name] == 1]
-    answers = []
-    for name, count in names.items():
-        if count > 1:
-            answers.append(_refused(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+    twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    results = yield from all_done(_refused(name, twice) for name, count in names.items() if count > 1)
+    added = yield from each(single, lambda wanted: max(0, _added(context, wanted)))
     try:
-        check_total(sum(max(0, _added(context, wanted)) for wanted in single))
+        check_total(sum(added))
     except KafkaError as error:
-        answers += [_refused(wanted.name, error) for wanted in single]
+        refused = error
+        results += yield from all_done(_refused(wanted.name, refused) for wanted in single)
     else:
-        answers += [_grow(context, wanted, request.validate_only) for wanted in single]
-    return all_of(answers).map(lambda results: CreatePartitionsResponse(results=results))
+        results += yield from all_done((_grow(context, wanted, request.validate_only) for wanted in single), 64)
+    return CreatePartitionsResponse(results=results)
 
 
 def _added(context: RequestContext, wanted: CreatePartitionsTopic) -> int:

@@ -10,14 +10,14 @@
 Left out: create.topic.policy.class.name.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from uuid import UUID
 
-from broker.completion import Completion, all_of
+from broker.completion import Completion
 from broker.config_descriptions import describe_topic
 from broker.dispatch import RequestContext
 from broker.metadata_log import METADATA_TOPIC, Topic
+from broker.slices import Sliced, all_done, counted, each
 from broker.topic_config import validate_topic_config
 from broker.topic_rules import check_assignment, check_numbering, check_sizes, check_total
 from protocol.errors import ErrorCode, KafkaError
@@ -27,23 +27,19 @@ from protocol.generated.create_topics_response import CreatableTopicConfigs, Cre
 _NO_TOPIC_ID = UUID(int=0)
 
 
-def handle(context: RequestContext, request: CreateTopicsRequest) -> Completion[CreateTopicsResponse]:
-    topics = list(request.topics)
-    names = Counter(wanted.name for wanted in topics)
+def handle(context: RequestContext, request: CreateTopicsRequest) -> Sliced[CreateTopicsResponse]:
+    topics = request.topics
+    names = yield from counted(wanted.name for wanted in topics)
     plan = _Plan(context, request.validate_only)
+    sizes = yield from each(topics, lambda wanted: plan.size(wanted) if names[wanted.name] == 1 else 0)
     try:
-        check_total(sum(plan.size(wanted) for wanted in topics if names[wanted.name] == 1))
+        check_total(sum(sizes))
     except KafkaError as error:
-        return all_of([_refused(wanted.name, error) for wanted in topics]).map(_answer)
-    answers = []
-    for name, count in names.items():
-        if count > 1:
-            answers.append(_refused(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
-    answers += [plan.create(wanted) for wanted in topics if names[wanted.name] == 1]
-    return all_of(answers).map(_answer)
-
-
-def _answer(results: Sequence[CreatableTopicResult]) -> CreateTopicsResponse:
+        refused = error
+        return CreateTopicsResponse(topics=(yield from all_done(_refused(wanted.name, refused) for wanted in topics)))
+    twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    results = yield from all_done(_refused(name, twice) for name, count in names.items() if count > 1)
+    results += yield from all_done((plan.create(wanted) for wanted in topics if names[wanted.name] == 1), 64)
     return CreateTopicsResponse(topics=results)
 
 

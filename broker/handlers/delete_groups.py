@@ -3,16 +3,18 @@
 Each is answered on its own, once the tombstones are durable: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
 """
 
-from broker.completion import Completion, all_of
+from broker.completion import Completion
 from broker.dispatch import RequestContext
+from broker.slices import Sliced, all_done
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.delete_groups_request import DeleteGroupsRequest
 from protocol.generated.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
 
-def handle(context: RequestContext, request: DeleteGroupsRequest) -> Completion[DeleteGroupsResponse]:
-    deleted = [_delete(context, group_id) for group_id in dict.fromkeys(request.groups_names)]
-    return all_of(deleted).map(lambda results: DeleteGroupsResponse(results=results))
+def handle(context: RequestContext, request: DeleteGroupsRequest) -> Sliced[DeleteGroupsResponse]:
+    asked = dict.fromkeys(request.groups_names)
+    results = yield from all_done((_delete(context, group_id) for group_id in asked), 8)
+    return DeleteGroupsResponse(results=results)
 
 
 def _delete(context: RequestContext, group_id: str) -> Completion[DeletableGroupResult]:

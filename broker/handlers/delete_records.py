@@ -3,10 +3,12 @@
 - −1 means the high watermark. An offset above it, or below −1: OFFSET_OUT_OF_RANGE.
 - An offset below the start changes nothing and is no error.
 - A topic that is compacted and not deleted by age: POLICY_VIOLATION. An internal one: INVALID_TOPIC_EXCEPTION.
+- A partition that is named several times is answered once; its last offset counts, as in Kafka.
 - The new start is durable before the answer; whole segments below it go, the others when they are full and old.
 """
 
 from broker.dispatch import RequestContext
+from broker.slices import Sliced
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.delete_records_request import DeleteRecordsRequest
 from protocol.generated.delete_records_response import (
@@ -19,19 +21,21 @@ _HIGH_WATERMARK = -1
 _NO_LOW_WATERMARK = -1
 
 
-def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[
-                    _delete(context, topic.name, partition.partition_index, partition.offset)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+def handle(context: RequestContext, request: DeleteRecordsRequest) -> Sliced[DeleteRecordsResponse]:
+    topics: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        offsets = topics.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            offsets[partition.partition_index] = partition.offset
+            yield 1
+    results = []
+    for name, offsets in topics.items():
+        partitions = []
+        for index, offset in offsets.items():
+            partitions.append(_delete(context, name, index, offset))
+            yield 8
+        results.append(DeleteRecordsTopicResult(name=name, partitions=partitions))
+    return DeleteRecordsResponse(topics=results)
 
 
 def _delete(context: RequestContext, name: str, index: int, offset: int) -> DeleteRecordsPartitionResult:

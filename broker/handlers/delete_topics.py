@@ -9,12 +9,13 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from broker.completion import Completion, all_of
+from broker.completion import Completion
 from broker.dispatch import RequestContext
 from broker.metadata_log import Topic
+from broker.slices import Sliced, all_done, counted
 from broker.topic_config import TRANSACTION_STATE
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.delete_topics_request import DeleteTopicsRequest
@@ -24,7 +25,7 @@ _NO_ID = UUID(int=0)
 Wanted = tuple[str | None, UUID]
 
 
-def handle(context: RequestContext, request: DeleteTopicsRequest) -> Completion[DeleteTopicsResponse]:
+def handle(context: RequestContext, request: DeleteTopicsRequest) -> Sliced[DeleteTopicsResponse]:
     wanted: list[Wanted]
     if context.api_version >= 6:
         wanted = [(topic.name, topic.topic_id) for topic in request.topics]
@@ -32,16 +33,19 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Completion[
         wanted = [(name, _NO_ID) for name in request.topic_names]
     if not context.broker.config.get_bool("delete.topic.enable"):
         code = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
-        answers = [_refused(name, topic_id, code, "Topic deletion is disabled.") for name, topic_id in wanted]
+        text = "Topic deletion is disabled."
+        answers: Iterable[Completion[DeletableTopicResult]] = (_refused(*topic, code, text) for topic in wanted)
     else:
-        answers = list(_delete_all(context, wanted))
-    return all_of(answers).map(lambda results: DeleteTopicsResponse(responses=results))
+        names = yield from counted(name for name, topic_id in wanted if name is not None and topic_id == _NO_ID)
+        ids = yield from counted(topic_id for name, topic_id in wanted if name is None and topic_id != _NO_ID)
+        answers = _delete_all(context, wanted, names, ids)
+    return DeleteTopicsResponse(responses=(yield from all_done(answers, 32)))
 
 
-def _delete_all(context: RequestContext, wanted: list[Wanted]) -> Iterator[Completion[DeletableTopicResult]]:
+def _delete_all(
+    context: RequestContext, wanted: list[Wanted], names: Counter[str], ids: Counter[UUID]
+) -> Iterator[Completion[DeletableTopicResult]]:
     topics = context.broker.topics
-    names = Counter(name for name, topic_id in wanted if name is not None and topic_id == _NO_ID)
-    ids = Counter(topic_id for name, topic_id in wanted if name is None and topic_id != _NO_ID)
     refuse = ErrorCode.INVALID_REQUEST
     for name, topic_id in wanted:
         if name is not None and topic_id != _NO_ID:

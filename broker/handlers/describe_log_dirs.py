@@ -1,13 +1,15 @@
 """DescribeLogDirs (35), versions 1–5: the data directory, and what each partition takes there (KIP-113, KIP-827).
 
 - Null asks for every partition; one that does not exist is left out of the answer, as in Kafka.
+- A partition that is named several times is answered once, as in Kafka; each as it is when its turn comes.
 - v4+ size of the volume and room on it; v5+ whether the directory is cordoned (KIP-1066): never.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from broker.dispatch import RequestContext
 from broker.log.partition_log import PartitionLog
+from broker.slices import Sliced
 from protocol.generated.describe_log_dirs_request import DescribeLogDirsRequest
 from protocol.generated.describe_log_dirs_response import (
     DescribeLogDirsPartition,
@@ -17,13 +19,24 @@ from protocol.generated.describe_log_dirs_response import (
 )
 
 
-def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Sliced[DescribeLogDirsResponse]:
     broker = context.broker
+    wanted: dict[str, Iterable[int]] = {}
+    if request.topics is None:
+        wanted = {topic.name: range(topic.partition_count) for topic in broker.topics.all()}
+    else:
+        for asked in request.topics:
+            wanted[asked.topic] = dict.fromkeys((*wanted.get(asked.topic, ()), *asked.partitions))
+            yield 1 + len(asked.partitions) // 4
     topics = []
-    for name, indexes in _wanted(context, request):
-        found = [log for index in indexes if (log := broker.topics.find_partition(name, index)) is not None]
+    for name, indexes in wanted.items():
+        found = []
+        for index in indexes:
+            yield 1
+            if broker.topics.leader_of(name, index) is not None:
+                found.append(_described(index, broker.logs.get(name, index)))
         if found:
-            topics.append(DescribeLogDirsTopic(name=name, partitions=[_described(log) for log in found]))
+            topics.append(DescribeLogDirsTopic(name=name, partitions=found))
     total_bytes, usable_bytes = broker.logs.volume_bytes()
     directory = DescribeLogDirsResult(
         log_dir=str(broker.config.data_dir), topics=topics, total_bytes=total_bytes, usable_bytes=usable_bytes
@@ -31,16 +44,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Describe
     return DescribeLogDirsResponse(results=[directory])
 
 
-def _wanted(context: RequestContext, request: DescribeLogDirsRequest) -> Iterator[tuple[str, list[int]]]:
-    if request.topics is None:
-        for topic in context.broker.topics.all():
-            yield topic.name, list(range(topic.partition_count))
-    else:
-        for wanted in request.topics:
-            yield wanted.topic, list(wanted.partitions)
-
-
-def _described(log: PartitionLog) -> DescribeLogDirsPartition:
-    return DescribeLogDirsPartition(
-        partition_index=log.partition, partition_size=log.size_bytes, offset_lag=0, is_future_key=False
-    )
+def _described(index: int, log: PartitionLog | None) -> DescribeLogDirsPartition:
+    """Without a log nothing was ever written there."""
+    size_bytes = 0 if log is None else log.size_bytes
+    return DescribeLogDirsPartition(partition_index=index, partition_size=size_bytes, offset_lag=0, is_future_key=False)

@@ -2,13 +2,17 @@
 
 `current_txn_start_offset` is the first offset of the transaction that a producer has open here, −1 for none: with
 DescribeTransactions it shows a transaction that the coordinator knows nothing of. What is told is durable.
+
+A partition that is named several times is answered once, where Kafka repeats itself: its producers may be many. All of
+its producers are told as they were in one turn.
 """
 
-from broker.completion import Completion, all_of
+from broker.completion import Completion
 from broker.dispatch import RequestContext
 from broker.log.producer_state import ProducerState as LogProducerState
+from broker.slices import Sliced, each
 from protocol.errors import KafkaError
-from protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
+from protocol.generated.describe_producers_request import DescribeProducersRequest
 from protocol.generated.describe_producers_response import (
     DescribeProducersResponse,
     PartitionResponse,
@@ -17,35 +21,43 @@ from protocol.generated.describe_producers_response import (
 )
 
 
-def handle(context: RequestContext, request: DescribeProducersRequest) -> Completion[DescribeProducersResponse]:
-    topics = [_describe_topic(context, topic) for topic in request.topics]
-    return all_of(topics).map(lambda described: DescribeProducersResponse(topics=described))
+def handle(context: RequestContext, request: DescribeProducersRequest) -> Sliced[DescribeProducersResponse]:
+    topics: dict[str, dict[int, tuple[PartitionResponse, Completion[None] | None]]] = {}
+    for topic in request.topics:
+        described = topics.setdefault(topic.name, {})
+        for index in topic.partition_indexes:
+            yield 1
+            if index not in described:
+                described[index] = yield from _describe_partition(context, topic.name, index)
+    answers = []
+    for name, described in topics.items():
+        partitions = []
+        for index, (response, durable) in described.items():
+            if durable is not None:
+                yield durable
+            partitions.append(response if durable is None else _once_durable(index, response, durable))
+            yield 1
+        answers.append(TopicResponse(name=name, partitions=partitions))
+    return DescribeProducersResponse(topics=answers)
 
 
-def _describe_topic(context: RequestContext, topic: TopicRequest) -> Completion[TopicResponse]:
-    partitions = [_describe_partition(context, topic.name, index) for index in topic.partition_indexes]
-    return all_of(partitions).map(lambda described: TopicResponse(name=topic.name, partitions=described))
-
-
-def _describe_partition(context: RequestContext, topic: str, index: int) -> Completion[PartitionResponse]:
+def _describe_partition(
+    context: RequestContext, topic: str, index: int
+) -> Sliced[tuple[PartitionResponse, Completion[None] | None]]:
     try:
         log = context.broker.topics.partition(topic, index)
     except KafkaError as error:
-        return Completion.of(_refused(index, error))
-    producers = [_describe_producer(state) for state in log.producer_state.producers()]
-    response = PartitionResponse(partition_index=index, active_producers=producers)
-    answer: Completion[PartitionResponse] = Completion()
+        return _refused(index, error), None
+    durable = log.when_durable(log.log_end_offset)
+    producers = yield from each(tuple(log.producer_state.producers()), _describe_producer)
+    return PartitionResponse(partition_index=index, active_producers=producers), durable
 
-    def on_durable(durable: Completion[None]) -> None:
-        if isinstance(durable.error, KafkaError):  # its topic was deleted on the way
-            answer.complete(_refused(index, durable.error))
-        elif durable.error is not None:
-            answer.fail(durable.error)
-        else:
-            answer.complete(response)
 
-    log.when_durable(log.log_end_offset).then(on_durable)
-    return answer
+def _once_durable(index: int, response: PartitionResponse, durable: Completion[None]) -> PartitionResponse:
+    if isinstance(durable.error, KafkaError):  # its topic was deleted on the way
+        return _refused(index, durable.error)
+    durable.result()
+    return response
 
 
 def _refused(index: int, error: KafkaError) -> PartitionResponse:

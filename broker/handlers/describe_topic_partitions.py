@@ -1,17 +1,18 @@
 """DescribeTopicPartitions (75), version 0: topics page by page (KIP-966).
 
 - Topics come in the order of their names, each once; none named means all. A page ends after
-  `response_partition_limit` partitions (at least 1, at most `max.request.partition.size.limit`'s default of 2,000); the
+  `response_partition_limit` partitions (at least 1, at most `max.request.partition.size.limit`); the
   cursor says where to go on.
 - A cursor must name one of the topics asked for and a partition of it: INVALID_REQUEST for every topic otherwise.
 - One node has no eligible leader replicas beyond the leader: the lists are empty.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from broker.completion import Completion
 from broker.dispatch import RequestContext
 from broker.handlers.authorized_operations import TOPIC_OPERATIONS
+from broker.slices import Sliced, each, in_order
 from broker.topic_rules import check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.describe_topic_partitions_request import DescribeTopicPartitionsRequest
@@ -22,33 +23,30 @@ from protocol.generated.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-_LARGEST_PAGE = 2_000
 _NOBODY: tuple[int, ...] = ()
 
 
 def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse | Completion[DescribeTopicPartitionsResponse]:
+) -> Sliced[DescribeTopicPartitionsResponse | Completion[DescribeTopicPartitionsResponse]]:
     named = [topic.name for topic in request.topics]
     cursor = request.cursor
     first_name, first_index = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
     if cursor is not None and (first_index < 0 or (named and first_name not in named)):
-        return DescribeTopicPartitionsResponse(
-            topics=[
-                DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name) for name in named
-            ]
-        )
+        return DescribeTopicPartitionsResponse(topics=(yield from each(named, _refused)))
     names = named or [topic.name for topic in context.broker.topics.all()]
-    limit = max(1, min(request.response_partition_limit, _LARGEST_PAGE))
-    response = _page(context, sorted({name for name in names if name >= first_name}), first_name, first_index, limit)
+    most = context.broker.config.get_int("max.request.partition.size.limit")
+    limit = max(1, min(request.response_partition_limit, most))
+    in_page = yield from in_order(name for name in names if name >= first_name)
+    response = yield from _page(context, in_page, first_name, first_index, limit)
     # Nobody is told of a topic that a crash could still undo.
     durable = context.broker.metadata.durable()
     return response if durable.done else durable.map(lambda _: response)
 
 
 def _page(
-    context: RequestContext, names: Sequence[str], first_name: str, first_index: int, limit: int
-) -> DescribeTopicPartitionsResponse:
+    context: RequestContext, names: Iterable[str], first_name: str, first_index: int, limit: int
+) -> Sliced[DescribeTopicPartitionsResponse]:
     described = []
     left = limit
     next_cursor: Cursor | None = None
@@ -61,6 +59,7 @@ def _page(
             break
         end = min(partition_count, start + left)
         described.append(_describe(context, name, range(start, end)))
+        yield 1 + max(0, end - start)
         left -= max(0, end - start)
         if end < partition_count:
             next_cursor = Cursor(topic_name=name, partition_index=end)
@@ -93,6 +92,10 @@ def _describe(context: RequestContext, name: str, indexes: range) -> DescribeTop
         ],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
+
+
+def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
 
 
 def _why_missing(name: str) -> ErrorCode:

@@ -2,20 +2,22 @@
 
 Each id is answered on its own: TRANSACTIONAL_ID_NOT_FOUND for one that is not known, INVALID_REQUEST for an empty one.
 While the markers of a transaction are on their way, only the partitions that still lack theirs are shown, as in Kafka.
-What is told is durable.
+What is told is durable. An id that is named several times is answered once, where Kafka repeats itself.
 """
 
-from broker.completion import Completion, all_of
+from broker.completion import Completion
 from broker.coordinator.transaction.metadata import TransactionMetadata
 from broker.dispatch import RequestContext
 from broker.handlers.transaction_errors import answered
+from broker.slices import Sliced, all_done
 from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
 from protocol.generated.describe_transactions_response import DescribeTransactionsResponse, TopicData, TransactionState
 
 
-def handle(context: RequestContext, request: DescribeTransactionsRequest) -> Completion[DescribeTransactionsResponse]:
-    described = [_describe(context, transactional_id) for transactional_id in request.transactional_ids]
-    return all_of(described).map(lambda states: DescribeTransactionsResponse(transaction_states=states))
+def handle(context: RequestContext, request: DescribeTransactionsRequest) -> Sliced[DescribeTransactionsResponse]:
+    asked = dict.fromkeys(request.transactional_ids)
+    states = yield from all_done((_describe(context, transactional_id) for transactional_id in asked), 4)
+    return DescribeTransactionsResponse(transaction_states=states)
 
 
 def _describe(context: RequestContext, transactional_id: str) -> Completion[TransactionState]:

@@ -6,6 +6,7 @@
 """
 
 from broker.dispatch import RequestContext
+from broker.slices import Sliced
 from protocol.errors import ErrorCode
 from protocol.generated.elect_leaders_request import ElectLeadersRequest
 from protocol.generated.elect_leaders_response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
@@ -13,7 +14,7 @@ from protocol.generated.elect_leaders_response import ElectLeadersResponse, Part
 _KINDS = (0, 1)
 
 
-def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+def handle(context: RequestContext, request: ElectLeadersRequest) -> Sliced[ElectLeadersResponse]:
     is_known_kind = request.election_type in _KINDS
     if request.topic_partitions is None:
         return ElectLeadersResponse(
@@ -32,7 +33,9 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeader
             if is_known_kind:
                 error, text = _verdict(context, wanted.topic, index)
             partitions.append(PartitionResult(partition_id=index, error_code=error, error_message=text))
+            yield 2
         results.append(ReplicaElectionResult(topic=wanted.topic, partition_result=partitions))
+        yield 1
     error = ErrorCode.NONE if is_known_kind else ErrorCode.INVALID_REQUEST
     return ElectLeadersResponse(error_code=error, replica_election_results=results)
 

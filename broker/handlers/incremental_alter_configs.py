@@ -14,6 +14,7 @@ from broker.dispatch import RequestContext
 from broker.handlers.altered_resources import alter_each
 from broker.handlers.logger_levels import alter_levels
 from broker.metadata_log import ResourceType
+from broker.slices import Sliced
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.incremental_alter_configs_request import AlterConfigsResource, IncrementalAlterConfigsRequest
 from protocol.generated.incremental_alter_configs_response import (
@@ -22,14 +23,12 @@ from protocol.generated.incremental_alter_configs_response import (
 )
 
 
-def handle(
-    context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> Completion[IncrementalAlterConfigsResponse]:
+def handle(context: RequestContext, request: IncrementalAlterConfigsRequest) -> Sliced[IncrementalAlterConfigsResponse]:
     def decide(resource: AlterConfigsResource) -> Completion[None]:
         return _decide(context, resource, request.validate_only)
 
-    answers = alter_each(request.resources, decide, AlterConfigsResourceResponse)
-    return answers.map(lambda responses: IncrementalAlterConfigsResponse(responses=responses))
+    responses = yield from alter_each(request.resources, decide, AlterConfigsResourceResponse)
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _decide(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> Completion[None]:

@@ -4,25 +4,29 @@
 - Topics; this broker and its log; groups that have settings of their own. Another kind: UNSUPPORTED_VERSION.
 """
 
+from functools import partial
+
 from broker.dispatch import RequestContext
 from broker.metadata_log import ResourceType
+from broker.slices import Sliced, each
 from protocol.errors import ErrorCode
 from protocol.generated.list_config_resources_request import ListConfigResourcesRequest
 from protocol.generated.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 
 
-def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(context: RequestContext, request: ListConfigResourcesRequest) -> Sliced[ListConfigResourcesResponse]:
     kinds: set[int] = {ResourceType.CLIENT_METRICS} if context.api_version == 0 else set(request.resource_types)
     if not kinds <= set(ResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in ResourceType
-            if not kinds or kind in kinds
-            for name in _names(context, kind)
-        ]
-    )
+    resources = []
+    for kind in ResourceType:
+        if not kinds or kind in kinds:
+            resources += yield from each(_names(context, kind), partial(_resource, kind))
+    return ListConfigResourcesResponse(config_resources=resources)
+
+
+def _resource(kind: ResourceType, name: str) -> ConfigResource:
+    return ConfigResource(resource_name=name, resource_type=kind)
 
 
 def _names(context: RequestContext, kind: ResourceType) -> list[str]:

@@ -15,6 +15,7 @@ v10's timeout_ms bounds lookups in remote storage; all lookups here are local an
 from broker.dispatch import RequestContext
 from broker.handlers.leader_epoch import check_leader_epoch
 from broker.log.partition_log import FetchIsolation, PartitionLog
+from broker.slices import Sliced
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from protocol.generated.list_offsets_response import (
@@ -41,7 +42,7 @@ _CONSUMER = -1
 _NEVER = 32_767
 
 
-def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(context: RequestContext, request: ListOffsetsRequest) -> Sliced[ListOffsetsResponse]:
     if request.replica_id != _CONSUMER:
         isolation = FetchIsolation.LOG_END
     elif request.isolation_level:
@@ -54,6 +55,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
         for partition in topic.partitions:
             index = partition.partition_index
             is_repeated = index in found
+            yield 2 if partition.timestamp < 0 else 16
             found[index] = (
                 _refused(index, ErrorCode.INVALID_REQUEST)
                 if is_repeated

@@ -4,15 +4,15 @@
 - v1+ DurationFilter: only what has run longer than that (KIP-994). As in Kafka an id without a transaction, which has
   no start, passes it.
 - v2+ TransactionalIdPattern (KIP-1152), matched by RE2, which no pattern can keep busy: INVALID_REGULAR_EXPRESSION.
-- What is told is durable.
+- What is told is durable, and as it was in one turn. A filter that is named several times is named back once, as in
+  Kafka.
 """
 
-from broker.completion import Completion
 from broker.coordinator.transaction.metadata import TransactionMetadata
 from broker.coordinator.transaction.states import TransactionState
 from broker.dispatch import RequestContext
-from broker.handlers.transaction_errors import answered
 from broker.pattern import matcher
+from broker.slices import Sliced
 from protocol.errors import KafkaError
 from protocol.generated.list_transactions_request import ListTransactionsRequest
 from protocol.generated.list_transactions_response import ListTransactionsResponse
@@ -21,9 +21,7 @@ from protocol.generated.list_transactions_response import TransactionState as Li
 _STATE_NAMES = frozenset(state.kafka_name for state in TransactionState)
 
 
-def handle(
-    context: RequestContext, request: ListTransactionsRequest
-) -> ListTransactionsResponse | Completion[ListTransactionsResponse]:
+def handle(context: RequestContext, request: ListTransactionsRequest) -> Sliced[ListTransactionsResponse]:
     try:
         matches = matcher(request.transactional_id_pattern or "")
     except KafkaError as error:
@@ -40,24 +38,20 @@ def handle(
             and matches(metadata.transactional_id)
         )
 
-    def respond(known: list[TransactionMetadata]) -> ListTransactionsResponse:
-        return ListTransactionsResponse(
-            unknown_state_filters=[name for name in request.state_filters if name not in _STATE_NAMES],
-            transaction_states=[
+    listed = context.broker.transactions.list_all()
+    yield listed
+    if isinstance(listed.error, KafkaError):
+        return ListTransactionsResponse(error_code=listed.error.code)
+    states = []
+    for metadata in listed.result():
+        yield 1
+        if is_wanted(metadata):
+            states.append(
                 ListedTransaction(
                     transactional_id=metadata.transactional_id,
                     producer_id=metadata.producer_id,
                     transaction_state=metadata.state.kafka_name,
                 )
-                for metadata in known
-                if is_wanted(metadata)
-            ],
-        )
-
-    return answered(
-        context.broker.transactions.list_all(),
-        context,
-        0,
-        respond,
-        lambda error: ListTransactionsResponse(error_code=error),
-    )
+            )
+    unknown = dict.fromkeys(name for name in request.state_filters if name not in _STATE_NAMES)
+    return ListTransactionsResponse(unknown_state_filters=list(unknown), transaction_states=states)

@@ -10,14 +10,17 @@
 - The empty group id is a group like others, for old clients that never set one.
 - A commit from a member in a running generation is a sign of life.
 - v10 names topics by their ids: UNKNOWN_TOPIC_ID.
+- A large request is committed in several parts, each durable by itself, where Kafka refuses more than one batch holds.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from broker.completion import Completion
 from broker.coordinator.group.offsets import Committer, Errors
 from broker.dispatch import RequestContext
-from broker.handlers.offsets_to_commit import offsets_to_commit, settle_errors
+from broker.handlers.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
+from broker.slices import Sliced, each
 from broker.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.generated.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
@@ -35,7 +38,36 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[
     by_id = context.api_version >= _TOPIC_IDS_SINCE
     wanted = [_named(context.broker.topics, topic) for topic in request.topics] if by_id else request.topics
     offsets, unknown = offsets_to_commit(context.broker.topics, wanted, by_id=by_id)
-    committer = Committer(
+    committed = context.broker.groups.offsets.commit(_committer(context, request), offsets, request.retention_time_ms)
+    shown = partial(_shown, context.api_version)
+    return settle_errors(committed, offsets, unknown, shown).map(
+        lambda errors: OffsetCommitResponse(topics=[_answer(topic, errors) for topic in wanted])
+    )
+
+
+def handle_in_slices(context: RequestContext, request: OffsetCommitRequest) -> Sliced[OffsetCommitResponse]:
+    topics, offsets = context.broker.topics, context.broker.groups.offsets
+    by_id = context.api_version >= _TOPIC_IDS_SINCE
+    wanted: Sequence[OffsetCommitRequestTopic] = request.topics
+    if by_id:
+        wanted = yield from each(request.topics, partial(_named, topics))
+    committer = _committer(context, request)
+    errors = yield from commit_in_slices(
+        topics,
+        wanted,
+        lambda some: offsets.commit(committer, some, request.retention_time_ms),
+        partial(_shown, context.api_version),
+        by_id=by_id,
+    )
+    answers = []
+    for topic in wanted:
+        answers.append(_answer(topic, errors))
+        yield 1 + len(topic.partitions)
+    return OffsetCommitResponse(topics=answers)
+
+
+def _committer(context: RequestContext, request: OffsetCommitRequest) -> Committer:
+    return Committer(
         request.group_id,
         request.generation_id_or_member_epoch,
         request.member_id,
@@ -43,12 +75,10 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[
         knows_member_epochs=context.api_version >= _MEMBER_EPOCHS_SINCE,
     )
 
-    def shown(error: ErrorCode) -> ErrorCode:
-        is_unknown_to_client = error is ErrorCode.GROUP_ID_NOT_FOUND and context.api_version < 9
-        return ErrorCode.ILLEGAL_GENERATION if is_unknown_to_client else error
 
-    committed = context.broker.groups.offsets.commit(committer, offsets, request.retention_time_ms)
-    return settle_errors(committed, offsets, unknown, shown).map(lambda errors: _respond(wanted, errors))
+def _shown(api_version: int, error: ErrorCode) -> ErrorCode:
+    is_unknown_to_client = error is ErrorCode.GROUP_ID_NOT_FOUND and api_version < 9
+    return ErrorCode.ILLEGAL_GENERATION if is_unknown_to_client else error
 
 
 def _named(topics: Topics, wanted: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
@@ -58,19 +88,14 @@ def _named(topics: Topics, wanted: OffsetCommitRequestTopic) -> OffsetCommitRequ
     return OffsetCommitRequestTopic(name=name, topic_id=wanted.topic_id, partitions=wanted.partitions)
 
 
-def _respond(topics: Sequence[OffsetCommitRequestTopic], errors: Errors) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=data.partition_index, error_code=errors[topic.name, data.partition_index]
-                    )
-                    for data in topic.partitions
-                ],
+def _answer(topic: OffsetCommitRequestTopic, errors: Errors) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(
+                partition_index=data.partition_index, error_code=errors[topic.name, data.partition_index]
             )
-            for topic in topics
-        ]
+            for data in topic.partitions
+        ],
     )

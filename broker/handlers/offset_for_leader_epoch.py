@@ -5,8 +5,11 @@
 - Errors by partition: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH for the client's own, UNKNOWN_TOPIC_OR_PARTITION.
 """
 
+from functools import partial
+
 from broker.dispatch import RequestContext
 from broker.handlers.leader_epoch import check_leader_epoch, end_offset_for_epoch
+from broker.slices import Sliced, each
 from protocol.errors import KafkaError
 from protocol.generated.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
 from protocol.generated.offset_for_leader_epoch_response import (
@@ -16,16 +19,13 @@ from protocol.generated.offset_for_leader_epoch_response import (
 )
 
 
-def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_end_of_epoch(context, topic.topic, partition) for partition in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> Sliced[OffsetForLeaderEpochResponse]:
+    topics = []
+    for topic in request.topics:
+        partitions = yield from each(topic.partitions, partial(_end_of_epoch, context, topic.topic), 2)
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+        yield 1
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _end_of_epoch(context: RequestContext, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -1,10 +1,11 @@
 """From the topics of a commit request to what the coordinator takes, and its answer back: shared by both commits."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from broker.completion import Completion
 from broker.coordinator.group.offsets import Errors, OffsetToCommit
+from broker.slices import Sliced
 from broker.topics import Topics
 from protocol.errors import ErrorCode, KafkaError
 
@@ -33,6 +34,16 @@ class TopicToCommit(Protocol):
     def partitions(self) -> Sequence[PartitionToCommit]: ...
 
 
+class _SomePartitions(NamedTuple):
+    """A TopicToCommit."""
+
+    name: str
+    partitions: Sequence[PartitionToCommit]
+
+
+_OFFSETS_A_COMMIT = 250
+
+
 def offsets_to_commit(
     topics: Topics, wanted: Sequence[TopicToCommit], *, by_id: bool = False
 ) -> tuple[list[OffsetToCommit], Errors]:
@@ -59,6 +70,32 @@ def offsets_to_commit(
                 )
             )
     return offsets, unknown
+
+
+def commit_in_slices(
+    topics: Topics,
+    wanted: Sequence[TopicToCommit],
+    commit: Callable[[Sequence[OffsetToCommit]], Completion[Errors]],
+    shown: Callable[[ErrorCode], ErrorCode],
+    *,
+    by_id: bool = False,
+) -> Sliced[Errors]:
+    """An error for each partition of a large request. So many offsets are committed as one that each such commit is
+    one turn, and each is decided anew: a member that is fenced on the way is refused from there on."""
+    errors: Errors = {}
+    started: list[Completion[Errors]] = []
+    for entry in wanted:
+        for start in range(0, len(entry.partitions), _OFFSETS_A_COMMIT):
+            some = _SomePartitions(entry.name, entry.partitions[start : start + _OFFSETS_A_COMMIT])
+            offsets, unknown = offsets_to_commit(topics, [some], by_id=by_id)
+            started.append(settle_errors(commit(offsets), offsets, unknown, shown))
+            yield 4 * len(some.partitions)
+        yield 8
+    for settled in started:
+        yield settled
+        errors.update(settled.result())
+        yield 1
+    return errors
 
 
 def settle_errors(

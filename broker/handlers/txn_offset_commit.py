@@ -4,17 +4,22 @@
   append, every time: a commit that comes after EndTxn must not slip in before the marker (KIP-890).
 - v5 adds the partition by itself (KIP-890 part 2): that is durable first, then everything is asked again.
 - v3+ names member and generation, which are checked as KIP-447 says.
+- A large request is committed in several parts: the producer's marker decides over all of them.
 - A fenced producer is INVALID_PRODUCER_EPOCH in every version; TRANSACTION_ABORTABLE is INVALID_TXN_STATE before v4, a
   loading coordinator is COORDINATOR_NOT_AVAILABLE before v2.
 """
 
+from collections.abc import Sequence
+from functools import partial
+
 from broker.completion import Completion
-from broker.coordinator.group.offsets import Committer, Errors
+from broker.coordinator.group.offsets import Committer, Errors, OffsetToCommit
 from broker.dispatch import RequestContext
-from broker.handlers.offsets_to_commit import offsets_to_commit, settle_errors
+from broker.handlers.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
+from broker.slices import Sliced
 from broker.topic_config import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.txn_offset_commit_request import TxnOffsetCommitRequest
+from protocol.generated.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 from protocol.generated.txn_offset_commit_response import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -27,21 +32,40 @@ _TRANSACTION_V2 = 2
 
 def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Completion[TxnOffsetCommitResponse]:
     offsets, unknown = offsets_to_commit(context.broker.topics, request.topics)
-    committer = Committer(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
+    committed = _ready(context, request).flat_map(lambda _: _commit(context, request, offsets))
+    settled = settle_errors(committed, offsets, unknown, partial(_shown, context.api_version))
+    return settled.map(
+        lambda errors: TxnOffsetCommitResponse(topics=[_answer(topic, errors) for topic in request.topics])
+    )
 
-    def commit(_: object) -> Completion[Errors]:
-        _verify(context, request)
-        return context.broker.groups.offsets.commit_in_transaction(
-            committer,
-            request.producer_id,
-            request.producer_epoch,
-            offsets,
-            transaction_version=_TRANSACTION_V2 if context.api_version >= _IMPLICIT_ADD_SINCE else 0,
-        )
 
-    committed = _ready(context, request).flat_map(commit)
-    settled = settle_errors(committed, offsets, unknown, lambda error: _shown(error, context.api_version))
-    return settled.map(lambda errors: _respond(request, errors))
+def handle_in_slices(context: RequestContext, request: TxnOffsetCommitRequest) -> Sliced[TxnOffsetCommitResponse]:
+    ready = _ready(context, request)
+    yield ready
+    errors = yield from commit_in_slices(
+        context.broker.topics,
+        request.topics,
+        lambda some: ready.flat_map(lambda _: _commit(context, request, some)),
+        partial(_shown, context.api_version),
+    )
+    answers = []
+    for topic in request.topics:
+        answers.append(_answer(topic, errors))
+        yield 1 + len(topic.partitions)
+    return TxnOffsetCommitResponse(topics=answers)
+
+
+def _commit(
+    context: RequestContext, request: TxnOffsetCommitRequest, offsets: Sequence[OffsetToCommit]
+) -> Completion[Errors]:
+    _verify(context, request)
+    return context.broker.groups.offsets.commit_in_transaction(
+        Committer(request.group_id, request.generation_id, request.member_id, request.group_instance_id),
+        request.producer_id,
+        request.producer_epoch,
+        offsets,
+        transaction_version=_TRANSACTION_V2 if context.api_version >= _IMPLICIT_ADD_SINCE else 0,
+    )
 
 
 def _ready(context: RequestContext, request: TxnOffsetCommitRequest) -> Completion[object]:
@@ -75,7 +99,7 @@ def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> None:
         raise KafkaError(error)
 
 
-def _shown(error: ErrorCode, api_version: int) -> ErrorCode:
+def _shown(api_version: int, error: ErrorCode) -> ErrorCode:
     match error:
         case ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -89,18 +113,13 @@ def _shown(error: ErrorCode, api_version: int) -> ErrorCode:
             return error
 
 
-def _respond(request: TxnOffsetCommitRequest, errors: Errors) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=data.partition_index, error_code=errors[topic.name, data.partition_index]
-                    )
-                    for data in topic.partitions
-                ],
+def _answer(topic: TxnOffsetCommitRequestTopic, errors: Errors) -> TxnOffsetCommitResponseTopic:
+    return TxnOffsetCommitResponseTopic(
+        name=topic.name,
+        partitions=[
+            TxnOffsetCommitResponsePartition(
+                partition_index=data.partition_index, error_code=errors[topic.name, data.partition_index]
             )
-            for topic in request.topics
-        ]
+            for data in topic.partitions
+        ],
     )

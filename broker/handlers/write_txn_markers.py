@@ -2,12 +2,16 @@
 
 Each partition is answered on its own once its marker is durable: an older coordinator epoch is
 TRANSACTION_COORDINATOR_FENCED, an older producer epoch INVALID_PRODUCER_EPOCH; then nothing is written.
+A partition that a marker names several times gets one.
 
 v2 says the marker's transaction version: one of version 2 must carry a later epoch than its transaction (KIP-1228).
 """
 
-from broker.completion import Completion, all_of
+from collections.abc import Mapping
+
+from broker.completion import Completion
 from broker.dispatch import RequestContext
+from broker.slices import Sliced
 from protocol.errors import ErrorCode
 from protocol.generated.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from protocol.generated.write_txn_markers_response import (
@@ -18,42 +22,46 @@ from protocol.generated.write_txn_markers_response import (
 )
 
 
-def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Completion[WriteTxnMarkersResponse]:
-    answers = [_write(context, marker) for marker in request.markers]
-    return all_of(answers).map(lambda results: WriteTxnMarkersResponse(markers=results))
+def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Sliced[WriteTxnMarkersResponse]:
+    written = []
+    for marker in request.markers:
+        by_partition: dict[tuple[str, int], Completion[ErrorCode]] = {}
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                if (topic.name, index) not in by_partition:
+                    by_partition[topic.name, index] = _write(context, marker, topic.name, index)
+                    yield 4
+                yield 1
+        written.append((marker, by_partition))
+    results = []
+    for marker, by_partition in written:
+        yield from by_partition.values()
+        results.append((yield from _answer(marker, by_partition)))
+    return WriteTxnMarkersResponse(markers=results)
 
 
-def _write(context: RequestContext, marker: WritableTxnMarker) -> Completion[WritableTxnMarkerResult]:
-    partitions = [(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
-    written = [
-        context.broker.markers.write_marker(
-            topic,
-            index,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            committed=marker.transaction_result,
-            coordinator_epoch=marker.coordinator_epoch,
-            transaction_version=marker.transaction_version,
-        )
-        for topic, index in partitions
-    ]
+def _write(context: RequestContext, marker: WritableTxnMarker, topic: str, index: int) -> Completion[ErrorCode]:
+    return context.broker.markers.write_marker(
+        topic,
+        index,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        committed=marker.transaction_result,
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=marker.transaction_version,
+    )
 
-    def answer(errors: list[ErrorCode]) -> WritableTxnMarkerResult:
-        by_partition = dict(zip(partitions, errors, strict=True))
-        return WritableTxnMarkerResult(
-            producer_id=marker.producer_id,
-            topics=[
-                WritableTxnMarkerTopicResult(
-                    name=topic.name,
-                    partitions=[
-                        WritableTxnMarkerPartitionResult(
-                            partition_index=index, error_code=by_partition[topic.name, index]
-                        )
-                        for index in topic.partition_indexes
-                    ],
-                )
-                for topic in marker.topics
-            ],
-        )
 
-    return all_of(written).map(answer)
+def _answer(
+    marker: WritableTxnMarker, by_partition: Mapping[tuple[str, int], Completion[ErrorCode]]
+) -> Sliced[WritableTxnMarkerResult]:
+    topics = []
+    for topic in marker.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            error = by_partition[topic.name, index].result()
+            partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=error))
+            yield 1
+        topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+        yield 1
+    return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
