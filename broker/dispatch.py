@@ -7,8 +7,8 @@ connection closed.
 
 A handler whose cost grows with the request or with what is stored is a generator and runs in slices (`broker.slices`):
 each `yield n` is n more elements, `yield completion` waits, `return` gives the answer, which is encoded in slices too.
-A request of more than `_LARGE_FRAME_BYTES` is decoded in slices, and handled by `handle_in_slices` where a handler has
-one beside its `handle`.
+A request of more than `_LARGE_FRAME_BYTES` is decoded in slices, and handled by `handle_large` where a handler has one
+beside its `handle`, else holds no more than `_ELEMENTS_AT_ONCE`.
 
 ApiVersions alone is answered in a version that we do not know: error 35 in the shape of v0, holding the range of
 key 18 (KIP-511). For every other API an unknown key or version closes the connection, as Kafka's does.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.api_table import API_TABLE, Api
 from broker.completion import Completion
-from broker.slices import Sliced, TooMany
+from broker.slices import ELEMENTS_HELD, Sliced, TooMany
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import decode_request_header, encode_response_header
@@ -35,6 +35,9 @@ Handler = Callable[["RequestContext", Any], Any]
 
 _LARGE_FRAME_BYTES = 8_192
 """Measured: up to here no request takes more than 10 ms, whatever is in it."""
+_NEVER = 32_767
+_ELEMENTS_AT_ONCE = 20_000
+"""In a request whose handler makes no slices: far more than a client has use for."""
 _LARGEST_ANSWER_BYTES = 104_857_600
 """As large as a request may be by default (`socket.request.max.bytes`); librdkafka reads no larger one either."""
 _PARTS_JOINED = 512
@@ -97,11 +100,13 @@ class LoadedApi:
         "encode",
         "encode_in_slices",
         "flexible_from",
+        "flexible_header_from",
         "handle",
         "handle_large",
         "key",
         "maximum",
         "minimum",
+        "most_elements",
     )
 
     def __init__(self, api: Api, with_unstable: bool = False) -> None:
@@ -111,14 +116,19 @@ class LoadedApi:
         self.key = api.key
         self.minimum = api.minimum
         self.maximum = api.highest(with_unstable)
-        self.flexible_from = 32_767 if flexible_from is None else flexible_from
+        self.flexible_from = _NEVER if flexible_from is None else flexible_from
+        # The answer to ApiVersions never has a flexible header: a client must read it before it knows us (KIP-511).
+        self.flexible_header_from = _NEVER if api.key == ApiKey.API_VERSIONS else self.flexible_from
         self.decode: Callable[[memoryview, int, int], tuple[Any, int]] = request.decode
         self.encode: Callable[[Any, int], Parts] = response.encode
         self.decode_in_slices: Any = getattr(request, "decode_in_slices", None)
         self.encode_in_slices: Any = getattr(response, "encode_in_slices", None)
         handlers = import_module(f"broker.handlers.{api.name}")
         self.handle: Handler = _at_once_or_in_slices(handlers.handle)
-        self.handle_large: Handler = _at_once_or_in_slices(getattr(handlers, "handle_in_slices", handlers.handle))
+        handle_large = getattr(handlers, "handle_large", handlers.handle)
+        self.handle_large: Handler = _at_once_or_in_slices(handle_large)
+        at_once = handle_large is handlers.handle and not isgeneratorfunction(handle_large)
+        self.most_elements = _ELEMENTS_AT_ONCE if at_once else ELEMENTS_HELD
 
 
 def _at_once_or_in_slices(handle: Handler) -> Handler:
@@ -166,11 +176,19 @@ class Exchange:
 
     def _handled(self, body: memoryview, position: int) -> Sliced[Any]:
         api, context = self._api, self._context
-        try:
-            request, _ = yield from api.decode_in_slices(body, context.api_version, position)
-        except ProtocolError as error:
-            raise CloseConnection(str(error)) from error
-        return api.handle_large(context, request)
+        steps = api.decode_in_slices(body, context.api_version, position)
+        elements = 0
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as stop:
+                return api.handle_large(context, stop.value[0])
+            except ProtocolError as error:
+                raise CloseConnection(str(error)) from error
+            elements += step
+            if elements > api.most_elements:
+                raise TooMany(f"more than {api.most_elements:,} elements")
+            yield step
 
     def _settle(self, outcome: Any) -> None:
         if isinstance(outcome, Pipelined):
@@ -191,34 +209,28 @@ class Exchange:
             self.on_done(self)
 
     def _answer(self, response: Any) -> None:
-        if response is None:
-            self._finish(None)
-            return
-        api, context = self._api, self._context
-        try:
-            if context.in_slices and api.encode_in_slices is not None:
-                self._answer_in_slices(response)
+        if response is not None:
+            api, context = self._api, self._context
+            try:
+                if context.in_slices and api.encode_in_slices is not None:
+                    self._answer_in_slices(response)
+                    return
+                parts: Parts = [
+                    encode_response_header(context.correlation_id, context.api_version >= api.flexible_header_from)
+                ]
+                parts += api.encode(response, context.api_version)
+            except Exception as error:
+                self._fail(error)
                 return
-            parts: Parts = [self._header()]
-            parts += api.encode(response, context.api_version)
-        except Exception as error:
-            self._fail(error)
-            return
-        self._finish(parts)
-
-    def _finish(self, parts: Parts | None) -> None:
-        if parts is not None:
-            self._context.broker.metrics.requests += 1
+            context.broker.metrics.requests += 1
+            self.parts = parts
             self.size_bytes = sum(map(len, parts))
-        self.parts = parts
         self.holds = False
         self.done = True
 
     def _header(self) -> bytes:
-        api, context = self._api, self._context
-        # The answer to ApiVersions never has a flexible header: a client must read it before it knows us (KIP-511).
-        flexible = context.api_version >= api.flexible_from and api.key != ApiKey.API_VERSIONS
-        return encode_response_header(context.correlation_id, flexible)
+        context = self._context
+        return encode_response_header(context.correlation_id, context.api_version >= self._api.flexible_header_from)
 
     def _answer_in_slices(self, response: Any) -> None:
         encoded = self._context.run(self._encoded(response))
@@ -226,13 +238,20 @@ class Exchange:
             self.holds = True
             encoded.then(self._on_encoded)
         else:
-            self._finish(encoded)
+            self._answer_encoded(encoded)
+
+    def _answer_encoded(self, parts: Parts) -> None:
+        self._context.broker.metrics.requests += 1
+        self.parts = parts
+        self.size_bytes = sum(map(len, parts))
+        self.holds = False
+        self.done = True
 
     def _on_encoded(self, encoded: Completion[Parts]) -> None:
         if encoded.error is not None:
             self._fail(encoded.error)
         else:
-            self._finish(encoded.result())
+            self._answer_encoded(encoded.result())
         if self.on_done is not None:
             self.on_done(self)
 
@@ -305,8 +324,9 @@ class Dispatcher:
 
     def dispatch(self, frame: memoryview, peer: "Peer") -> Exchange:
         """Start one request. Raises ProtocolError when the bytes are not a request that we serve."""
-        if len(frame) < 8:
-            raise ProtocolError(f"a request of {len(frame)} bytes is shorter than its header")
+        size_bytes = len(frame)
+        if size_bytes < 8:
+            raise ProtocolError(f"a request of {size_bytes} bytes is shorter than its header")
         api = self._loaded.get(frame[0] << 8 | frame[1]) or self._load(frame[0] << 8 | frame[1])
         header, position = decode_request_header(frame, api.flexible_from)
         context = RequestContext(
@@ -320,7 +340,7 @@ class Dispatcher:
             exchange.size_bytes = sum(map(len, exchange.parts))
             exchange.done = True
             return exchange
-        if len(frame) <= _LARGE_FRAME_BYTES:
+        if size_bytes <= _LARGE_FRAME_BYTES:
             exchange.begin(frame, position)
         else:
             exchange.begin_large(frame, position)

@@ -90,7 +90,8 @@ class _Work(Generic[T]):
         self.steps = steps
         self.is_wanted = is_wanted
         self.elements = 0
-        self.completion: Completion[T] = Completion()
+        self.completion: Completion[T]
+        """Made when the work is not finished by its first slice."""
 
 
 class Slices:
@@ -115,6 +116,7 @@ class Slices:
             return result
         finally:
             self._need_turn()
+        work.completion = Completion()
         self.elements_held += work.elements
         if not waits:
             self._add(work)

@@ -45,7 +45,7 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[
     )
 
 
-def handle_in_slices(context: RequestContext, request: OffsetCommitRequest) -> Sliced[OffsetCommitResponse]:
+def handle_large(context: RequestContext, request: OffsetCommitRequest) -> Sliced[OffsetCommitResponse]:
     topics, offsets = context.broker.topics, context.broker.groups.offsets
     by_id = context.api_version >= _TOPIC_IDS_SINCE
     wanted: Sequence[OffsetCommitRequestTopic] = request.topics

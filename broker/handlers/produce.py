@@ -22,6 +22,7 @@ from broker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from broker.dispatch import CloseConnection, Pipelined, RequestContext
 from broker.log.partition_log import AppendResult, PartitionLog
 from broker.metadata_log import INTERNAL_TOPICS
+from broker.slices import Sliced
 from protocol.errors import ErrorCode, InvalidRecordsError, KafkaError
 from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.generated.produce_response import (
@@ -40,6 +41,7 @@ _BASE_SEQUENCE_AT = 53
 _IMPLICIT_ADD_SINCE = 12
 _TOPIC_IDS_SINCE = 13
 _TRANSACTION_V2 = 2
+_PARTITIONS_AT_ONCE = 100
 
 Answer = ProduceResponse | Pipelined | None
 
@@ -56,6 +58,47 @@ def handle(context: RequestContext, request: ProduceRequest) -> Answer | Complet
         if added is not None:
             return added.map(lambda refusal: _append_all(context, request, refusal))
     return _append_all(context, request, None)
+
+
+def handle_large(context: RequestContext, request: ProduceRequest) -> Any:
+    """Most large requests hold few partitions, and much in each."""
+    partition_count = 0
+    for topic in request.topic_data:
+        partition_count += 1 + len(topic.partition_data)
+    if partition_count <= _PARTITIONS_AT_ONCE:
+        context.in_slices = False
+        return handle(context, request)
+    return context.run(_append_in_slices(context, request, partition_count))
+
+
+def _append_in_slices(context: RequestContext, request: ProduceRequest, partition_count: int) -> Sliced[Answer]:
+    """Some partitions in each turn, each as it is by itself."""
+    if request.acks not in (-1, 0, 1):
+        return _answer(request, _refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS), ())
+    error = _check_transactional(request)
+    yield partition_count // 8
+    if error is not None:
+        return _answer(request, _refuse_all(request, error), ())
+    refusal: ErrorCode | None = None
+    if request.transactional_id is not None and context.api_version >= _IMPLICIT_ADD_SINCE:
+        added = _add_partitions(context, request, request.transactional_id)
+        if added is not None:
+            yield added
+            refusal = added.result()
+    responses: list[TopicProduceResponse] = []
+    waits: list[_Wait] = []
+    for topic in request.topic_data:
+        name = _name_of(context, topic)
+        partitions: list[PartitionProduceResponse] = []
+        for data in topic.partition_data:
+            answer, durable = _append(context, request, name, data, refusal)
+            if durable is not None:
+                waits.append(_Wait(durable, partitions, len(partitions)))
+            partitions.append(answer)
+            yield 16
+        responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
+        yield 1
+    return _answer(request, responses, waits)
 
 
 def _append_all(context: RequestContext, request: ProduceRequest, refusal: ErrorCode | None) -> Answer:

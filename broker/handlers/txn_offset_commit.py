@@ -39,7 +39,7 @@ def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Completi
     )
 
 
-def handle_in_slices(context: RequestContext, request: TxnOffsetCommitRequest) -> Sliced[TxnOffsetCommitResponse]:
+def handle_large(context: RequestContext, request: TxnOffsetCommitRequest) -> Sliced[TxnOffsetCommitResponse]:
     ready = _ready(context, request)
     yield ready
     errors = yield from commit_in_slices(

@@ -13,7 +13,7 @@ from tests.support.adversary import Attack, Stored, attacks
 from tests.support.costs import CALLS_IN_20_MS, Cost, cost_of
 from tests.support.stored import full_broker
 
-ELEMENTS, MANY_ELEMENTS = 300, 5_000
+ELEMENTS, MANY_ELEMENTS = 200, 3_000
 CALLS, CALLS_A_BYTE = 10_000, 100
 """Plus `calls_a_stored_element` of `STORED_ELEMENTS`."""
 ANSWERED_BYTES, ANSWERED_BYTES_A_BYTE = 30_000, 60
