@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.fuzz.costliest import climb
 from tests.fuzz.search import Tally, run
 from tests.fuzz.storm import storm
 
@@ -21,8 +22,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="begin with this one (default: the time)")
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else int(time.time())
-    print(f"fuzz: {arguments.seconds:g} s from seed {seed}, three quarters in memory, then the daemon", flush=True)
-    broken = _search(seed, arguments.seconds * 0.75) + _storm(seed, arguments.seconds * 0.25)
+    print(f"fuzz: {arguments.seconds:g} s from seed {seed}: in memory, for costs, the daemon", flush=True)
+    broken = _search(seed, arguments.seconds * 0.5)
+    broken += _climb(seed, arguments.seconds * 0.25) + _storm(seed, arguments.seconds * 0.25)
     print(f"fuzz: {broken} found" if broken else "fuzz: nothing found")
     return 1 if broken else 0
 
@@ -50,6 +52,14 @@ def _print_tally(tally: Tally) -> None:
     print(f"fuzz: {tally.runs} runs, {tally.frames} frames, {tally.answers} answers")
     for what, (cost, size, text) in (("slowest turn, s", tally.slowest), ("largest turn, bytes", tally.largest)):
         print(f"fuzz: {what}: {cost:.3g} for {size} bytes: {text[:160]}")
+
+
+def _climb(seed: int, seconds: float) -> int:
+    found = climb(seed, seconds=seconds)
+    print(f"fuzz: {found.frames} frames of seed {seed}, the costliest for its bytes is {found.costliest}")
+    if found.problem is not None:
+        print(f"fuzz: seed {seed} costs too much: {found.problem}")
+    return found.problem is not None
 
 
 def _storm(seed: int, seconds: float) -> int:

@@ -29,7 +29,7 @@ def request_frame(api: Api, version: int, message: Any, correlation_id: int, sou
     if flexible and source.random() < 0.1:
         header = header[:-1] + _tags(source)
     for _ in range(source.choice((1, 1, 1, 2, 3))):
-        _spoil_pieces(pieces, source)
+        spoil_pieces(pieces, source)
     frame = header + _join(pieces)
     return _spoil_bytes(frame, source) if source.random() < 0.3 else frame
 
@@ -38,7 +38,7 @@ def _join(pieces: list[Segment]) -> bytes:
     return b"".join([piece.data for piece in pieces])
 
 
-def _spoil_pieces(pieces: list[Segment], source: Random) -> None:
+def spoil_pieces(pieces: list[Segment], source: Random) -> None:
     if not pieces:
         return
     lengths = [index for index, piece in enumerate(pieces) if piece.kind in ("length", "compact", "tags", "marker")]

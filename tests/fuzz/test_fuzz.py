@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz.costliest import climb
 from tests.fuzz.search import Found, Tally, run, shorten
 from tests.fuzz.storm import storm
 
 _SECONDS_IN_MEMORY = 25
+_SECONDS_OF_CLIMBING = 15
 _SECONDS_ON_SOCKETS = 12
 
 
@@ -35,6 +37,19 @@ def test_no_new_bytes_break_the_broker() -> None:
         found = run(seed, Tally())
         assert found is None, told(found)
         seed += 1
+
+
+def test_a_climb_comes_to_what_costs_more_and_the_same_seed_to_the_same() -> None:
+    first, again, longer = climb(5, frames=30), climb(5, frames=30), climb(5, frames=150)
+    assert first.costliest is not None and again.costliest is not None and longer.costliest is not None
+    assert first.costliest.frame == again.costliest.frame
+    assert longer.costliest.calls_a_byte > first.costliest.calls_a_byte
+
+
+@pytest.mark.fuzz
+def test_no_frame_that_a_climb_finds_is_over_the_budget() -> None:
+    found = climb(int(time.time()), seconds=_SECONDS_OF_CLIMBING)
+    assert found.problem is None, f"seed {found.seed}: {found.problem}"
 
 
 @pytest.mark.fuzz

@@ -16,6 +16,11 @@ from tests.fakes.broker import HOST, PORT, VirtualBroker
 
 CALLS_IN_20_MS = 150_000
 """Measured: 5 to 9 calls a microsecond of processor time, with the code between them."""
+STORED_ELEMENTS = 6_000
+"""What `tests.support.stored` stores: partitions, groups, offsets, transactional ids, producers."""
+CALLS, CALLS_A_BYTE, CALLS_A_STORED_ELEMENT = 10_000, 100, 120
+ANSWERED_BYTES, ANSWERED_BYTES_A_BYTE, ANSWERED_BYTES_A_STORED_ELEMENT = 30_000, 60, 120
+PEAK_BYTES, PEAK_BYTES_A_BYTE, PEAK_BYTES_A_STORED_ELEMENT = 1_000_000, 500, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +73,27 @@ def cost_of(broker: VirtualBroker, frame: bytes | memoryview, *, measures_memory
     answered_bytes = sum(map(len, exchange.parts or ()))
     peer.go()
     return Cost(calls.count, max(turns), len(turns), peak_bytes, answered_bytes, exchange.closes)
+
+
+def over_budget(cost: Cost, size_bytes: int, turn_calls: int = CALLS_IN_20_MS) -> list[str]:
+    """What a request of so many bytes may not cost, whatever is in it, where `STORED_ELEMENTS` are stored."""
+    stored = STORED_ELEMENTS
+    bounds = (
+        ("calls", cost.calls, CALLS + CALLS_A_BYTE * size_bytes + CALLS_A_STORED_ELEMENT * stored),
+        ("calls in one turn", cost.longest_turn_calls, turn_calls),
+        (
+            "bytes answered",
+            cost.answered_bytes,
+            ANSWERED_BYTES + ANSWERED_BYTES_A_BYTE * size_bytes + ANSWERED_BYTES_A_STORED_ELEMENT * stored,
+        ),
+        (
+            "bytes in memory",
+            cost.peak_bytes,
+            PEAK_BYTES + PEAK_BYTES_A_BYTE * size_bytes + PEAK_BYTES_A_STORED_ELEMENT * stored,
+        ),
+    )
+    return [
+        f"{size_bytes} bytes cost {found:,} {what}, {most:,} is the most"
+        for what, found, most in bounds
+        if found > most
+    ]

@@ -1,0 +1,101 @@
+"""Climbs towards the request that costs most for its bytes: changes frames, and keeps of each API the costliest.
+
+Owns: what is changed and what is kept. Does not own: what a request may cost (`tests.support.costs`), nor the lies.
+One seed gives one climb; work is counted, not timed.
+"""
+
+import time
+from dataclasses import dataclass
+from random import Random
+
+from broker.api_table import API_TABLE, Api
+from protocol.errors import ProtocolError
+from protocol.headers import encode_request_header
+from tests.fuzz.frames import spoil_pieces
+from tests.fuzz.layout import Segment, segments
+from tests.fuzz.requests import request_schema
+from tests.support.adversary import attacks
+from tests.support.costs import CALLS_IN_20_MS, Cost, cost_of, over_budget
+from tests.support.stored import full_broker
+
+_LARGEST_FRAME_BYTES = 60_000
+_BYTES_OF_ANY_REQUEST = 500
+_MEASURES_MEMORY = 0.05
+_NEW = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Costly:
+    """A frame and what it cost."""
+
+    api: Api
+    version: int
+    pieces: list[Segment]
+    frame: bytes
+    cost: Cost
+
+    @property
+    def calls_a_byte(self) -> float:
+        return self.cost.calls / (_BYTES_OF_ANY_REQUEST + len(self.frame))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.api.name} v{self.version}, {len(self.frame)} bytes: {self.cost.calls} calls, "
+            f"{self.cost.longest_turn_calls} in one turn, {self.cost.answered_bytes} bytes answered: "
+            f"{self.frame[:200].hex()}"
+        )
+
+
+@dataclass(slots=True)
+class Climb:
+    seed: int
+    frames: int
+    costliest: Costly | None
+    problem: str | None
+
+
+def climb(seed: int, *, seconds: float = 0.0, frames: int = 0) -> Climb:
+    """For so long, or so many frames; ends with the first frame that is over the budget."""
+    source = Random(seed)
+    broker, stored = full_broker()
+    kept: dict[str, Costly] = {}
+    until = time.monotonic() + seconds
+    played = 0
+    while played < frames or time.monotonic() < until:
+        played += 1
+        if not kept or source.random() < _NEW:
+            api = source.choice(tuple(API_TABLE.values()))
+            version = source.randint(api.minimum, api.maximum)
+            attack = source.choice(tuple(attacks(api, version)))
+            message = attack.message(stored, source.choice((1, 10, 100)))
+            pieces = segments(request_schema(api), version, message)
+        else:
+            parent = source.choice(tuple(kept.values()))
+            api, version, pieces = parent.api, parent.version, list(parent.pieces)
+            spoil_pieces(pieces, source)
+        frame = _frame(api, version, pieces)
+        if len(frame) > _LARGEST_FRAME_BYTES:
+            continue
+        try:
+            cost = cost_of(broker, frame, measures_memory=source.random() < _MEASURES_MEMORY)
+        except ProtocolError:
+            continue
+        broker.time.settle()
+        costly = Costly(api, version, pieces, frame, cost)
+        # What is imported, and made in a broker's life once, is no request's cost: it is asked a second time.
+        if over_budget(cost, len(frame), 2 * CALLS_IN_20_MS):
+            again = cost_of(broker, frame)
+            broker.time.settle()
+            problems = over_budget(again, len(frame), 2 * CALLS_IN_20_MS)
+            if problems:
+                return Climb(seed, played, costly, f"{problems}: {costly}")
+        best = kept.get(api.name)
+        if best is None or costly.calls_a_byte > best.calls_a_byte:
+            kept[api.name] = costly
+    costliest = max(kept.values(), key=lambda each: each.calls_a_byte, default=None)
+    return Climb(seed, played, costliest, None)
+
+
+def _frame(api: Api, version: int, pieces: list[Segment]) -> bytes:
+    flexible = request_schema(api).is_flexible(version)
+    return encode_request_header(api.key, version, 1, "fuzz", flexible) + b"".join(piece.data for piece in pieces)
