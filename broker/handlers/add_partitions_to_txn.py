@@ -9,11 +9,13 @@
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from broker.completion import Completion, all_of
 from broker.coordinator.transaction.metadata import TopicPartition
 from broker.dispatch import RequestContext
 from broker.handlers.transaction_errors import answered
+from broker.slices import Sliced, TooMany, all_done
 from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
 from protocol.errors import ErrorCode
 from protocol.generated.add_partitions_to_txn_request import (
@@ -31,6 +33,8 @@ from protocol.generated.add_partitions_to_txn_response import (
 FENCED_SINCE = 2
 BATCHED_SINCE = 4
 _TRANSACTION_V2 = 2
+_PARTITIONS_AT_ONCE = 10_000
+"""As many as one request may make (KIP-599)."""
 Results = list[AddPartitionsToTxnTopicResult]
 
 
@@ -48,6 +52,19 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Compl
     return _add(context, only, (CONSUMER_OFFSETS, TRANSACTION_STATE)).map(
         lambda results: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     )
+
+
+def handle_large(context: RequestContext, request: AddPartitionsToTxnRequest) -> Sliced[Any]:
+    """Each transaction in a turn of its own, and at once: all of its partitions are added or none."""
+    asked = (request.v3_and_below_topics, *(transaction.topics for transaction in request.transactions))
+    for topics in asked:
+        if sum(len(topic.partitions) for topic in topics) > _PARTITIONS_AT_ONCE:
+            raise TooMany(f"more than {_PARTITIONS_AT_ONCE:,} partitions in one transaction")
+        yield 1
+    if context.api_version < BATCHED_SINCE:
+        return handle(context, request)
+    added = (_add_for_broker(context, transaction) for transaction in request.transactions)
+    return AddPartitionsToTxnResponse(results_by_transaction=(yield from all_done(added, 16)))
 
 
 def _add_for_broker(

@@ -95,7 +95,7 @@ def _append_in_slices(context: RequestContext, request: ProduceRequest, partitio
             if durable is not None:
                 waits.append(_Wait(durable, partitions, len(partitions)))
             partitions.append(answer)
-            yield 16
+            yield 64  # a first append makes files
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
         yield 1
     return _answer(request, responses, waits)

@@ -15,7 +15,7 @@ from protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 from tests.support.adversary import Stored
 
-WIDE_PARTITIONS, TOPICS, GROUPS, TRANSACTIONS, PRODUCERS = 2_000, 300, 500, 500, 500
+WIDE_PARTITIONS, TOPICS, GROUPS, TRANSACTIONS, PRODUCERS = 2_000, 100, 300, 300, 300
 
 
 def full_broker() -> tuple[VirtualBroker, Stored]:
