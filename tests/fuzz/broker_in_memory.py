@@ -68,6 +68,8 @@ class FakeTransport:
     def resume_reading(self) -> None:
         self.reads = True
 
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
     def get_write_buffer_size(self) -> int:
         return 0
 

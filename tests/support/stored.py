@@ -55,7 +55,7 @@ def _commit(broker: VirtualBroker, group_id: str, partition_count: int) -> None:
 
 
 def _produce(broker: VirtualBroker, producer_id: int) -> None:
-    records = [Record(0, broker.time.now_ms(), b"key", b"value")]
+    records = [Record(0, broker.time.wall_ms(), b"key", b"value")]
     batch = memoryview(encode_batch(records, producer_id=1_000_000 + producer_id, producer_epoch=0, base_sequence=0))
     data = [PartitionProduceData(index=0, records=batch)]
     topics = [TopicProduceData(name="wide", partition_data=data)]
