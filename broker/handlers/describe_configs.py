@@ -23,7 +23,7 @@ from broker.config_keys import BROKER_KEYS
 from broker.dispatch import RequestContext
 from broker.handlers.logger_levels import levels
 from broker.metadata_log import ResourceType
-from broker.node_id import check_node_id
+from broker.node_id import check_node_id, parse_int32
 from broker.slices import Sliced
 from broker.topic_config import ConfigSource
 from broker.topic_rules import check_topic_name
@@ -57,7 +57,8 @@ def _identity(resource: DescribeConfigsResource) -> _Identity:
     """A node may be spelt in any number of ways."""
     name = resource.resource_name
     if resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
-        name = name.lstrip("+0") or name
+        number = parse_int32(name)
+        name = name if number is None else str(number)
     return resource.resource_type, name
 
 
