@@ -77,7 +77,7 @@ class _App:
         finally:
             scheduler.close()
             self._syncs.close()
-            disk.unlock()
+            disk.close()
         return self._exit_code
 
     def _open_disk(self, open_files: int) -> RealDisk:

@@ -8,7 +8,6 @@ from importlib import import_module
 import click
 
 from broker.cli import serve
-from oncelog.terminal import fail, say
 
 _TOOLS = {"log": "oncelog.log_cli", "txn": "oncelog.txn_cli"}
 """Commands with commands of their own, each in a module of which `serve` should not wait for one."""
@@ -42,6 +41,7 @@ main.add_command(serve)
 def health(bootstrap: str, timeout_s: float) -> None:
     """Exit with 0 if a broker answers there, with 1 if not."""
     from oncelog.health import NotHealthy, check_health
+    from oncelog.terminal import fail, say
 
     host, _, port = bootstrap.rpartition(":")
     if not port.isdecimal():

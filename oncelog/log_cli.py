@@ -49,7 +49,7 @@ def verify(data_dir: Path, as_json: bool) -> None:
     try:
         examination = _examined(disk)
     finally:
-        disk.unlock()
+        disk.close()
     _show(examination, as_json)
     if examination.damaged:
         if not as_json:
@@ -89,7 +89,7 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
     except OSError as error:
         _fail(f"{data_dir} could not be repaired: {error}; what was done so far is safe, repair again.")
     finally:
-        disk.unlock()
+        disk.close()
     if as_json:
         say_json({"repaired": _as_dict(before), "kept_files": kept, "now": _as_dict(after)})
     else:

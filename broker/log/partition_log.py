@@ -31,7 +31,6 @@ from broker.log.reader import (
     read_records,
     readable_bytes,
 )
-from broker.log.recompression import recompressed
 from broker.log.segment import LOG_SUFFIX, Segment
 from broker.log.segments import SEGMENT_SUFFIXES, Segments
 from broker.log.transaction_index import AbortedEntry
@@ -172,6 +171,8 @@ class PartitionLog:
                     earlier.first_offset, earlier.last_offset, log_append_time_ms, self.log_start_offset, True
                 )
         if config.compression_type != "producer" and origin is AppendOrigin.CLIENT:
+            from broker.log.recompression import recompressed  # few topics ask for it, and a start does not
+
             batch, header = recompressed(batch, header, config)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta

@@ -70,6 +70,10 @@ class _Descriptors:
                     return True
         return False
 
+    def close(self) -> None:
+        while self._close_one(None):
+            pass
+
     def discard(self, file: "RealFile") -> None:
         with self.lock:
             if file.sync_count == 0:
@@ -183,7 +187,7 @@ class RealDisk:
         self._lock_descriptor = -1
 
     def lock(self) -> None:
-        """Hold the directory until `unlock` or the end of the process; raises DataDirectoryLocked."""
+        """Hold the directory until `close` or the end of the process; raises DataDirectoryLocked."""
         descriptor = os.open(self._full(_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -192,7 +196,9 @@ class RealDisk:
             raise DataDirectoryLocked(f"another broker is running on the data directory {self._root}") from None
         self._lock_descriptor = descriptor
 
-    def unlock(self) -> None:
+    def close(self) -> None:
+        """Give back the lock and every descriptor; files open theirs again if they are used."""
+        self._descriptors.close()
         if self._lock_descriptor >= 0:
             os.close(self._lock_descriptor)
             self._lock_descriptor = -1

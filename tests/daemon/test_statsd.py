@@ -51,4 +51,4 @@ async def test_requests_appends_and_ended_transactions_arrive_as_datagrams(start
     assert totals["requests"] > 10
     assert totals["request_bytes"] > totals["append_bytes"]
     assert totals["flush_rounds"] > 0
-    assert gauges.keys() == {"open_transactions", "open_connections", "fetch_sessions"}
+    assert gauges.keys() == {"open_transactions", "open_connections", "fetch_sessions", "offline_partitions"}

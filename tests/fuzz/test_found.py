@@ -76,7 +76,7 @@ def test_nobody_makes_a_topic_of_the_metadata_logs_name_on_the_way_and_deletes_t
 
 
 def test_a_transaction_that_times_out_after_its_log_was_deleted_is_given_up() -> None:
-    virtual = VirtualBroker()
+    virtual = VirtualBroker("oncelog.compat=kafka")  # which lets clients delete it
     virtual.ask(FindCoordinatorRequest(key="t", key_type=1), 1)
     virtual.ask(CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=1, replication_factor=1)]), 4)
     identity = virtual.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1_000), 1)

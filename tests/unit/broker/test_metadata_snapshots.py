@@ -1,10 +1,9 @@
 """Snapshots of the metadata log: they bound disk, memory and start, and a start never loses what was acknowledged."""
 
 from random import Random
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
-import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,19 +40,6 @@ def grown(*overrides: str, count: int = 40) -> VirtualBroker:
     return broker
 
 
-@pytest.fixture
-def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The messages of what brokers warn of."""
-    found: list[str] = []
-
-    def keep(_: object, __: str, line: dict[str, Any]) -> NoReturn:
-        found.append(line.get("message", ""))
-        raise structlog.DropEvent
-
-    monkeypatch.setattr("tests.fakes.broker._drop", keep)
-    return found
-
-
 def started(disk: MemoryDisk, *overrides: str) -> VirtualBroker:
     return VirtualBroker(OFTEN, *overrides, disk=disk, time=VirtualTime(1_700_000_100_000), seed=9)
 
@@ -68,7 +54,7 @@ def test_topics_that_come_and_go_leave_disk_memory_and_the_next_start_as_they_we
             files = [path for path in broker.disk.files if path.startswith(DIRECTORY)]
             sizes.append(sum(len(broker.disk.files[path].data) for path in files))
             replayed.append(broker.killed().broker.metadata._new_bytes)
-            assert not broker.broker.metadata.state.removed_names
+            assert not broker.broker.metadata.state.removed
             assert len(files) < 30
     assert max(sizes) < 12_000 and max(replayed) < 5_000, "six times the topics and no more bytes"
 
@@ -101,14 +87,13 @@ def test_a_newest_snapshot_that_is_damaged_anywhere_costs_nothing_but_a_line(dat
     assert state(started(again.disk.kill())) == state(again)
 
 
-def test_a_damaged_snapshot_is_named_in_the_log(lines: list[str]) -> None:
+def test_a_damaged_snapshot_is_named_in_the_log() -> None:
     disk = grown().disk.kill()
     newest = snapshots(disk)[-1]
     del disk.files[newest].data[-1:]
     (finding, *_) = examine(disk).findings
     assert [note for note in finding.notes if newest in note], "`oncelog log verify` says it too"
-    started(disk)
-    assert [line for line in lines if newest in line]
+    assert [line for line in started(disk).lines if newest in line]
 
 
 def test_without_a_whole_snapshot_a_log_that_begins_later_does_not_start() -> None:
@@ -142,7 +127,7 @@ def test_a_power_cut_at_any_operation_of_a_snapshot_loses_nothing_that_was_ackno
     assert operations_left > 30
 
 
-def test_a_snapshot_that_is_ahead_of_its_log_is_used_and_what_comes_later_lies_behind_it(lines: list[str]) -> None:
+def test_a_snapshot_that_is_ahead_of_its_log_is_used_and_what_comes_later_lies_behind_it() -> None:
     """With flush policy os a power cut may take the end of the log and leave the snapshot, which is synced."""
     policy = "oncelog.flush.policy=os"
     broker = grown(policy)
@@ -153,7 +138,7 @@ def test_a_snapshot_that_is_ahead_of_its_log_is_used_and_what_comes_later_lies_b
     disk.files[newest] = broker.disk.kill().files[newest]
     end_offset = int(newest.rpartition("/")[2][:20])
     again = started(disk, policy)
-    assert any("is used from" in line for line in lines)
+    assert any("is used from" in line for line in again.lines)
     names = set(again.broker.metadata.state.topics)
     assert "later-0" in names and names <= set(broker.broker.metadata.state.topics)
     assert again.broker.metadata._log.log_end_offset >= end_offset

@@ -114,9 +114,9 @@ def test_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:
     first.lock()
     with pytest.raises(DataDirectoryLocked, match="data"):
         second.lock()
-    first.unlock()
+    first.close()
     second.lock()
-    second.unlock()
+    second.close()
 
 
 def test_only_the_owner_may_enter(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_directory_that_a_broker_serves_is_left_alone(filled: tuple[Path, Filled
         result = run(command, data_dir)
         assert result.exit_code == 2
         assert "another broker is running" in result.output
-    running.unlock()
+    running.close()
 
 
 def test_directory_of_something_else_is_refused_and_not_made(tmp_path: Path) -> None:
