@@ -9,6 +9,7 @@ Invariants
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -68,6 +69,7 @@ class _App:
         try:
             system = System(SystemClock(), SystemEntropy(), scheduler, disk, self._syncs.run_all, self._on_disk_failure)
             broker = assemble(self._config, self._with_faults(system), self._log)
+            gc.freeze()  # what a start has made stays: no later collection walks over it, and keeps clients waiting
             listeners = Listeners(broker, shares.connections)
             await self._listen(listeners)
             admin = await self._start_admin(broker)

@@ -41,12 +41,17 @@ class Topics:
         node_id: int,
         log_config: Callable[[Topic], LogConfig],
         internal_topics: Mapping[str, tuple[int, Mapping[str, str]]],
+        on_open: Callable[[], None],
     ) -> None:
+        """`on_open` is called before a log is opened, which takes as long as several requests."""
         self._metadata = metadata
         self._logs = logs
         self._entropy = entropy
         self._node_id = node_id
         self._log_config = log_config
+        self._log_configs: dict[str, tuple[Topic, LogConfig]] = {}
+        """By topic, as they were worked out: all partitions share them, and that takes longer than opening a log."""
+        self._on_open = on_open
         self._internal_topics = internal_topics
         self._deleting: set[str] = set()
         self._watchers: list[Callable[[str], None]] = []
@@ -75,7 +80,7 @@ class Topics:
         lines = directory.finish_removals(state.removed, state.topics_by_id)
         known = {(METADATA_TOPIC, 0)}
         for topic in self.all():
-            config = self._log_config(topic)
+            config = self._config_of(topic)
             for index in range(topic.partition_count):
                 known.add((topic.name, index))
                 if directory.was_found(topic.name, index, topic.topic_id):
@@ -118,7 +123,14 @@ class Topics:
         topic = self.get(name)
         if topic is None or not 0 <= index < topic.partition_count:
             return None
-        return self._logs.open(name, index, topic.topic_id, self._log_config(topic))
+        self._on_open()
+        return self._logs.open(name, index, topic.topic_id, self._config_of(topic))
+
+    def _config_of(self, topic: Topic) -> LogConfig:
+        known = self._log_configs.get(topic.name)
+        if known is None or known[0] is not topic:
+            known = self._log_configs[topic.name] = topic, self._log_config(topic)
+        return known[1]
 
     def create(self, name: str, partition_count: int, config: Mapping[str, str] | None = None) -> Completion[Topic]:
         """Create a topic; usable at once, answered once durable. Raises KafkaError when it may not be made."""
@@ -172,8 +184,9 @@ class Topics:
             changed: Iterable[Topic] = filter(None, [self.get(name)])
         else:
             changed = self.all() if resource_type == ResourceType.BROKER else ()
+        self._log_configs.clear()
         for topic in changed:
-            config = self._log_config(topic)
+            config = self._config_of(topic)
             for index in range(topic.partition_count):
                 log = self._logs.get(topic.name, index)
                 if log is not None:
@@ -189,6 +202,7 @@ class Topics:
             for on_removed in self._removal_watchers:
                 on_removed(name)
             self._deleting.discard(name)
+            self._log_configs.pop(name, None)
             for index in range(topic.partition_count):
                 self._logs.delete(name, index)
             self._metadata.state.removed.pop(topic.topic_id, None)

@@ -17,12 +17,15 @@
 Left out: preferred read replicas.
 """
 
+from typing import Any
+
 from broker.completion import Completion
-from broker.dispatch import RequestContext
+from broker.dispatch import ELEMENTS_AT_ONCE, RequestContext
 from broker.fetch_session import INITIAL_EPOCH, FetchedPartition, FetchSession
 from broker.handlers.partition_fetch import diverging_epoch, find_log, read_partition, readable_bytes, refuse_follower
 from broker.log.partition_log import FetchIsolation, PartitionLog
 from broker.ports import Timer
+from broker.slices import Sliced
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.fetch_request import FetchRequest
 from protocol.generated.fetch_response import (
@@ -37,6 +40,8 @@ _FUTURE_LOCAL_REPLICA_ID = -3
 _TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 16
 _STORAGE_ERROR_SINCE = 6
+MOST_ELEMENTS = ELEMENTS_AT_ONCE
+"""What is ready is counted and read in one turn: between two, what is counted might move."""
 _LEADER_IN_DOUBT = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -58,6 +63,18 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Co
     if request.max_wait_ms <= 0 or fetch.is_due():
         return fetch.answer()
     return fetch.wait()
+
+
+def handle_large(context: RequestContext, request: FetchRequest) -> Sliced[Any]:
+    """One of many partitions: their logs are opened some in each turn, and the answer is encoded some in each turn."""
+    topics = context.broker.topics
+    for asked in request.topics:
+        topic = topics.get(asked.topic) if context.api_version < _TOPIC_IDS_SINCE else topics.by_id(asked.topic_id)
+        if topic is not None:
+            for partition in asked.partitions:
+                topics.find_partition(topic.name, partition.partition)
+                yield 1
+    return handle(context, request)
 
 
 class _Fetch:

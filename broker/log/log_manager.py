@@ -29,7 +29,7 @@ from broker.log.flusher import Flusher, is_transient, trouble
 from broker.log.log_config import INT64_MAX, LogConfig
 from broker.log.partition_directory import directory_of
 from broker.log.partition_log import PartitionLog
-from broker.log.recovery import RecoveredLog, RecoveryReport, offline_log, recover_log
+from broker.log.recovery import RecoveredLog, RecoveryReport, empty_log, offline_log, recover_log
 from broker.log.recovery_progress import RecoveryProgress
 from broker.log.retention import prepare_log_start
 from broker.log.segment_check import SegmentCheck
@@ -164,6 +164,8 @@ class LogManager:
     def _recover(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> RecoveredLog:
         points = self._journal.get(topic_id, partition)
         directory = directory_of(topic, partition)
+        if not self._disk.exists(directory) and not (points is not None and points.synced_offset):
+            return empty_log(self._disk, directory, topic_id)  # asked for at any time: even without a free descriptor
         lines: list[str] = []
         try:
             problem = self.directory.claim(topic, partition, topic_id, lines)

@@ -108,7 +108,7 @@ def recover_log(
     snapshot tells of one batch a producer, as in Apache Kafka. `on_scanned` hears of the bytes
     of each segment that had to be read.
     """
-    recovered = RecoveredLog(Segments(disk, directory, topic_id, []), ProducerStateManager(), 0, 0)
+    recovered = empty_log(disk, directory, topic_id)
     recovery = _Recovery(
         disk, directory, topic_id, config, points, monotonic_ms, recovered, is_journal_whole, compacted_offset
     )
@@ -124,9 +124,14 @@ def recover_log(
     return recovered
 
 
+def empty_log(disk: Disk, directory: str, topic_id: UUID) -> RecoveredLog:
+    """A partition that has no files yet."""
+    return RecoveredLog(Segments(disk, directory, topic_id, []), ProducerStateManager(), 0, 0)
+
+
 def offline_log(disk: Disk, directory: str, topic_id: UUID, problem: str) -> RecoveredLog:
     """A partition whose files must not be looked at."""
-    recovered = RecoveredLog(Segments(disk, directory, topic_id, []), ProducerStateManager(), 0, 0)
+    recovered = empty_log(disk, directory, topic_id)
     _take_offline(recovered, directory, problem)
     return recovered
 

@@ -7,8 +7,10 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.generated.api_versions_request import ApiVersionsRequest
 from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from protocol.generated.list_groups_request import ListGroupsRequest
+from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
@@ -111,6 +113,32 @@ def test_no_turn_of_a_long_answer_keeps_others_waiting_for_20_ms(broker: Virtual
     assert measured.answered_bytes > 50_000
     assert measured.turn_count > 5
     assert measured.longest_turn_calls < CALLS_IN_20_MS
+
+
+def test_a_first_fetch_of_thousands_of_partitions_opens_their_logs_in_slices() -> None:
+    broker = VirtualBroker("oncelog.flush.policy=memory", with_faults=False)
+    for name, partition_count in (("warm", 1), ("cold", 3_000)):
+        create(broker, name, partition_count)
+        partitions = [FetchPartition(partition=index, partition_max_bytes=1) for index in range(partition_count)]
+        request = FetchRequest(
+            max_bytes=1, session_epoch=-1, topics=[FetchTopic(topic=name, partitions=partitions)], max_wait_ms=0
+        )
+        measured = cost(broker, request, 11)
+    assert measured.answered_bytes > 50_000
+    assert measured.turn_count > 5
+    assert measured.longest_turn_calls < CALLS_IN_20_MS
+
+
+def test_a_partition_without_files_is_asked_for_without_a_descriptor(broker: VirtualBroker) -> None:
+    create(broker, "new", 1)
+    latest = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="new", partitions=[latest])])
+    broker.disk.lacks_descriptor = lambda path: True
+    try:
+        (found,) = broker.ask(request, 5).topics[0].partitions
+    finally:
+        broker.disk.lacks_descriptor = lambda path: False
+    assert (found.error_code, found.offset) == (ErrorCode.NONE, 0)
 
 
 def test_short_requests_are_answered_while_a_long_answer_is_in_the_making(broker: VirtualBroker) -> None:
