@@ -11,7 +11,7 @@ Logs are named by topic id: a topic that is made again under an old name inherit
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
@@ -102,12 +102,15 @@ class FlushedOffsets:
         for target in targets:
             log = target.log
             if target.synced_offset > 0 and not log.is_deleted:
-                points = LogPoints(target.synced_offset, log.log_start_offset)
-                entries.append((log.topic_id, log.partition, points))
+                entries.append((log.topic_id, log.partition, LogPoints(target.synced_offset, log.log_start_offset)))
         if not entries:
             return
         with self._lock:
-            for topic_id, partition, points in entries:
+            for slot, (topic_id, partition, points) in enumerate(entries):
+                known = self._points.get((topic_id, partition), points)
+                if known.log_start_offset > points.log_start_offset:  # moved since, beside this thread
+                    points = LogPoints(points.synced_offset, known.log_start_offset)
+                    entries[slot] = topic_id, partition, points
                 self._points[topic_id, partition] = points
             with suppress(OSError):
                 self._file.append([_encode(*entry) for entry in entries])
@@ -152,10 +155,24 @@ class FlushedOffsets:
         with self._lock:
             self._rewrite()
 
+    def move_starts(self, starts: Mapping[tuple[UUID, int], int]) -> None:
+        """Make new starts of logs durable, by topic id and partition. Raises OSError, and knows the old ones then."""
+        with self._lock:
+            before = {key: self._points.get(key, _NOTHING) for key in starts}
+            for key, log_start_offset in starts.items():
+                self._points[key] = LogPoints(before[key].synced_offset, log_start_offset)
+            try:
+                self._rewrite()
+            except OSError:
+                self._points.update(before)
+                raise
+
     def _rewrite(self) -> None:
         self._file.close()
-        self._write_anew()
-        self._file = self._disk.open(NAME)
+        try:
+            self._write_anew()
+        finally:
+            self._file = self._disk.open(NAME)  # the new file may be in place although its directory is not synced
 
     def _write_anew(self) -> None:
         self._points = {key: points for key, points in self._points.items() if points != _NOTHING}

@@ -8,7 +8,7 @@ Invariants
 - Files are deleted only once the journal says that nobody will miss them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from uuid import UUID
 
@@ -225,10 +225,12 @@ class LogManager:
             self._on_report(RecoveryReport(topic, partition, (line,), 0, 0, None))
 
     def delete_records(self, log: PartitionLog, before_offset: int) -> None:
-        """Move the start of a log (DeleteRecords); durable on return. Raises KafkaError."""
-        log.advance_log_start(before_offset)
+        """Move the start of a log (DeleteRecords); durable on return. Raises KafkaError; the start has not moved then."""
+        log.check_log_start(before_offset)
+        if before_offset <= log.log_start_offset:
+            return
         try:
-            self._record_starts([log])
+            self._move_starts({log: before_offset})
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the new log start is not durable: {error}") from error
 
@@ -245,18 +247,21 @@ class LogManager:
 
     def apply_retention(self, wall_ms: WallMs) -> None:
         """Delete what is too old or too much, everywhere; a full disk may put it off to the next time."""
+        starts: dict[PartitionLog, int] = {}
         for log in self._logs.values():
             if log.offline_error is None:
                 new_start = prepare_log_start(log.segments, log.config, log.high_watermark, wall_ms)
-                if new_start is not None:
-                    log.advance_log_start(new_start)
-        moved = [log for log in self._logs.values() if log.has_removed]
-        if moved:
-            try:
-                self._record_starts(moved)
-            except OSError as error:
-                if not is_transient(error):
-                    self._flusher.fail(error)
+                if new_start is not None and new_start > log.log_start_offset:
+                    starts[log] = new_start
+        try:
+            if starts:
+                self._move_starts(starts)
+            for log in self._logs.values():
+                if log.has_removed:  # a flush round was using them
+                    log.delete_removed()
+        except OSError as error:
+            if not is_transient(error):
+                self._flusher.fail(error)
 
     def _cleanable_end(self, log: PartitionLog) -> int:
         """Up to where a log is stable and, if it is synced behind the appends, synced."""
@@ -273,21 +278,20 @@ class LogManager:
         self._journal.set_points(log.topic_id, log.partition, LogPoints(synced_offset, log.log_start_offset))
         self._journal.rewrite()
 
-    def _record_starts(self, moved: list[PartitionLog]) -> None:
-        """Make new log starts durable, then delete the files below them; raises OSError and leaves those."""
-        for log in moved:
-            known = self._journal.get(log.topic_id, log.partition)
-            synced_offset = known.synced_offset if known else 0
-            self._journal.set_points(log.topic_id, log.partition, LogPoints(synced_offset, log.log_start_offset))
+    def _move_starts(self, starts: Mapping[PartitionLog, int]) -> None:
+        """Make new log starts durable, then show them and delete the files below: no crash takes back what readers saw.
+        Raises OSError, and nothing has moved then."""
+        wanted = {(log.topic_id, log.partition): offset for log, offset in starts.items()}
         try:
-            self._journal.rewrite()
+            self._journal.move_starts(wanted)
         except OSError as error:
             if not is_transient(error):
                 raise
-            for log in moved:
-                log.delete_removed_indexes()
-            self._journal.rewrite()
-        for log in moved:
+            for log, offset in starts.items():
+                log.delete_indexes_below(offset)
+            self._journal.move_starts(wanted)
+        for log, offset in starts.items():
+            log.advance_log_start(offset)
             log.delete_removed()
 
     def close(self) -> OSError | None:

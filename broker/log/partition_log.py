@@ -467,12 +467,9 @@ class PartitionLog:
     # -- shrinking and ending
 
     def advance_log_start(self, offset: int) -> None:
-        """Nothing below `offset` may be read any more (retention, DeleteRecords). The files of segments wholly below it
-        stay until `delete_removed`: the new start must be on disk first, or a restart takes them for lost."""
-        if offset > self.high_watermark:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is above the high watermark {self.high_watermark}"
-            )
+        """Nothing below `offset` may be read any more (retention, DeleteRecords). The new start is on disk by now, or a
+        restart would show again what was deleted. Files of segments wholly below it stay until `delete_removed`."""
+        self.check_log_start(offset)
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
@@ -482,6 +479,13 @@ class PartitionLog:
         if self._removed and self._segments.secure_first_snapshot():
             self._flusher.arm(self)
         self._listener.on_log_start_offset(self)
+
+    def check_log_start(self, offset: int) -> None:
+        """Raises OFFSET_OUT_OF_RANGE for what is not durable yet."""
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is above the high watermark {self.high_watermark}"
+            )
 
     def is_flushing(self, segments: list[Segment]) -> bool:
         """A flush round uses files of `segments` at the moment."""
@@ -515,11 +519,12 @@ class PartitionLog:
         """Files of removed segments are still there."""
         return bool(self._removed)
 
-    def delete_removed_indexes(self) -> None:
-        """Delete what could be rebuilt of removed segments: room for the journal, on a full disk."""
+    def delete_indexes_below(self, offset: int) -> None:
+        """Delete what can be rebuilt of segments wholly below `offset`: room for the journal, on a full disk."""
         if not self._in_flight:
-            for segment in self._removed:
-                self._segments.delete_indexes(segment)
+            for segment in (*self._removed, *list(self._segments)[:-1]):
+                if segment.next_offset <= offset:
+                    self._segments.delete_indexes(segment)
 
     def delete_removed(self) -> None:
         """Delete the files of removed segments, unless a flush uses them or the snapshot after them is not durable."""

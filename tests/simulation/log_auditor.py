@@ -65,12 +65,9 @@ class LogAuditor:
             log.log_start_offset,
         )
         model.cut(log.log_end_offset)
-        # With a log start that was not durable yet goes what it had made stable of an open transaction.
-        was_moved = log.log_start_offset < model.log_start
-        stable = max(model.first_open(), log.log_start_offset) if was_moved else self._last_stable_offset
         model.log_start = model.durable_start = log.log_start_offset
         require(
-            log.last_stable_offset >= min(self._last_stable_offset, stable, log.log_end_offset),
+            log.last_stable_offset >= min(self._last_stable_offset, log.log_end_offset),
             "the last stable offset never goes back over a restart",
         )
         self._high_watermark, self._last_stable_offset = log.high_watermark, log.last_stable_offset

@@ -3,7 +3,7 @@
 Owns: the list. Each is a small change to one function of the broker, as a mistake in it would be.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,14 +92,26 @@ def take_an_old_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def delete_before_the_start_is_durable(patch: pytest.MonkeyPatch) -> None:
-    record = LogManager._record_starts
+    move = LogManager._move_starts
 
-    def too_early(self: LogManager, moved: list[PartitionLog]) -> None:
-        for log in moved:
+    def too_early(self: LogManager, starts: Mapping[PartitionLog, int]) -> None:
+        for log, offset in starts.items():
+            log.advance_log_start(offset)
             log.delete_removed()
-        record(self, moved)
+        move(self, starts)
 
-    patch.setattr(LogManager, "_record_starts", too_early)
+    patch.setattr(LogManager, "_move_starts", too_early)
+
+
+def show_a_start_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+    move = LogManager._move_starts
+
+    def too_early(self: LogManager, starts: Mapping[PartitionLog, int]) -> None:
+        for log, offset in starts.items():
+            log.advance_log_start(offset)
+        move(self, starts)
+
+    patch.setattr(LogManager, "_move_starts", too_early)
 
 
 def drop_the_newest_record(patch: pytest.MonkeyPatch) -> None:
@@ -202,6 +214,7 @@ PLANTS: tuple[Plant, ...] = (
     remember_one_batch,
     take_an_old_epoch,
     delete_before_the_start_is_durable,
+    show_a_start_before_it_is_durable,
     drop_the_newest_record,
     compact_past_the_last_stable_offset,
     keep_aborted_data,

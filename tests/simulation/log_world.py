@@ -15,6 +15,7 @@ from uuid import UUID
 from broker.log.flush_journal import NAME as JOURNAL
 from broker.log.log_config import LogConfig
 from broker.log.partition_log import FetchIsolation, PartitionLog
+from broker.log.retention import prepare_log_start
 from broker.log.segment import Segment
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import encode_batch
@@ -320,11 +321,13 @@ class LogWorld:
         self.logs.disk.operations_left = None
 
     def _retain(self) -> None:
-        self.logs.manager.apply_retention(self.logs.clock.wall_ms())
+        wall_ms = self.logs.clock.wall_ms()
         for partition, log in zip(self.partitions, self.open, strict=True):
-            partition.model.log_start = log.log_start_offset
-            if not self.logs.flusher.failed and not log.has_removed:
-                partition.model.durable_start = log.log_start_offset
+            wanted = prepare_log_start(log.segments, log.config, log.high_watermark, wall_ms)
+            partition.model.log_start = max(partition.model.log_start, wanted or 0)
+        self.logs.manager.apply_retention(wall_ms)
+        for partition, log in zip(self.partitions, self.open, strict=True):
+            partition.model.durable_start = log.log_start_offset
 
     def _delete_records(self) -> None:
         partition, log = self._pick()
@@ -332,13 +335,12 @@ class LogWorld:
         if self.random.random() < 0.3:
             # In the middle of it: the start must be durable before anything goes.
             self.logs.disk.operations_left = self.random.randint(0, 16)
+        partition.model.log_start = max(partition.model.log_start, before)
         try:
             self.logs.manager.delete_records(log, before)
         except KafkaError as error:
             require(error.code in _REFUSALS, "records may be deleted", error.code.name)
-        else:
-            partition.model.durable_start = log.log_start_offset
-        partition.model.log_start = log.log_start_offset
+        partition.model.durable_start = log.log_start_offset
 
     def _look(self) -> None:
         for partition, log in zip(self.partitions, self.open, strict=True):
