@@ -225,7 +225,7 @@ class LogManager:
             self._on_report(RecoveryReport(topic, partition, (line,), 0, 0, None))
 
     def delete_records(self, log: PartitionLog, before_offset: int) -> None:
-        """Move the start of a log (DeleteRecords); durable on return. Raises KafkaError; the start has not moved then."""
+        """Move the start of a log (DeleteRecords); durable on return. Raises KafkaError, and nothing has moved then."""
         log.check_log_start(before_offset)
         if before_offset <= log.log_start_offset:
             return
