@@ -64,6 +64,7 @@ _AGAIN = frozenset(
     }
 )
 _LATEST = -1
+_MANY_REFUSALS = 100
 
 
 class Fenced(Exception):
@@ -92,6 +93,8 @@ class Session:
     """How often it got a producer id; each is a session of its own to the history."""
     is_unsure: bool = False
     """Has a try of this operation gone unanswered?"""
+    refusals: int = 0
+    """How often it was told in a row to try again."""
 
     @property
     def identity(self) -> Identity:
@@ -113,7 +116,11 @@ class Session:
             raise
 
     def ask(self, message: Message, version: int) -> Generator[Question | int, Any, Any]:
-        """The answer, sooner or later."""
+        """The answer, sooner or later. Where that is never another, a client looks for its coordinator again: an
+        administrator may have deleted the topic of all of them."""
+        if self.refusals >= _MANY_REFUSALS:
+            self.refusals = 0
+            yield FindCoordinatorRequest(key=self.transactional_id, key_type=1), 2
         while True:
             answer = yield message, version
             if answer is not None:
@@ -142,10 +149,12 @@ class Session:
     def check(self, code: int) -> bool:
         """True if the request must be sent again. Raises Fenced, Aborts."""
         error = ErrorCode(code)
+        if error in _AGAIN:
+            self.refusals += 1
+            return True
+        self.refusals = 0
         if not error:
             return False
-        if error in _AGAIN:
-            return True
         if error is E.TRANSACTION_ABORTABLE:
             raise Aborts
         raise Fenced(error.name)
