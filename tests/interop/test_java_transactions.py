@@ -136,7 +136,9 @@ def all_printed(scene: Scene) -> dict[str, str]:
 
 def test_the_command_prints_what_it_prints_on_apache_kafka(start_daemon: Callable[..., Daemon], tmp_path: Path) -> None:
     ours = all_printed(scene_on_ours(start_daemon()))
-    kafka = Kafka(tmp_path, overrides=("transaction.partition.verification.enable=false",))
+    place = tmp_path / "kafka"  # both keep their data in "data", and Kafka would take over what the other has left
+    place.mkdir()
+    kafka = Kafka(place, overrides=("transaction.partition.verification.enable=false",))
     try:
         theirs = all_printed(scene_on_kafka(kafka.bootstrap))
     finally:
