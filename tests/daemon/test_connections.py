@@ -369,6 +369,12 @@ def test_large_requests_that_stop_or_dribble_make_nobody_wait_for_long(start_dae
                 unsent[number] = unsent[number][connection.send(unsent[number][: max(1, len(unsent[number]) - 20)]) :]
         return bool(answer)
 
+    def is_full() -> bool:
+        """The first has sent all but its last bytes, so there is no room beside it."""
+        is_over()
+        return len(unsent[0]) <= 20
+
+    _until(is_full, seconds=20)
     asking = threading.Thread(target=ask)
     asking.start()
     _until(is_over, seconds=40)
