@@ -81,7 +81,7 @@ class FetchedPartition:
 
 
 class FetchWaiter(Protocol):
-    """A request of the session that waits for its answer."""
+    """A request of the session that waits for its answer, or has it made in several turns."""
 
     def on_moved(self, partition: FetchedPartition) -> None: ...
 
@@ -193,15 +193,24 @@ class FetchSession:
 
     def begin_wait(self, waiter: FetchWaiter) -> None:
         self._waiter = waiter
-        for partition in self.ready:
+        self.watch(self.ready)
+
+    def begin_slices(self, waiter: FetchWaiter) -> None:
+        """The request is handled in several turns: it hears of moves in between, but for partitions not watched yet."""
+        self.replace_waiter()
+        self._waiter = waiter
+
+    def watch(self, partitions: Iterable[FetchedPartition]) -> None:
+        for partition in partitions:
             self._watch(partition)
 
     def end_wait(self) -> None:
         self._waiter = None
 
     def replace_waiter(self) -> None:
-        if self._waiter is not None:
-            self._waiter.on_replaced()
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter.on_replaced()
 
     def close(self) -> None:
         """No answer comes from this session any more."""

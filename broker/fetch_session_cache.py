@@ -39,9 +39,18 @@ class FetchSessionCache:
     def partition_count(self) -> int:
         return sum(map(len, self._sessions.values()))
 
-    def resume(self, request: "FetchRequest", by_topic_id: bool) -> FetchSession | None:
-        """The session that the request goes on with, its partitions brought up to date; None when there is none (any
-        more) or the request says all by itself. Raises KafkaError."""
+    def find(self, request: "FetchRequest", by_topic_id: bool) -> FetchSession | None:
+        """The session that the request would go on with if it were resumed now."""
+        session = self._sessions.get(request.session_id)
+        if session is None or session.epoch != request.session_epoch or session.by_topic_id != by_topic_id:
+            return None
+        return session
+
+    def resume(
+        self, request: "FetchRequest", by_topic_id: bool, prepared: FetchSession | None = None
+    ) -> FetchSession | None:
+        """The session that the request goes on with, its partitions brought up to date, which `prepared` already is;
+        None when there is none (any more) or the request says all by itself. Raises KafkaError."""
         session = self._sessions.get(request.session_id)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session is not None:
@@ -53,8 +62,9 @@ class FetchSessionCache:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_topic_id != by_topic_id:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.ask(request.topics)
-        session.forget(request.forgotten_topics_data)
+        if session is not prepared:
+            session.ask(request.topics)
+            session.forget(request.forgotten_topics_data)
         if not len(session):
             self._remove(session)
             return None

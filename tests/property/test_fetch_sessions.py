@@ -3,6 +3,7 @@ changed knows exactly what a fetch of everything would have told it."""
 
 from uuid import UUID
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
@@ -11,7 +12,17 @@ from protocol.errors import ErrorCode
 from protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from protocol.records.batch import iter_batches
 from tests.fakes.broker import VirtualBroker
-from tests.support.fetching import BY_ID, BY_NAME, Key, SessionReader, View, append, create
+from tests.support.fetching import (
+    BY_ID,
+    BY_NAME,
+    Key,
+    SessionReader,
+    View,
+    append,
+    create,
+    fetch_in_tiny_slices,
+    fetch_request,
+)
 
 NAMES = ("alpha", "beta")
 PARTITIONS = 2
@@ -131,10 +142,13 @@ class FetchSessions(RuleBasedStateMachine):
         index=st.integers(0, PARTITIONS - 1),
         what=st.sampled_from(("append", "append", "delete", "make anew", "cut")),
         min_bytes=st.sampled_from((1, 200)),
+        turns=st.none() | st.integers(0, 25),
     )
-    def fetch_while_something_happens(self, at: int, name: str, index: int, what: str, min_bytes: int) -> None:
+    def fetch_while_something_happens(
+        self, at: int, name: str, index: int, what: str, min_bytes: int, turns: int | None
+    ) -> None:
         reader = self.readers[at]
-        reply = reader.send(max_wait_ms=500, min_bytes=min_bytes)
+        reply = reader.send(turns, max_wait_ms=500, min_bytes=min_bytes)
         if what == "append":
             self.append(name, index, 1)
         elif what == "cut":
@@ -148,6 +162,21 @@ class FetchSessions(RuleBasedStateMachine):
         if reader.take(reply.message) is ErrorCode.NONE and reader.session_id:
             reader.fetch()
             assert _known(reader.views) == _known(reader.whole())
+
+    @rule(at=st.integers(0, 3), turns=st.integers(0, 25), ends=st.booleans())
+    def go_on_before_the_answer(self, at: int, turns: int, ends: bool) -> None:
+        reader = self.readers[at]
+        if not reader.session_id:
+            return
+        first = reader.send(turns, max_wait_ms=500)
+        later = fetch_request({}, session_id=reader.session_id, session_epoch=-1 if ends else reader.epoch + 1)
+        self.broker.send(later, reader.version)
+        if not first.is_there:
+            self.broker.time.advance(500)
+        assert first.message is not None
+        reader.session_id = reader.epoch = 0
+        reader.fetch()
+        assert _known(reader.views) == _known(reader.whole())
 
     @rule(at=st.integers(0, 3), epoch=st.integers(1, 2**31 - 1))
     def lie_about_the_epoch(self, at: int, epoch: int) -> None:
@@ -170,5 +199,19 @@ class FetchSessions(RuleBasedStateMachine):
         assert self.broker.broker.purgatory.watcher_count <= sessions.partition_count
 
 
+class FetchSessionsInSlices(FetchSessions):
+    """As fetches of thousands of partitions are handled, with whatever happens between two turns."""
+
+    def __init__(self) -> None:
+        self.patches = pytest.MonkeyPatch()
+        fetch_in_tiny_slices(self.patches)
+        super().__init__()
+
+    def teardown(self) -> None:
+        self.patches.undo()
+
+
 FetchSessions.TestCase.settings = settings(max_examples=100, stateful_step_count=60)
 TestFetchSessions = FetchSessions.TestCase
+FetchSessionsInSlices.TestCase.settings = FetchSessions.TestCase.settings
+TestFetchSessionsInSlices = FetchSessionsInSlices.TestCase

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import pytest
+
+from broker import dispatch, slices
+from broker.handlers import fetch
 from protocol.errors import ErrorCode
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -75,6 +79,16 @@ def told(response: FetchResponse) -> dict[Key, PartitionData]:
     return found
 
 
+def fetch_in_tiny_slices(patches: pytest.MonkeyPatch) -> None:
+    """Every fetch of brokers made from now on is taken, counted and read a partition at a turn, as one of thousands of
+    partitions would be."""
+    patches.setattr(dispatch, "_LARGE_FRAME_BYTES", 0)
+    patches.setattr(fetch, "_AT_ONCE", 0)
+    patches.setattr(fetch, "_A_SLICE", 1)
+    patches.setattr(slices, "ELEMENTS_A_TURN", 2)
+    patches.setattr(slices, "_LEFT_TO_NEW_WORK", 1)
+
+
 @dataclass(frozen=True)
 class View:
     """What a reader knows of a partition."""
@@ -121,7 +135,8 @@ class SessionReader:
         self.views.pop(key, None)
         self._forgotten[key] = None
 
-    def send(self, **fields: Any) -> Reply:
+    def send(self, turns: int | None = None, **fields: Any) -> Reply:
+        """Let the broker run until it has nothing left to do at this moment, or only for so many turns."""
         is_full = self.epoch == 0
         request = fetch_request(
             self.offsets if is_full else self._changed,
@@ -131,7 +146,12 @@ class SessionReader:
             isolation_level=self.isolation,
             **fields,
         )
-        return self.broker.send(request, self.version)
+        if turns is None:
+            return self.broker.send(request, self.version)
+        reply = self.broker.start(request, self.version)
+        for _ in range(turns):
+            self.broker.time.turn()
+        return reply
 
     def take(self, response: FetchResponse) -> ErrorCode:
         """Learn from an answer as Java's FetchSessionHandler does."""

@@ -9,12 +9,10 @@ import pytest
 from broker.api_table import API_TABLE, Api
 from tests.fakes.broker import VirtualBroker
 from tests.support.adversary import Attack, Stored, attacks
-from tests.support.costs import CALLS_IN_20_MS, cost_of, over_budget
+from tests.support.costs import cost_of, over_budget
 from tests.support.stored import full_broker
 
 ELEMENTS, MANY_ELEMENTS = 200, 2_000
-NOT_SLICED = {"fetch": 2}
-"""APIs that take so many times longer in a turn: a Fetch looks at all its partitions at once."""
 EVERY_API = pytest.mark.parametrize("api", API_TABLE.values(), ids=lambda api: api.name)
 Stage = tuple[VirtualBroker, Stored]
 
@@ -29,8 +27,7 @@ def _problems(stage: Stage, attack: Attack, element_count: int, *, measures_memo
     frame = broker.frame(attack.message(stored, element_count), attack.version)
     cost = cost_of(broker, frame, measures_memory=measures_memory)
     broker.time.settle()
-    turn_calls = CALLS_IN_20_MS * NOT_SLICED.get(attack.api.name, 1)
-    return [f"{attack}: {problem}" for problem in over_budget(cost, len(frame), turn_calls)]
+    return [f"{attack}: {problem}" for problem in over_budget(cost, len(frame))]
 
 
 @EVERY_API

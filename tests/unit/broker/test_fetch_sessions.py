@@ -10,7 +10,17 @@ from protocol.errors import ErrorCode
 from protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from protocol.generated.fetch_response import FetchResponse
 from tests.fakes.broker import VirtualBroker
-from tests.support.fetching import BY_ID, BY_NAME, Key, SessionReader, append, create, fetch_request, told
+from tests.support.fetching import (
+    BY_ID,
+    BY_NAME,
+    Key,
+    SessionReader,
+    append,
+    create,
+    fetch_in_tiny_slices,
+    fetch_request,
+    told,
+)
 
 TOPIC = "topic"
 
@@ -194,6 +204,37 @@ def test_a_request_that_waits_is_told_when_its_session_goes_on_elsewhere() -> No
     assert later.error_code == ErrorCode.NONE
     assert waiting.message.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert broker.broker.purgatory.waiting_count == 0
+
+
+@pytest.mark.parametrize("max_wait_ms", [0, 500])
+@pytest.mark.parametrize("has_data", [False, True])
+@pytest.mark.parametrize("turns", range(10))
+def test_a_request_in_slices_ends_when_its_session_goes_on_elsewhere(
+    turns: int, has_data: bool, max_wait_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_in_tiny_slices(monkeypatch)
+    broker, topic_id = started()
+    keys = [(topic_id, index) for index in range(3)]
+    reader = opened(broker, *keys)
+    for index in range(3):
+        append(broker, TOPIC, index)
+        if not has_data:
+            broker.broker.topics.partition(TOPIC, index).advance_log_start(1)
+            reader.want(keys[index], 1)
+    first = reader.send(0, max_wait_ms=max_wait_ms)
+    while broker.broker.fetch_sessions.find(fetch_request({}, session_id=reader.session_id, session_epoch=1), True):
+        broker.time.turn()  # it is decoded and taken
+    for _ in range(turns):
+        broker.time.turn()
+    later = ask(broker, BY_ID, {}, session_id=reader.session_id, session_epoch=reader.epoch + 1)
+    whole = set(keys) if has_data else set()
+    assert later.error_code == ErrorCode.NONE and told(later).keys() >= whole
+    if first.message.error_code == ErrorCode.NONE:  # it was read before
+        assert told(first.message).keys() >= whole
+    else:
+        assert first.message.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    ask(broker, BY_ID, {}, session_id=reader.session_id, session_epoch=-1)
+    assert broker.broker.purgatory.watcher_count == broker.broker.purgatory.waiting_count == 0
 
 
 def test_a_request_that_waits_is_answered_though_its_session_is_gone() -> None:

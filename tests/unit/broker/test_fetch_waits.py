@@ -9,12 +9,22 @@ from hypothesis import strategies as st
 
 from broker.log.reader import PLENTY_BYTES
 from broker.log.values import FetchIsolation
+from broker.net.connection import Peer
 from protocol.errors import ErrorCode
 from protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from tests.fakes.broker import Reply, VirtualBroker
+from tests.fakes.broker import HOST, PORT, Reply, VirtualBroker
 from tests.fakes.disk import MemoryFile
 from tests.fakes.logs import Logs, batch
-from tests.support.fetching import BY_ID, BY_NAME, SessionReader, append, create, fetch_request, told
+from tests.support.fetching import (
+    BY_ID,
+    BY_NAME,
+    SessionReader,
+    append,
+    create,
+    fetch_in_tiny_slices,
+    fetch_request,
+    told,
+)
 
 TOPIC = "topic"
 
@@ -208,3 +218,38 @@ def test_what_is_counted_is_what_a_reading_gives(seed: int, offset: int) -> None
         bound = log.upper_bound(isolation)
         same_segment = not read or segments.slot_of(offset) == segments.slot_of(bound - 1)
         assert counted == read if same_segment else counted == PLENTY_BYTES
+
+
+@pytest.mark.parametrize("turns", range(20))
+@pytest.mark.parametrize("index", range(3))
+def test_a_fetch_in_slices_hears_of_what_comes_in_whichever_turn(
+    turns: int, index: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_in_tiny_slices(monkeypatch)
+    broker, topic_id = started()
+    request = fetch_request({(topic_id, index): 0 for index in range(3)}, max_wait_ms=500, session_epoch=-1)
+    reply = broker.start(request, BY_ID)
+    for _ in range(turns):
+        broker.time.turn()
+    assert not reply.is_there
+    append(broker, TOPIC, index)
+    assert told(reply.message)[topic_id, index].records
+    assert broker.broker.purgatory.watcher_count == broker.broker.purgatory.waiting_count == 0
+
+
+@pytest.mark.parametrize("turns", range(20))
+@pytest.mark.parametrize("max_wait_ms", [0, 500])
+def test_a_fetch_in_slices_whose_client_goes_leaves_nothing_behind(
+    turns: int, max_wait_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_in_tiny_slices(monkeypatch)
+    broker, topic_id = started()
+    request = fetch_request({(topic_id, index): 0 for index in range(3)}, max_wait_ms=max_wait_ms, session_epoch=-1)
+    peer = Peer("10.0.0.1", 40_000, "PLAINTEXT", (HOST, PORT))
+    broker.dispatcher.dispatch(broker.frame(request, BY_ID), peer)
+    for _ in range(turns):
+        broker.time.turn()
+    peer.go()
+    broker.time.settle()
+    assert broker.broker.purgatory.watcher_count == broker.broker.purgatory.waiting_count == 0
+    assert broker.broker.slices.elements_held == 0

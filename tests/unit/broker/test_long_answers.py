@@ -20,7 +20,7 @@ from protocol.generated.offset_commit_request import (
 from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.message import Message
 from tests.fakes.broker import VirtualBroker
-from tests.support.costs import CALLS_IN_20_MS, Cost, cost_of
+from tests.support.costs import CALLS_IN_20_MS, Cost, cost_of, turns_of
 from tests.unit.broker.administration import create
 
 PARTITIONS = 5_000
@@ -115,18 +115,31 @@ def test_no_turn_of_a_long_answer_keeps_others_waiting_for_20_ms(broker: Virtual
     assert measured.longest_turn_calls < CALLS_IN_20_MS
 
 
-def test_a_first_fetch_of_thousands_of_partitions_opens_their_logs_in_slices() -> None:
+@pytest.mark.parametrize("version", [11, 17])
+def test_no_turn_of_a_fetch_of_ten_thousand_partitions_keeps_others_waiting_for_20_ms(version: int) -> None:
+    """Neither one that opens their logs, nor a session's first, nor the end of its wait for data in each of them."""
     broker = VirtualBroker("oncelog.flush.policy=memory", with_faults=False)
-    for name, partition_count in (("warm", 1), ("cold", 3_000)):
-        create(broker, name, partition_count)
-        partitions = [FetchPartition(partition=index, partition_max_bytes=1) for index in range(partition_count)]
-        request = FetchRequest(
-            max_bytes=1, session_epoch=-1, topics=[FetchTopic(topic=name, partitions=partitions)], max_wait_ms=0
-        )
-        measured = cost(broker, request, 11)
-    assert measured.answered_bytes > 50_000
-    assert measured.turn_count > 5
-    assert measured.longest_turn_calls < CALLS_IN_20_MS
+    create(broker, "warm", 1)
+    create(broker, "wide", 10_000)
+    measured = []
+    for name, fields in (
+        ("warm", {"session_epoch": -1}),
+        ("wide", {"session_epoch": -1}),
+        ("wide", {"session_epoch": 0, "max_wait_ms": 500}),
+    ):
+        topic = broker.broker.topics.get(name)
+        assert topic is not None
+        partitions = [FetchPartition(partition=index, partition_max_bytes=1) for index in range(topic.partition_count)]
+        topics = [FetchTopic(topic=name, topic_id=topic.topic_id, partitions=partitions)]
+        request = FetchRequest(min_bytes=1_000_000_000, topics=topics, **fields)
+        measured.append(cost(broker, request, version))
+    waiting = broker.send(request, version)
+    turns = turns_of(broker, lambda: broker.let_pass(500))
+    assert len(waiting.message.responses[0].partitions) == 10_000
+    assert len(turns) > 5 and max(turns) < CALLS_IN_20_MS
+    for each in measured[1:]:
+        assert each.turn_count > 5
+        assert each.longest_turn_calls < CALLS_IN_20_MS
 
 
 def test_a_partition_without_files_is_asked_for_without_a_descriptor(broker: VirtualBroker) -> None:
