@@ -179,25 +179,6 @@ def test_a_group_goes_on_where_it_committed(daemon: Daemon) -> None:
     assert consume(2) == [b"3", b"4"]
 
 
-def test_two_members_share_the_partitions_and_one_takes_over(daemon: Daemon) -> None:
-    topic, group = new_topic(daemon, partitions=4), f"group-{uuid.uuid4().hex[:8]}"
-    members = [KafkaConsumer(topic, bootstrap_servers=daemon.bootstrap, group_id=group) for _ in range(2)]
-
-    def poll_until(sizes: list[int]) -> set[int]:
-        for _ in range(300):
-            for member in members:
-                member.poll(timeout_ms=50)
-            if [len(member.assignment()) for member in members] == sizes:
-                break
-        assert [len(member.assignment()) for member in members] == sizes
-        return {partition.partition for member in members for partition in member.assignment()}
-
-    assert poll_until([2, 2]) == {0, 1, 2, 3}
-    members.pop().close()
-    assert poll_until([4]) == {0, 1, 2, 3}
-    members.pop().close()
-
-
 def test_admin_makes_changes_describes_and_deletes(daemon: Daemon) -> None:
     topic, group = new_topic(daemon), f"group-{uuid.uuid4().hex[:8]}"
     admin = KafkaAdminClient(bootstrap_servers=daemon.bootstrap)
