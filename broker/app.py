@@ -65,18 +65,20 @@ class _App:
         for signal_number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signal_number, self._stop.set)
         disk = self._open_disk(shares.files)
-        scheduler = LoopScheduler(loop)
+        scheduler = LoopScheduler(loop, "flusher")
+        imports = LoopScheduler(loop, "importer")  # which waits for no disk that is slow
         try:
             system = System(SystemClock(), SystemEntropy(), scheduler, disk, self._syncs.run_all, self._on_disk_failure)
             broker = assemble(self._config, self._with_faults(system), self._log)
             gc.freeze()  # what a start has made stays: no later collection walks over it, and keeps clients waiting
-            listeners = Listeners(broker, shares.connections)
+            listeners = Listeners(broker, shares.connections, imports.run_in_thread)
             await self._listen(listeners)
             admin = await self._start_admin(broker)
             await self._serve(broker, listeners)
             if admin is not None:
                 await admin.close()
         finally:
+            imports.close()
             scheduler.close()
             self._syncs.close()
             disk.close()

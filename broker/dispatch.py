@@ -2,8 +2,10 @@
 
 Owns: the version gate, decoding, the one place where an unexpected exception is caught, encoding of the answer.
 Does not own: sockets, order of replies (`broker.net.connection`), state (handlers ask `Broker`).
-Invariant: one frame gives exactly one `Exchange`, which ends with bytes, with no answer (acks=0), or with the
-connection closed.
+Invariants
+- One frame gives exactly one `Exchange`, which ends with bytes, with no answer (acks=0), or with the connection closed.
+- The first request of an API waits until its code is imported, in a thread where there is one: that takes 10 to 50 ms,
+  in which others are answered. A loaded API needs no import after that, whatever it is asked.
 
 A handler whose cost grows with the request or with what is stored is a generator and runs in slices (`broker.slices`):
 each `yield n` is n more elements, `yield completion` waits, `return` gives the answer, which is encoded in slices too.
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 Parts = list[bytes | memoryview]
 Handler = Callable[["RequestContext", Any], Any]
+RunInThread = Callable[[Callable[[], None], Callable[[Exception | None], None]], None]
+"""As `Scheduler.run_in_thread`."""
 
 _LARGE_FRAME_BYTES = 8_192
 """Measured: up to here no request takes more than 10 ms, whatever is in it."""
@@ -42,6 +46,25 @@ _ELEMENTS_IN_SLICES = 100_000
 """In any other request. Measured: to let go of so many takes 15 ms, and is one step."""
 _LARGEST_ANSWER_BYTES = 104_857_600
 """As large as a request may be by default (`socket.request.max.bytes`); librdkafka reads no larger one either."""
+_WITH_GROUPS = frozenset(
+    {
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+    }
+)
+"""Whose handlers ask for the coordinator of groups."""
 _PARTS_JOINED = 512
 _JOINED_PART_BYTES = 1_024
 
@@ -94,7 +117,7 @@ class Pipelined:
 
 
 class LoadedApi:
-    """An API whose codecs and handler are imported; done at its first request, so that serving starts in a blink."""
+    """An API whose code is imported; done at its first request, so that serving starts in a blink."""
 
     __slots__ = (
         "decode",
@@ -134,6 +157,18 @@ class LoadedApi:
         self.most_elements: int = getattr(handlers, "MOST_ELEMENTS", most_elements)
 
 
+def import_api(api: Api) -> None:
+    """All that requests of this API will need."""
+    if api.key in _WITH_GROUPS:
+        import_module("broker.group_assembly")
+    for name in (
+        f"protocol.generated.{api.name}_request",
+        f"protocol.generated.{api.name}_response",
+        f"broker.handlers.{api.name}",
+    ):
+        import_module(name)
+
+
 def _at_once_or_in_slices(handle: Handler) -> Handler:
     if not isgeneratorfunction(handle):
         return handle
@@ -145,9 +180,10 @@ class Exchange:
 
     __slots__ = ("_api", "_context", "closes", "done", "holds", "on_done", "parts", "size_bytes")
 
-    def __init__(self, api: LoadedApi, context: RequestContext) -> None:
-        self._api = api
-        self._context = context
+    def __init__(self) -> None:
+        self._api: LoadedApi
+        self._context: RequestContext
+        """Both are known when it begins."""
         self.done = False
         self.holds = False
         self.parts: Parts | None = None
@@ -156,8 +192,8 @@ class Exchange:
         self.closes: str | None = None
         self.on_done: Callable[[Exchange], None] | None = None
 
-    def begin(self, body: memoryview, position: int) -> None:
-        api, context = self._api, self._context
+    def begin(self, api: LoadedApi, context: RequestContext, body: memoryview, position: int) -> None:
+        self._api, self._context = api, context
         request, _ = api.decode(body, context.api_version, position)
         try:
             outcome = api.handle(context, request)
@@ -166,12 +202,13 @@ class Exchange:
             return
         self._settle(outcome)
 
-    def begin_large(self, body: memoryview, position: int) -> None:
-        if self._api.decode_in_slices is None:
-            self.begin(body, position)
+    def begin_large(self, api: LoadedApi, context: RequestContext, body: memoryview, position: int) -> None:
+        self._api, self._context = api, context
+        if api.decode_in_slices is None:
+            self.begin(api, context, body, position)
             return
         try:
-            outcome = self._context.run(self._handled(body, position))
+            outcome = context.run(self._handled(body, position))
         except Exception as error:
             self._fail(error)
             return
@@ -290,6 +327,12 @@ class Exchange:
         self.holds = False
         self.done = True
 
+    def close(self, reason: str) -> None:
+        """What waited for its API is no request that can be answered."""
+        self.closes = reason
+        self.holds = False
+        self.done = True
+
 
 def _move(latest: Parts, parts: Parts) -> int:
     """Joined, unless they are large; returns how many bytes that is."""
@@ -305,49 +348,95 @@ def _move(latest: Parts, parts: Parts) -> int:
 class Dispatcher:
     """Turns whole frames into exchanges."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", run_in_thread: RunInThread | None = None) -> None:
+        """Imports what a first request needs in that thread; None: at once."""
         self._broker = broker
+        self._run_in_thread = run_in_thread
         self._loaded: dict[int, LoadedApi] = {}
+        self._loading: dict[int, Completion[None]] = {}
 
-    def flexible_from(self, api_key: int) -> int:
-        """First flexible version of an API; raises ProtocolError for a key that is not served."""
-        return self._load(api_key).flexible_from
-
-    def _load(self, api_key: int) -> LoadedApi:
-        loaded = self._loaded.get(api_key)
-        if loaded is None:
-            api = API_TABLE.get(api_key)
-            if api is None:
-                raise ProtocolError(f"unknown API key {api_key}")
-            loaded = self._loaded[api_key] = LoadedApi(api, self._broker.serves_unstable)
-            if self._broker.faults is not None:
-                loaded.handle = self._broker.faults.around_handler(loaded.handle)
-                loaded.handle_large = self._broker.faults.around_handler(loaded.handle_large)
-        return loaded
-
-    def dispatch(self, frame: memoryview, peer: "Peer") -> Exchange:
-        """Start one request. Raises ProtocolError when the bytes are not a request that we serve."""
+    def dispatch(self, frame: memoryview, peer: "Peer", exchange: Exchange | None = None) -> Exchange:
+        """Start one request, perhaps one whose exchange was given out already. Raises ProtocolError when the bytes are
+        not a request that we serve."""
         size_bytes = len(frame)
         if size_bytes < 8:
             raise ProtocolError(f"a request of {size_bytes} bytes is shorter than its header")
-        api = self._loaded.get(frame[0] << 8 | frame[1]) or self._load(frame[0] << 8 | frame[1])
+        api = self._loaded.get(frame[0] << 8 | frame[1])
+        if api is None:
+            return self._dispatch_first(frame, peer)
         header, position = decode_request_header(frame, api.flexible_from)
         context = RequestContext(
             self._broker, peer, api.key, header.api_version, header.correlation_id, header.client_id
         )
-        exchange = Exchange(api, context)
+        if exchange is None:
+            exchange = Exchange()
         if not api.minimum <= header.api_version <= api.maximum:
             if api.key != ApiKey.API_VERSIONS:
                 raise ProtocolError(f"{ApiKey(api.key).name} has no version {header.api_version} here")
             exchange.parts = self._unsupported_api_versions(header.correlation_id, api)
             exchange.size_bytes = sum(map(len, exchange.parts))
+            exchange.holds = False
             exchange.done = True
             return exchange
         if size_bytes <= _LARGE_FRAME_BYTES:
-            exchange.begin(frame, position)
+            exchange.begin(api, context, frame, position)
         else:
-            exchange.begin_large(frame, position)
+            exchange.begin_large(api, context, frame, position)
         return exchange
+
+    def _dispatch_first(self, frame: memoryview, peer: "Peer") -> Exchange:
+        """Start a request of an API that is not loaded, once it is."""
+        api_key = frame[0] << 8 | frame[1]
+        api = API_TABLE.get(api_key)
+        if api is None:
+            raise ProtocolError(f"unknown API key {api_key}")
+        if self._run_in_thread is None:
+            import_api(api)
+            self._on_imported(api)
+            return self.dispatch(frame, peer)
+        exchange = Exchange()
+        exchange.holds = True
+
+        def on_loaded(loaded: Completion[None]) -> None:
+            if not peer.is_here():
+                return
+            try:
+                loaded.result()
+                self.dispatch(frame, peer, exchange)
+            except (ProtocolError, CloseConnection) as error:
+                exchange.close(str(error))
+            except Exception as error:
+                self._broker.log.error("request.failed", api=api.key.name, peer=peer.address, exc_info=error)
+                exchange.close(f"internal error in {api.key.name}")
+            if exchange.on_done is not None and (exchange.done or not exchange.holds):
+                exchange.on_done(exchange)
+
+        self._load(api, self._run_in_thread).then(on_loaded)
+        return exchange
+
+    def _load(self, api: Api, run_in_thread: RunInThread) -> Completion[None]:
+        """One import for all who wait for it; one that fails (no descriptor is left, say) is tried again."""
+        loading = self._loading.get(api.key)
+        if loading is not None:
+            return loading
+        loading = self._loading[api.key] = Completion()
+
+        def on_imported(error: Exception | None) -> None:
+            del self._loading[api.key]
+            if error is not None:
+                loading.fail(error)
+                return
+            self._on_imported(api)
+            loading.complete(None)
+
+        run_in_thread(lambda: import_api(api), on_imported)
+        return loading
+
+    def _on_imported(self, api: Api) -> None:
+        loaded = self._loaded[api.key] = LoadedApi(api, self._broker.serves_unstable)
+        if self._broker.faults is not None:
+            loaded.handle = self._broker.faults.around_handler(loaded.handle)
+            loaded.handle_large = self._broker.faults.around_handler(loaded.handle_large)
 
     def _unsupported_api_versions(self, correlation_id: int, api: LoadedApi) -> Parts:
         from protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse, encode

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.dispatch import Dispatcher
+from broker.dispatch import Dispatcher, RunInThread
 from broker.net.acceptor import Acceptor
 from broker.net.connection import Connection
 from broker.net.open_connections import OpenConnections
@@ -41,10 +41,13 @@ class Endpoint:
 
 
 class Listeners:
-    def __init__(self, broker: "Broker", descriptor_count: int | None = None) -> None:
-        """`descriptor_count` is how many descriptors connections may hold; None: any number."""
+    def __init__(
+        self, broker: "Broker", descriptor_count: int | None = None, run_in_thread: RunInThread | None = None
+    ) -> None:
+        """`descriptor_count` is how many descriptors connections may hold; None: any number. `run_in_thread` is for
+        imports; None: they are done at once."""
         self._broker = broker
-        self._dispatcher = Dispatcher(broker)
+        self._dispatcher = Dispatcher(broker, run_in_thread)
         self._acceptors: list[Acceptor] = []
         self._open = OpenConnections(broker)
         self._quotas = ConnectionQuotas(lambda: broker.config, descriptor_count)

@@ -1,4 +1,4 @@
-"""The running event loop as the Scheduler port, with one thread beside it for disk flushes.
+"""The running event loop as the Scheduler port, with one thread beside it.
 
 Invariant: functions given to `run_in_thread` run one after the other, in the order given, and `done` runs on the loop.
 """
@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 class LoopScheduler:
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread_name: str) -> None:
         self._loop = loop
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flusher")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=thread_name)
 
     def call_soon(self, function: Callable[[], None]) -> None:
         self._loop.call_soon(function)

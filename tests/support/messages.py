@@ -125,3 +125,23 @@ def without_bookkeeping(parsed: Any) -> Any:
     if isinstance(parsed, list):
         return [without_bookkeeping(item) for item in parsed]
     return parsed
+
+
+def filled(structure: Structure, classes: Any) -> Any:
+    """A message with one element in every array, so that handlers go through all of it."""
+    values = {}
+    for field in structure.fields:
+        kind = field.type
+        if isinstance(kind, ArrayOf) and isinstance(kind.element, Structure):
+            values[field.name] = [filled(kind.element, classes)]
+        elif isinstance(kind, Structure) and not field.nullable:
+            values[field.name] = filled(kind, classes)
+        elif field.name in ("name", "topic", "group_id", "transactional_id") and field.default_value == "":
+            values[field.name] = "topic"
+        elif field.name == "client_software_name" or field.name == "client_software_version":
+            values[field.name] = "test"
+        elif field.name == "protocol_type":
+            values[field.name] = "consumer"
+        elif field.name == "session_timeout_ms":
+            values[field.name] = 10_000
+    return getattr(classes, structure.name)(**values)

@@ -1,7 +1,6 @@
 """A range that ApiVersions lists is served: each version of each API gets an answer that its clients can read."""
 
 from importlib import import_module
-from typing import Any
 
 import pytest
 
@@ -9,30 +8,10 @@ from broker.api_table import API_TABLE, Api
 from protocol.api_keys import ApiKey
 from protocol.codec import snake_case
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.schema import ArrayOf, Structure
 from tests.fakes.broker import Reply, VirtualBroker
+from tests.support.messages import filled
 
 EVERY_VERSION = [(api, version) for api in API_TABLE.values() for version in range(api.minimum, api.maximum + 1)]
-
-
-def filled(structure: Structure, classes: Any) -> Any:
-    """A message with one element in every array, so that handlers go through all of it."""
-    values = {}
-    for field in structure.fields:
-        kind = field.type
-        if isinstance(kind, ArrayOf) and isinstance(kind.element, Structure):
-            values[field.name] = [filled(kind.element, classes)]
-        elif isinstance(kind, Structure) and not field.nullable:
-            values[field.name] = filled(kind, classes)
-        elif field.name in ("name", "topic", "group_id", "transactional_id") and field.default_value == "":
-            values[field.name] = "topic"
-        elif field.name == "client_software_name" or field.name == "client_software_version":
-            values[field.name] = "test"
-        elif field.name == "protocol_type":
-            values[field.name] = "consumer"
-        elif field.name == "session_timeout_ms":
-            values[field.name] = 10_000
-    return getattr(classes, structure.name)(**values)
 
 
 @pytest.fixture(scope="module")

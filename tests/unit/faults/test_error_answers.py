@@ -15,7 +15,8 @@ from protocol.errors import ErrorCode
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from protocol.message import Message
 from tests.fakes.broker import VirtualBroker
-from tests.unit.broker.test_every_version import EVERY_VERSION, filled
+from tests.support.messages import filled
+from tests.unit.broker.test_every_version import EVERY_VERSION
 
 ERROR = ErrorCode.NOT_COORDINATOR
 PRIMITIVES = {

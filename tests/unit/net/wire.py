@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker.dispatch import Dispatcher
+from broker.dispatch import Dispatcher, RunInThread
 from broker.net.connection import Connection
 from broker.net.open_connections import OpenConnections
 from protocol.generated import api_versions_request, fetch_request, metadata_request, produce_request
@@ -87,10 +87,10 @@ class Transport:
 class Server:
     """A broker in virtual time and the connections to it."""
 
-    def __init__(self, *overrides: str) -> None:
+    def __init__(self, *overrides: str, run_in_thread: RunInThread | None = None) -> None:
         self.virtual = VirtualBroker(*overrides)
         self.open = OpenConnections(self.virtual.broker)
-        self._dispatcher = Dispatcher(self.virtual.broker)
+        self._dispatcher = Dispatcher(self.virtual.broker, run_in_thread)
 
     def connect(self, *, is_read: bool = True) -> Transport:
         transport = Transport(is_read)

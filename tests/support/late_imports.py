@@ -1,0 +1,43 @@
+"""Prints the modules of ours that the first request of an API imports although the API is loaded.
+
+Run as `python -m tests.support.late_imports`, since it needs a process in which nothing has been asked for.
+"""
+
+import os
+import sys
+from importlib import import_module
+
+from broker.api_table import API_TABLE, Api
+from broker.dispatch import import_api
+from protocol.codec_parts import snake_case
+from tests.fakes.broker import VirtualBroker
+from tests.support.messages import filled
+
+
+def late_imports(broker: VirtualBroker, api: Api) -> list[str]:
+    schema = getattr(import_module(f"protocol.messages.{api.name}"), f"{api.name}_request".upper())
+    message = filled(schema.structure, import_module(f"protocol.generated.{snake_case(schema.name)}"))
+    import_module(f"protocol.generated.{api.name}_response")
+    frame = broker.frame(message, api.maximum)
+    import_api(api)
+    before = set(sys.modules)
+    broker.take(frame, message, api.maximum)
+    broker.let_pass(400_000)
+    return sorted(name for name in set(sys.modules) - before if name.partition(".")[0] in ("broker", "protocol"))
+
+
+def main() -> None:
+    broker = VirtualBroker()
+    if "broker.group_assembly" in sys.modules:
+        raise SystemExit("groups are loaded: a request could not be seen to load them")
+    for api in API_TABLE.values():
+        child = os.fork()
+        if not child:
+            if found := late_imports(broker, api):
+                print(api.name, *found, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main()
