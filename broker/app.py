@@ -9,7 +9,6 @@ Invariants
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -28,6 +27,7 @@ from broker.net.listener import Endpoint, Listeners
 from broker.observability.logging import loop_errors
 from broker.system.clock import SystemClock, SystemEntropy
 from broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
+from broker.system.garbage import keep_collections_short
 from broker.system.limits import raise_open_files, share_descriptors
 from broker.system.loop import LoopScheduler
 
@@ -70,7 +70,7 @@ class _App:
         try:
             system = System(SystemClock(), SystemEntropy(), scheduler, disk, self._syncs.run_all, self._on_disk_failure)
             broker = assemble(self._config, self._with_faults(system), self._log)
-            gc.freeze()  # what a start has made stays: no later collection walks over it, and keeps clients waiting
+            keep_collections_short()
             listeners = Listeners(broker, shares.connections, imports.run_in_thread)
             await self._listen(listeners)
             admin = await self._start_admin(broker)

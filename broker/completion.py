@@ -2,13 +2,18 @@
 
 Owns: the callbacks of whoever waits for the value. Does not own: time, tasks or threads; `complete` runs every
 callback in the turn that calls it, so that "decide, log, apply" and "answer when durable" stay deterministic.
-Invariant: completed at most once; a callback added after completion runs at once.
+Invariants
+- Completed at most once; a callback added after completion runs at once.
+- What has ended and is dropped is freed at once: a refusal (KafkaError) is kept without its traceback, whose frames
+  hold the completion.
 
 Lighter than `asyncio.Future`, whose callbacks each cost one more round of the loop.
 """
 
 from collections.abc import Callable
 from typing import Generic, TypeVar, cast
+
+from protocol.errors import KafkaError
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -38,6 +43,8 @@ class Completion(Generic[T]):
 
     def fail(self, error: Exception) -> None:
         self._error = error
+        if isinstance(error, KafkaError):
+            error.__traceback__ = None
         self._finish()
 
     def _finish(self) -> None:
@@ -71,8 +78,11 @@ class Completion(Generic[T]):
         mapped: Completion[U] = Completion()
 
         def on_done(source: Completion[T]) -> None:
+            if source._error is not None:
+                mapped.fail(source._error)
+                return
             try:
-                value = function(source.result())
+                value = function(cast(T, source._value))
             except Exception as error:
                 mapped.fail(error)
             else:
@@ -92,8 +102,11 @@ class Completion(Generic[T]):
                 flat.complete(inner.result())
 
         def on_done(source: Completion[T]) -> None:
+            if source._error is not None:
+                flat.fail(source._error)
+                return
             try:
-                inner = function(source.result())
+                inner = function(cast(T, source._value))
             except Exception as error:
                 flat.fail(error)
             else:

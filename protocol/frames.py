@@ -22,8 +22,9 @@ class FrameReader:
         self._partial = bytearray()
         self._needed = 0
         """Bytes that `_partial` must have before it can be looked at again; 0 when it is empty."""
-        self.error: ProtocolError | None = None
-        """Why the stream cannot be read on."""
+        self.error: str | None = None
+        """Why the stream cannot be read on. Words alone: an exception would hold the frames that it went through, and
+        they the reader."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -44,10 +45,10 @@ class FrameReader:
         view = memoryview(data)
         try:
             if self.error is not None:
-                raise self.error
+                raise ProtocolError(self.error)
             self._cut(view, self._complete(view, frames) if self._needed else 0, frames)
         except ProtocolError as error:
-            self.error = error
+            self.error = str(error)
             if not frames:
                 raise
         return frames

@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
             frames = []
         self._frames.extend(frames)
         if self._reader.error is not None:
-            self._end(str(self._reader.error))
+            self._end(self._reader.error)
         self._pump()
 
     def eof_received(self) -> bool:

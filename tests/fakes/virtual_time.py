@@ -12,6 +12,8 @@ from broker.ports import MonotonicMs, WallMs
 
 
 class VirtualTimer:
+    """Forgets its function once it is over, as uvloop's do."""
+
     __slots__ = ("function", "is_cancelled")
 
     def __init__(self, function: Callable[[], None]) -> None:
@@ -20,6 +22,7 @@ class VirtualTimer:
 
     def cancel(self) -> None:
         self.is_cancelled = True
+        self.function = _do_nothing
 
 
 class VirtualTime:
@@ -89,5 +92,9 @@ class VirtualTime:
 
     def _fire(self) -> None:
         _, _, timer = heappop(self._timers)
-        if not timer.is_cancelled:
-            timer.function()
+        function, timer.function = timer.function, _do_nothing
+        function()
+
+
+def _do_nothing() -> None:
+    """What a timer does that is over."""

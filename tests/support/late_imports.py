@@ -9,14 +9,12 @@ from importlib import import_module
 
 from broker.api_table import API_TABLE, Api
 from broker.dispatch import import_api
-from protocol.codec_parts import snake_case
 from tests.fakes.broker import VirtualBroker
-from tests.support.messages import filled
+from tests.support.messages import filled_request
 
 
 def late_imports(broker: VirtualBroker, api: Api) -> list[str]:
-    schema = getattr(import_module(f"protocol.messages.{api.name}"), f"{api.name}_request".upper())
-    message = filled(schema.structure, import_module(f"protocol.generated.{snake_case(schema.name)}"))
+    message = filled_request(api)
     import_module(f"protocol.generated.{api.name}_response")
     frame = broker.frame(message, api.maximum)
     import_api(api)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
+from broker.api_table import Api
 from protocol.codec import all_schemas
 from protocol.codec_parts import attribute, snake_case
 from protocol.schema import ArrayOf, Field, Schema, Structure
@@ -145,3 +146,8 @@ def filled(structure: Structure, classes: Any) -> Any:
         elif field.name == "session_timeout_ms":
             values[field.name] = 10_000
     return getattr(classes, structure.name)(**values)
+
+
+def filled_request(api: Api) -> Any:
+    schema: Schema = getattr(import_module(f"protocol.messages.{api.name}"), f"{api.name}_request".upper())
+    return filled(schema.structure, generated(schema))

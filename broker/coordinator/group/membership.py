@@ -59,6 +59,12 @@ class Member:
         self.rebalance_timeout_ms = request.rebalance_timeout_ms
         self.session_timeout_ms = request.session_timeout_ms
 
+    def end_session(self) -> None:
+        """It is no member any more."""
+        if self.session is not None:
+            self.session.clear()
+            self.session = None  # which holds the member too, and would keep it
+
     def answer_join(self, result: JoinResult) -> None:
         waiter, self.join_waiter = self.join_waiter, None
         if waiter is not None:
@@ -117,8 +123,7 @@ class Group:
         member = self.members.pop(member_id, None)
         if member is None:
             return None
-        if member.session is not None:
-            member.session.clear()
+        member.end_session()
         if member.group_instance_id is not None and self.static_members.get(member.group_instance_id) == member_id:
             del self.static_members[member.group_instance_id]
         if self.leader_id == member_id:
@@ -129,8 +134,7 @@ class Group:
         """The same instance under a new member id, in the place of the old one."""
         is_leader = self.leader_id == previous.member_id
         order = [member if other is previous else other for other in self.members.values()]
-        if previous.session is not None:
-            previous.session.clear()
+        previous.end_session()
         self.members = {other.member_id: other for other in order}
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id

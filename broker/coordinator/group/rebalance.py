@@ -235,8 +235,7 @@ class Rebalancer:
         for member in group.members.values():
             member.answer_join(JoinResult(error, member.member_id))
             member.answer_sync(SyncResult(error))
-            if member.session is not None:
-                member.session.clear()
+            member.end_session()
         self.stop(group)
 
     def stop(self, group: Group) -> None:

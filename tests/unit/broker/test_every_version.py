@@ -1,15 +1,12 @@
 """A range that ApiVersions lists is served: each version of each API gets an answer that its clients can read."""
 
-from importlib import import_module
-
 import pytest
 
 from broker.api_table import API_TABLE, Api
 from protocol.api_keys import ApiKey
-from protocol.codec import snake_case
 from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.fakes.broker import Reply, VirtualBroker
-from tests.support.messages import filled
+from tests.support.messages import filled_request
 
 EVERY_VERSION = [(api, version) for api in API_TABLE.values() for version in range(api.minimum, api.maximum + 1)]
 
@@ -23,10 +20,7 @@ def broker() -> VirtualBroker:
 
 @pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=lambda value: getattr(value, "name", str(value)))
 def test_it_is_answered(broker: VirtualBroker, api: Api, version: int) -> None:
-    declarations = import_module(f"protocol.messages.{api.name}")
-    request = getattr(declarations, f"{api.name}_request".upper())
-    classes = import_module(f"protocol.generated.{snake_case(request.name)}")
-    message = filled(request.structure, classes)
+    message = filled_request(api)
     reply: Reply = broker.send(message, version)
     broker.time.advance(400_000)
     if api.key is ApiKey.PRODUCE:
@@ -35,4 +29,4 @@ def test_it_is_answered(broker: VirtualBroker, api: Api, version: int) -> None:
             _ = reply.message
         return
     assert reply.is_there
-    assert type(reply.message).__name__ == request.name.replace("Request", "Response")
+    assert type(reply.message).__name__ == type(message).__name__.replace("Request", "Response")

@@ -1,0 +1,37 @@
+"""What only the garbage collector would free: objects of the broker that hold each other, held by nothing else."""
+
+import gc
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, FunctionType
+
+OURS = ("broker.", "protocol.")
+
+
+@contextmanager
+def cyclic_garbage() -> Iterator[Counter[str]]:
+    """Filled at the end: how many of each type of ours, function of ours and frame of one."""
+    found: Counter[str] = Counter()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    gc.collect()
+    try:
+        yield found
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        found.update(name for name in map(_name, gc.garbage) if name.startswith(OURS))
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.collect()
+        if was_enabled:
+            gc.enable()
+
+
+def _name(value: object) -> str:
+    if isinstance(value, FrameType):
+        return f"{value.f_globals.get('__name__')}.{value.f_code.co_name} running"
+    if isinstance(value, FunctionType):
+        return f"{value.__module__}.{value.__qualname__}"
+    return f"{type(value).__module__}.{type(value).__qualname__}"
