@@ -27,9 +27,8 @@ from broker.net.listener import Endpoint, Listeners
 from broker.observability.logging import loop_errors
 from broker.system.clock import SystemClock, SystemEntropy
 from broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
-from broker.system.garbage import keep_collections_short
 from broker.system.limits import raise_open_files, share_descriptors
-from broker.system.loop import LoopScheduler
+from broker.system.loop import LoopScheduler, keep_collections_short
 
 if TYPE_CHECKING:
     from broker.admin.server import AdminServer

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.system import garbage
+from broker.system import loop
 
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="the collector goes through old objects in slices")
 STORED = 400_000
@@ -24,13 +24,13 @@ def collections() -> Iterator[list[int]]:
             looked_at.append(len(gc.get_objects()))
 
     thresholds = gc.get_threshold()
-    garbage.keep_collections_short()
+    loop.keep_collections_short()
     gc.callbacks.insert(0, on_collection)
     try:
         yield looked_at
     finally:
         gc.callbacks.remove(on_collection)
-        gc.callbacks.remove(garbage.on_collection)
+        gc.callbacks.remove(loop.on_collection)
         gc.set_threshold(*thresholds)
         gc.unfreeze()
 
