@@ -16,7 +16,6 @@ KIPs: 98, 360, 447, 588, 664, 890, 939.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol, TypeVar
 
 from broker.completion import Completion, all_of
@@ -233,35 +232,23 @@ class TransactionCoordinator:
         """
         wanted = frozenset(partitions)
         answer: Completion[ProducerIdAndEpoch] = Completion()
-        add = partial(
-            self.add_partitions,
-            transactional_id,
-            producer_id,
-            producer_epoch,
-            wanted,
-            transaction_version=TRANSACTION_V2,
-        )
-        self._attempt(add, answer, 0)
+
+        def attempt(add: Callable[..., None], waited_ms: int) -> None:  # by its own name it would hold itself
+            def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
+                error = done.error
+                if error is None:
+                    answer.complete(done.result())
+                elif _is_concurrent(error) and waited_ms < ADD_RETRY_MAX_MS:
+                    self._scheduler.call_later(ADD_RETRY_BACKOFF_MS, lambda: add(add, waited_ms + ADD_RETRY_BACKOFF_MS))
+                else:
+                    answer.fail(error)
+
+            self.add_partitions(
+                transactional_id, producer_id, producer_epoch, wanted, transaction_version=TRANSACTION_V2
+            ).then(on_done)
+
+        attempt(attempt, 0)
         return answer
-
-    def _attempt(
-        self,
-        add: Callable[[], Completion[ProducerIdAndEpoch]],
-        answer: Completion[ProducerIdAndEpoch],
-        waited_ms: int,
-    ) -> None:
-        def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
-            error = done.error
-            if error is None:
-                answer.complete(done.result())
-            elif _is_concurrent(error) and waited_ms < ADD_RETRY_MAX_MS:
-                self._scheduler.call_later(
-                    ADD_RETRY_BACKOFF_MS, lambda: self._attempt(add, answer, waited_ms + ADD_RETRY_BACKOFF_MS)
-                )
-            else:
-                answer.fail(error)
-
-        add().then(on_done)
 
     def end_transaction(
         self,
