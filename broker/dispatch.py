@@ -16,6 +16,7 @@ ApiVersions alone is answered in a version that we do not know: error 35 in the 
 key 18 (KIP-511). For every other API an unknown key or version closes the connection, as Kafka's does.
 """
 
+from collections import deque
 from collections.abc import Callable
 from importlib import import_module
 from inspect import isgeneratorfunction
@@ -345,6 +346,9 @@ def _move(latest: Parts, parts: Parts) -> int:
     return size_bytes
 
 
+_Waiting = tuple[memoryview, "Peer", Exchange]
+
+
 class Dispatcher:
     """Turns whole frames into exchanges."""
 
@@ -353,7 +357,8 @@ class Dispatcher:
         self._broker = broker
         self._run_in_thread = run_in_thread
         self._loaded: dict[int, LoadedApi] = {}
-        self._loading: dict[int, Completion[None]] = {}
+        self._waiting: dict[int, deque[_Waiting]] = {}
+        """For an import, by API."""
 
     def dispatch(self, frame: memoryview, peer: "Peer", exchange: Exchange | None = None) -> Exchange:
         """Start one request, perhaps one whose exchange was given out already. Raises ProtocolError when the bytes are
@@ -396,41 +401,35 @@ class Dispatcher:
             return self.dispatch(frame, peer)
         exchange = Exchange()
         exchange.holds = True
+        if api_key not in self._waiting:
+            self._waiting[api_key] = deque()
+            self._run_in_thread(lambda: import_api(api), lambda error: self._on_thread_done(api, error))
+        self._waiting[api_key].append((frame, peer, exchange))
+        return exchange
 
-        def on_loaded(loaded: Completion[None]) -> None:
-            if not peer.is_here():
-                return
+    def _on_thread_done(self, api: Api, error: Exception | None) -> None:
+        """An import that fails (no descriptor is left, say) is tried again with the next request."""
+        if error is None:
+            self._on_imported(api)
+        self._start_next(api, self._waiting.pop(api.key), error)
+
+    def _start_next(self, api: Api, waiting: deque[_Waiting], error: Exception | None) -> None:
+        """One a turn, as they come from sockets: what its connection holds is known before the next one starts."""
+        frame, peer, exchange = waiting.popleft()
+        if peer.is_here():
             try:
-                loaded.result()
+                if error is not None:
+                    raise error
                 self.dispatch(frame, peer, exchange)
-            except (ProtocolError, CloseConnection) as error:
-                exchange.close(str(error))
-            except Exception as error:
-                self._broker.log.error("request.failed", api=api.key.name, peer=peer.address, exc_info=error)
+            except (ProtocolError, CloseConnection) as refusal:
+                exchange.close(str(refusal))
+            except Exception as failure:
+                self._broker.log.error("request.failed", api=api.key.name, peer=peer.address, exc_info=failure)
                 exchange.close(f"internal error in {api.key.name}")
             if exchange.on_done is not None and (exchange.done or not exchange.holds):
                 exchange.on_done(exchange)
-
-        self._load(api, self._run_in_thread).then(on_loaded)
-        return exchange
-
-    def _load(self, api: Api, run_in_thread: RunInThread) -> Completion[None]:
-        """One import for all who wait for it; one that fails (no descriptor is left, say) is tried again."""
-        loading = self._loading.get(api.key)
-        if loading is not None:
-            return loading
-        loading = self._loading[api.key] = Completion()
-
-        def on_imported(error: Exception | None) -> None:
-            del self._loading[api.key]
-            if error is not None:
-                loading.fail(error)
-                return
-            self._on_imported(api)
-            loading.complete(None)
-
-        run_in_thread(lambda: import_api(api), on_imported)
-        return loading
+        if waiting:
+            self._broker.scheduler.call_soon(lambda: self._start_next(api, waiting, error))
 
     def _on_imported(self, api: Api) -> None:
         loaded = self._loaded[api.key] = LoadedApi(api, self._broker.serves_unstable)

@@ -68,6 +68,17 @@ def test_an_api_is_imported_once_for_all_who_wait_for_it(imports: Imports) -> No
     assert not imports.thread.threads
 
 
+def test_those_who_wait_start_one_after_the_other_has_been_sent_its_answer(imports: Imports) -> None:
+    """Or answers would be made before it is known that those before are not read."""
+    waiting = [imports.sent(api_versions(number)) for number in range(3)]
+    imports.thread.run_thread()
+    imports.thread.run()
+    answered = []
+    while imports.server.virtual.time.turn():
+        answered.append(sum(bool(transport.sent) for transport in waiting))
+    assert answered == [1, 2, 3]
+
+
 @pytest.mark.parametrize("data", [frame(3, 99, 1, []), frame(3, 8, 1, [b"\0"])], ids=["version", "body"])
 def test_a_bad_first_request_closes_its_connection_and_no_other(imports: Imports, data: bytes) -> None:
     bad, good = imports.sent(data), imports.sent(metadata(2, "t"))
