@@ -233,7 +233,7 @@ class TransactionCoordinator:
         wanted = frozenset(partitions)
         answer: Completion[ProducerIdAndEpoch] = Completion()
 
-        def attempt(add: Callable[..., None], waited_ms: int) -> None:  # by its own name it would hold itself
+        def attempt(add: "Callable[..., None]", waited_ms: int) -> None:  # by its own name it would hold itself
             def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
                 error = done.error
                 if error is None:
