@@ -217,6 +217,9 @@ class FetchSession:
         for partition in self:
             if partition.is_watching:
                 self._unwatch(partition)
+        # They hold the session: it would be left to the garbage collector.
+        self._partitions.clear()
+        self.ready.clear()
 
     def forget_log(self, partition: FetchedPartition) -> None:
         """It cannot be read as it is; next time its log is looked up anew."""

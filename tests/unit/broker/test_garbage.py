@@ -169,7 +169,6 @@ def test_topics() -> None:
     expect_none(life)
 
 
-@pytest.mark.xfail(strict=True, reason="a fetch session and its partitions hold each other")
 def test_fetches() -> None:
     server = Server()
     setup = server.connect()
