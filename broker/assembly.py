@@ -47,7 +47,7 @@ from broker.observability.transitions import TransitionLog
 from broker.partition_markers import PartitionMarkers
 from broker.ports import Clock, Disk, Entropy, Scheduler
 from broker.purgatory import FetchPurgatory
-from broker.slices import LOG_OPEN_ELEMENTS, Slices
+from broker.slices import Slices
 from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic_config, log_config_for
 from broker.topics import InternalTopicSource, Topics
 from protocol.errors import KafkaError
@@ -109,7 +109,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     live_config = LiveConfig(config, metadata, node_id)
     _warn_of_security(log, metadata, live_config, node_id)
     slices = Slices(system.scheduler)
-    topics = _topics(config, live_config, system, metadata, logs, lambda: slices.charge(LOG_OPEN_ELEMENTS))
+    topics = _topics(config, live_config, system, metadata, logs, slices)
     for line in topics.load():
         log.warning("data_dir.entry", message=line)
     coordinators = _coordinators(config, system, topics, live_config, metadata, TransitionLog(log, metrics))
@@ -162,7 +162,7 @@ def _topics(
     system: System,
     metadata: MetadataLog,
     logs: LogManager,
-    on_open: Callable[[], None],
+    slices: Slices,
 ) -> Topics:
     """The topics, whose logs and their cleaner follow the settings that change while running."""
     topics = Topics(
@@ -172,7 +172,7 @@ def _topics(
         config.get_int("node.id"),
         lambda topic: log_config_for(topic.config, live_config.current),
         {name: internal_topic_config(name, config) for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)},
-        on_open,
+        slices,
     )
 
     def set_up_cleaner(*_: object) -> None:

@@ -24,7 +24,7 @@ from uuid import UUID
 from broker.completion import Completion
 from broker.log.flusher import is_transient
 from broker.log.partition_log import AppendOrigin, PartitionLog
-from broker.metadata_records import decode_metadata_record, encode_metadata_record
+from broker.metadata_records import NewPartitions, count_of, decode_metadata_record, encode_metadata_batch
 from broker.metadata_snapshot import SnapshotFiles, decode_snapshot, encode_snapshot
 from broker.ports import Clock, Scheduler
 from protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -36,8 +36,7 @@ from protocol.generated import (
     remove_topic_record,
     topic_record,
 )
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record, decode_records
+from protocol.records.record import decode_records
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID("00000000-0000-0000-0000-000000000001")
@@ -101,9 +100,9 @@ class ClusterState:
             case topic_record.TopicRecord():
                 self._put(Topic(record.name, record.topic_id, 0, {}))
             case partition_record.PartitionRecord():
-                topic = self._topic(record.topic_id, offset)
-                # Not by `replace`, which takes five times as long, and topics have up to 10,000 partitions.
-                self._put(Topic(topic.name, topic.topic_id, topic.partition_count + 1, topic.config))
+                self._replay_partitions(record.topic_id, 1, offset)
+            case NewPartitions():
+                self._replay_partitions(record.topic_id, len(record.indexes), offset)
             case config_record.ConfigRecord():
                 self._replay_config(record)
             case remove_topic_record.RemoveTopicRecord():
@@ -119,6 +118,11 @@ class ClusterState:
                 self.next_producer_id = record.next_producer_id
             case _:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"unknown metadata record {record!r} at offset {offset}")
+
+    def _replay_partitions(self, topic_id: UUID, count: int, offset: int) -> None:
+        topic = self._topic(topic_id, offset)
+        # Not by `replace`, which takes five times as long, and a start replays each partition.
+        self._put(Topic(topic.name, topic.topic_id, topic.partition_count + count, topic.config))
 
     def _replay_config(self, record: config_record.ConfigRecord) -> None:
         if record.resource_type != ResourceType.TOPIC:
@@ -155,6 +159,14 @@ class ClusterState:
     def records(self, node_id: int) -> Iterator[Any]:
         """Records that add up to this state as it is now, whatever becomes of it while they are taken."""
         topics = list(self.topics.values())
+        removed = [
+            record
+            for topic_id, name in self.removed.items()
+            for record in (
+                topic_record.TopicRecord(name=name, topic_id=topic_id),
+                remove_topic_record.RemoveTopicRecord(topic_id=topic_id),
+            )
+        ]
         configs = [(resource, dict(config)) for resource, config in self.configs.items()]
         head = feature_records(self.features)
         if self.cluster_id is not None:
@@ -168,7 +180,7 @@ class ClusterState:
             for (kind, name), config in configs
             for key, value in config.items()
         )
-        return chain(head, settings, chain.from_iterable(topic_records(topic, node_id) for topic in topics))
+        return chain(head, settings, removed, chain.from_iterable(topic_records(topic, node_id) for topic in topics))
 
     def _topic(self, topic_id: UUID, offset: int) -> Topic:
         topic = self.topics_by_id.get(topic_id)
@@ -269,17 +281,17 @@ class MetadataLog:
     def write(self, records: Sequence[Any]) -> Completion[None]:
         """Append `records` as one batch (all or none after a crash), replay them now, complete once durable."""
         wall_ms = self._clock.wall_ms()
-        batch = encode_batch(
-            [Record(index, wall_ms, None, encode_metadata_record(record), ()) for index, record in enumerate(records)]
-        )
+        batch = encode_metadata_batch(records, wall_ms)
         try:
             appended = self._log.append(memoryview(batch), wall_ms=wall_ms, origin=AppendOrigin.METADATA)
         except KafkaError as error:
             failed: Completion[None] = Completion()
             failed.fail(error)
             return failed
-        for index, record in enumerate(records):
-            self.state.replay(record, appended.base_offset + index)
+        offset = appended.base_offset
+        for record in records:
+            self.state.replay(record, offset)
+            offset += count_of(record)
         self._new_bytes += len(batch)
         if self._snapshots is not None:
             self._maybe_take_snapshot(self._snapshots, wall_ms)
@@ -361,25 +373,10 @@ def feature_records(levels: Mapping[str, int]) -> list[Any]:
 def topic_records(topic: Topic, node_id: int) -> list[Any]:
     """A new topic with its partitions and configs, all led by this node."""
     records: list[Any] = [topic_record.TopicRecord(name=topic.name, topic_id=topic.topic_id)]
-    records += partition_records(topic.topic_id, range(topic.partition_count), node_id)
+    if topic.partition_count:
+        records.append(NewPartitions(topic.topic_id, range(topic.partition_count), node_id))
     records += [
         config_record.ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in topic.config.items()
     ]
     return records
-
-
-def partition_records(topic_id: UUID, indexes: range, node_id: int) -> list[Any]:
-    """New partitions of a topic, led by this node."""
-    return [
-        partition_record.PartitionRecord(
-            partition_id=index,
-            topic_id=topic_id,
-            replicas=(node_id,),
-            isr=(node_id,),
-            leader=node_id,
-            leader_epoch=0,
-            partition_epoch=0,
-        )
-        for index in indexes
-    ]

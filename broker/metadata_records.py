@@ -1,12 +1,15 @@
 """Metadata records as bytes: Kafka's MetadataRecordSerde (KIP-631).
 
-Owns: the framing (frame version, record type and record version as unsigned varints, then the message) and the list of
-records that this broker writes. Invariant: what is not on the list is refused, because skipping it would give another
-state than the one that wrote it.
+Owns: the framing (frame version, record type and record version as unsigned varints, then the message), the list of
+records that this broker writes, their batches. Invariant: what is not on the list is refused, because skipping it would
+give another state than the one that wrote it.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+from uuid import UUID
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated import (
@@ -17,6 +20,8 @@ from protocol.generated import (
     remove_topic_record,
     topic_record,
 )
+from protocol.records.batch import assemble_batch
+from protocol.records.record import Record, encode_numbered_records, encode_record
 
 _FRAME_VERSION = 1
 _MODULES: dict[int, ModuleType] = {
@@ -30,6 +35,57 @@ _MODULES: dict[int, ModuleType] = {
         producer_ids_record,
     )
 }
+_PARTITION_ID_AT = 3
+"""In an encoded PartitionRecord, whose first field it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """The PartitionRecords of new partitions of a topic, led by one node: they differ in nothing but their number, and
+    there may be so many that a record at a time would keep the event loop."""
+
+    topic_id: UUID
+    indexes: range
+    node_id: int
+
+
+def count_of(record: Any) -> int:
+    """How many records of the log this is."""
+    return len(record.indexes) if isinstance(record, NewPartitions) else 1
+
+
+def encode_metadata_batch(records: Sequence[Any], timestamp_ms: int, base_offset: int = 0, epoch: int = -1) -> bytes:
+    """One batch of all these records, NewPartitions among them."""
+    parts: list[bytes] = []
+    count = 0
+    for record in records:
+        if isinstance(record, NewPartitions):
+            value = encode_metadata_record(_first_of(record))
+            parts.append(encode_numbered_records(value, _PARTITION_ID_AT, record.indexes, count))
+        else:
+            parts.append(encode_record(Record(count, timestamp_ms, None, encode_metadata_record(record)), count, 0))
+        count += count_of(record)
+    return assemble_batch(
+        b"".join(parts),
+        attributes=0,
+        record_count=count,
+        base_timestamp=timestamp_ms,
+        max_timestamp=timestamp_ms,
+        base_offset=base_offset,
+        partition_leader_epoch=epoch,
+    )
+
+
+def _first_of(partitions: NewPartitions) -> partition_record.PartitionRecord:
+    return partition_record.PartitionRecord(
+        partition_id=partitions.indexes[0],
+        topic_id=partitions.topic_id,
+        replicas=(partitions.node_id,),
+        isr=(partitions.node_id,),
+        leader=partitions.node_id,
+        leader_epoch=0,
+        partition_epoch=0,
+    )
 
 
 def encode_metadata_record(record: Any) -> bytes:

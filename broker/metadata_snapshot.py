@@ -9,11 +9,10 @@ Invariants
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from struct import Struct
 from typing import Any
 
-from broker.metadata_records import decode_metadata_record, encode_metadata_record
+from broker.metadata_records import count_of, decode_metadata_record, encode_metadata_batch
 from broker.ports import Disk
 from protocol.errors import ProtocolError
 from protocol.records.batch import check_crc, encode_batch, iter_batches
@@ -61,16 +60,24 @@ def encode_snapshot(records: Iterable[Any], last_timestamp_ms: int) -> bytes:
     """`last_timestamp_ms` is that of the last record below the end of the snapshot."""
     batches = [_control(0, _HEADER_TYPE, _HEADER.pack(0, last_timestamp_ms, 0), last_timestamp_ms)]
     offset = 1
-    rest = iter(records)
-    while chunk := list(islice(rest, _BATCH_RECORDS)):
-        numbered = [
-            Record(offset + index, last_timestamp_ms, None, encode_metadata_record(record), ())
-            for index, record in enumerate(chunk)
-        ]
-        batches.append(encode_batch(numbered, base_offset=offset, partition_leader_epoch=_EPOCH))
-        offset += len(chunk)
+    for chunk in _chunks(records):
+        batches.append(encode_metadata_batch(chunk, last_timestamp_ms, offset, _EPOCH))
+        offset += sum(map(count_of, chunk))
     batches.append(_control(offset, _FOOTER_TYPE, _FOOTER.pack(0, 0), last_timestamp_ms))
     return b"".join(batches)
+
+
+def _chunks(records: Iterable[Any]) -> Iterator[list[Any]]:
+    chunk: list[Any] = []
+    count = 0
+    for record in records:
+        chunk.append(record)
+        count += count_of(record)
+        if count >= _BATCH_RECORDS:
+            yield chunk
+            chunk, count = [], 0
+    if chunk:
+        yield chunk
 
 
 def _control(offset: int, control_type: int, value: bytes, timestamp_ms: int) -> bytes:

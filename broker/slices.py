@@ -29,6 +29,10 @@ ELEMENTS_HELD = 1_000_000
 
 LOG_OPEN_ELEMENTS = 16
 """Measured: opening a log that has no files takes about 60 µs."""
+TOPIC_ELEMENTS = 64
+"""Measured: making a topic or giving it more partitions takes 100 to 200 µs."""
+PARTITIONS_AN_ELEMENT = 8
+"""Measured: a partition is made in 0.6 µs, and as many as one request may ask for in one turn."""
 
 T = TypeVar("T")
 Sliced = Generator[int | Completion[Any], None, T]
@@ -125,6 +129,24 @@ class Slices:
         if not waits:
             self._add(work)
         return work.completion
+
+    def run_own(self, steps: Sliced[T]) -> Completion[T]:
+        """Like `run`, for work of the broker's own: it goes on whoever is gone, and its elements hold nothing."""
+        done = self.run(self._charged_only(steps), lambda: True)
+        return done if isinstance(done, Completion) else Completion.of(done)
+
+    def _charged_only(self, steps: Sliced[T]) -> Sliced[T]:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            if isinstance(step, int):
+                self.charge(step)
+                yield 0
+            else:
+                yield step
 
     def charge(self, elements: int) -> None:
         """What is done now takes as long as so many elements, and holds none."""

@@ -79,6 +79,8 @@ def check_numbering(indexes: Sequence[int]) -> None:
 
 def check_assignment(broker_ids: Sequence[int], node_id: int) -> None:
     """Who shall hold one partition: only this node is there."""
+    if len(broker_ids) == 1 and broker_ids[0] == node_id:
+        return  # of up to 10,000 partitions in one request
     problem = None
     if not broker_ids:
         problem = "an empty replica list."

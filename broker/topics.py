@@ -5,7 +5,7 @@ Does not own: the rules (`broker.topic_rules`), records and files (`broker.log`)
 (`broker.metadata_log`).
 Invariants
 - A partition has a log only if the metadata log says that it exists.
-- A topic's files go only once its removal is durable; until then its name cannot be used again.
+- A topic's files go only once its removal is durable; until they have left their places its name cannot be used again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from typing import Any
 from broker.completion import Completion
 from broker.log.data_directory import shown
 from broker.log.log_config import LogConfig
-from broker.log.log_manager import LogManager
+from broker.log.log_manager import LogManager, Withdrawn
 from broker.log.partition_log import PartitionLog
 from broker.metadata_log import (
     INTERNAL_TOPICS,
@@ -23,10 +23,11 @@ from broker.metadata_log import (
     ResourceType,
     Topic,
     folded,
-    partition_records,
     topic_records,
 )
+from broker.metadata_records import NewPartitions
 from broker.ports import Entropy
+from broker.slices import LOG_OPEN_ELEMENTS, PARTITIONS_AN_ELEMENT, TOPIC_ELEMENTS, Sliced, Slices
 from broker.topic_rules import check_collision, check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.generated.remove_topic_record import RemoveTopicRecord
@@ -41,9 +42,8 @@ class Topics:
         node_id: int,
         log_config: Callable[[Topic], LogConfig],
         internal_topics: Mapping[str, tuple[int, Mapping[str, str]]],
-        on_open: Callable[[], None],
+        slices: Slices,
     ) -> None:
-        """`on_open` is called before a log is opened, which takes as long as several requests."""
         self._metadata = metadata
         self._logs = logs
         self._entropy = entropy
@@ -51,18 +51,22 @@ class Topics:
         self._log_config = log_config
         self._log_configs: dict[str, tuple[Topic, LogConfig]] = {}
         """By topic, as they were worked out: all partitions share them, and that takes longer than opening a log."""
-        self._on_open = on_open
+        self._slices = slices
         self._internal_topics = internal_topics
         self._deleting: set[str] = set()
+        self._hidden = {METADATA_TOPIC}
+        """Topics whose logs are open, yet nobody may use them: that of the metadata log, where whoever writes could end
+        the broker for good, and those whose removal is durable."""
         self._watchers: list[Callable[[str], None]] = []
-        self._removal_watchers: list[Callable[[str], None]] = []
+        self._removal_watchers: list[Callable[[str], Sliced[None]]] = []
 
     def watch(self, on_change: Callable[[str], None]) -> None:
         """Call `on_change(name)` whenever a topic was made, was deleted or got more partitions, in that turn."""
         self._watchers.append(on_change)
 
-    def watch_removals(self, on_removed: Callable[[str], None]) -> None:
-        """Call `on_removed(name)` once the removal of a topic is durable, before its name can be used again."""
+    def watch_removals(self, on_removed: Callable[[str], Sliced[None]]) -> None:
+        """Take the steps of `on_removed(name)` once the removal of a topic is durable, before its name can be used
+        again."""
         self._removal_watchers.append(on_removed)
 
     def _changed(self, name: str) -> None:
@@ -118,12 +122,11 @@ class Topics:
     def find_partition(self, name: str, index: int) -> PartitionLog | None:
         log = self._logs.get(name, index)
         if log is not None:
-            # Its log is open all the time, yet it is no topic: whoever writes there could end the broker for good.
-            return None if name == METADATA_TOPIC else log
+            return None if name in self._hidden else log
         topic = self.get(name)
         if topic is None or not 0 <= index < topic.partition_count:
             return None
-        self._on_open()
+        self._slices.charge(LOG_OPEN_ELEMENTS)  # which takes as long as several requests
         return self._logs.open(name, index, topic.topic_id, self._config_of(topic))
 
     def _config_of(self, topic: Topic) -> LogConfig:
@@ -138,8 +141,7 @@ class Topics:
         if partition_count <= 0:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
         topic = Topic(name, self._entropy.uuid(), partition_count, dict(config or {}))
-        self._make_way(name, range(partition_count))
-        written = self._write(topic_records(topic, self._node_id))
+        written = self._write_partitions(name, range(partition_count), topic_records(topic, self._node_id))
         self._changed(name)
         return written.map(lambda _: topic)
 
@@ -149,6 +151,11 @@ class Topics:
         if written.error is not None:
             raise written.error
         return written
+
+    def _write_partitions(self, name: str, partitions: range, records: Sequence[Any]) -> Completion[None]:
+        self._slices.charge(TOPIC_ELEMENTS + len(partitions) // PARTITIONS_AN_ELEMENT)
+        self._make_way(name, partitions)
+        return self._write(records)
 
     def _make_way(self, name: str, partitions: range) -> None:
         """Before their creation is logged: at the next start nobody could tell whose such a directory is."""
@@ -173,44 +180,59 @@ class Topics:
         if topic is None or partition_count <= topic.partition_count:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"{name[:300]!r} cannot grow to {partition_count}.")
         new = range(topic.partition_count, partition_count)
-        self._make_way(name, new)
-        written = self._write(partition_records(topic.topic_id, new, self._node_id))
+        written = self._write_partitions(name, new, [NewPartitions(topic.topic_id, new, self._node_id)])
         self._changed(name)
         return written
 
     def on_config_change(self, resource_type: int, name: str) -> None:
-        """Settings of a topic, or of the broker below all topics, have changed: open logs work with them at once."""
-        if resource_type == ResourceType.TOPIC:
-            changed: Iterable[Topic] = filter(None, [self.get(name)])
-        else:
-            changed = self.all() if resource_type == ResourceType.BROKER else ()
+        """Settings of a topic, or of the broker below all topics, have changed: open logs work with them at once, where
+        they are very many within a few turns."""
         self._log_configs.clear()
-        for topic in changed:
+        if resource_type == ResourceType.BROKER:
+            self._slices.run_own(self._set_up_logs())
+        topic = self.get(name) if resource_type == ResourceType.TOPIC else None
+        if topic is not None:
             config = self._config_of(topic)
             for index in range(topic.partition_count):
                 log = self._logs.get(topic.name, index)
                 if log is not None:
                     log.config = config
 
+    def _set_up_logs(self) -> Sliced[None]:
+        for log in list(self._logs.logs):
+            topic = self.get(log.topic)
+            if topic is not None:
+                is_known = topic.name in self._log_configs
+                log.config = self._config_of(topic)
+                yield 1 if is_known else LOG_OPEN_ELEMENTS
+
     def delete(self, name: str) -> Completion[None]:
-        """Delete a topic; its files go once that is durable. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """Delete a topic; done once that is durable and the name is free. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         topic = self.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
-
-        def remove_files(_: None) -> None:
-            for on_removed in self._removal_watchers:
-                on_removed(name)
-            self._deleting.discard(name)
-            self._log_configs.pop(name, None)
-            for index in range(topic.partition_count):
-                self._logs.delete(name, index)
-            self._metadata.state.removed.pop(topic.topic_id, None)
-
+        self._logs.prepare_removal(topic.topic_id)
         written = self._write([RemoveTopicRecord(topic_id=topic.topic_id)])
         self._deleting.add(name)
         self._changed(name)
-        return written.map(remove_files)
+        return written.flat_map(lambda _: self._slices.run_own(self._remove(topic)))
+
+    def _remove(self, topic: Topic) -> Sliced[None]:
+        """What there was of a topic whose removal is durable; not in one turn: it may have 10,000 open logs."""
+        name = topic.name
+        self._hidden.add(name)
+        for on_removed in self._removal_watchers:
+            yield from on_removed(name)
+        self._log_configs.pop(name, None)
+        withdrawn = yield from self._logs.withdraw(name, topic.topic_id, topic.partition_count)
+        self._hidden.discard(name)
+        self._deleting.discard(name)
+        self._slices.run_own(self._delete_files(withdrawn))
+
+    def _delete_files(self, withdrawn: Withdrawn) -> Sliced[None]:
+        all_gone = yield from self._logs.delete(withdrawn)
+        if all_gone:
+            self._metadata.state.removed.pop(withdrawn.topic_id, None)
 
     def ensure_internal(self, name: str) -> Completion[Topic]:
         """`__consumer_offsets` or `__transaction_state`, made at its first need with one replica. Raises KafkaError."""

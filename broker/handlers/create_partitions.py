@@ -28,7 +28,7 @@ def handle(context: RequestContext, request: CreatePartitionsRequest) -> Sliced[
         refused = error
         results += yield from all_done(_refused(wanted.name, refused) for wanted in single)
     else:
-        results += yield from all_done((_grow(context, wanted, request.validate_only) for wanted in single), 64)
+        results += yield from all_done(_grow(context, wanted, request.validate_only) for wanted in single)
     return CreatePartitionsResponse(results=results)
 
 

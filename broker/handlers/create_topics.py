@@ -17,7 +17,7 @@ from broker.completion import Completion
 from broker.config_descriptions import describe_topic
 from broker.dispatch import RequestContext
 from broker.metadata_log import METADATA_TOPIC, Topic
-from broker.slices import Sliced, all_done, counted, each
+from broker.slices import Sliced, counted, each
 from broker.topic_config import validate_topic_config
 from broker.topic_rules import check_assignment, check_numbering, check_sizes, check_total
 from protocol.errors import ErrorCode, KafkaError
@@ -36,10 +36,23 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Sliced[Crea
         check_total(sum(sizes))
     except KafkaError as error:
         refused = error
-        return CreateTopicsResponse(topics=(yield from all_done(_refused(wanted.name, refused) for wanted in topics)))
+        return CreateTopicsResponse(topics=(yield from each(topics, lambda wanted: _refused(wanted.name, refused))))
     twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    results = yield from all_done(_refused(name, twice) for name, count in names.items() if count > 1)
-    results += yield from all_done((plan.create(wanted) for wanted in topics if names[wanted.name] == 1), 64)
+    results = yield from each((name for name, count in names.items() if count > 1), lambda name: _refused(name, twice))
+    created: list[Completion[Topic] | CreatableTopicResult] = []
+    for wanted in topics:
+        if names[wanted.name] == 1:
+            created.append(plan.create(wanted))
+            yield 1
+    for topic in created:
+        if isinstance(topic, Completion):
+            if not topic.done:
+                yield topic
+            results.append(plan.created(topic.result()))
+            yield 32
+        else:
+            results.append(topic)
+            yield 1
     return CreateTopicsResponse(topics=results)
 
 
@@ -49,6 +62,7 @@ class _Plan:
     def __init__(self, context: RequestContext, validate_only: bool) -> None:
         self._context = context
         self._validate_only = validate_only
+        self._known_configs: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
         self._default_count = context.broker.config.get_int("num.partitions")
 
     def size(self, wanted: CreatableTopic) -> int:
@@ -57,7 +71,7 @@ class _Plan:
             return len(wanted.assignments)
         return self._default_count if wanted.num_partitions == -1 else max(0, wanted.num_partitions)
 
-    def create(self, wanted: CreatableTopic) -> Completion[CreatableTopicResult]:
+    def create(self, wanted: CreatableTopic) -> Completion[Topic] | CreatableTopicResult:
         context = self._context
         topics = context.broker.topics
         try:
@@ -69,11 +83,10 @@ class _Plan:
             self._check_placement(wanted)
             partition_count = self.size(wanted)
             if self._validate_only:
-                return Completion.of(_created(context, Topic(wanted.name, _NO_TOPIC_ID, partition_count, config)))
-            created = topics.create(wanted.name, partition_count, config)
+                return Completion.of(Topic(wanted.name, _NO_TOPIC_ID, partition_count, config))
+            return topics.create(wanted.name, partition_count, config)
         except KafkaError as error:
             return _refused(wanted.name, error)
-        return created.map(lambda topic: _created(context, topic))
 
     def _check_placement(self, wanted: CreatableTopic) -> None:
         if not wanted.assignments:
@@ -90,6 +103,33 @@ class _Plan:
             check_assignment(assignment.broker_ids, self._context.broker.node_id)
         check_numbering([assignment.partition_index for assignment in wanted.assignments])
 
+    def created(self, topic: Topic) -> CreatableTopicResult:
+        return CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            num_partitions=topic.partition_count,
+            replication_factor=1,
+            error_message=None,
+            configs=self._configs(topic.config) if self._context.api_version >= 5 else None,
+        )
+
+    def _configs(self, config: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """Made once for all topics of the same settings: 10,000 times 30 objects would keep the garbage collector."""
+        key = frozenset(config.items())
+        known = self._known_configs.get(key)
+        if known is None:
+            known = self._known_configs[key] = [
+                CreatableTopicConfigs(
+                    name=entry.name,
+                    value=entry.value,
+                    read_only=entry.read_only,
+                    config_source=entry.config_source,
+                    is_sensitive=entry.is_sensitive,
+                )
+                for entry in describe_topic(config, self._context.broker.config)
+            ]
+        return known
+
 
 def _config(wanted: CreatableTopic) -> Mapping[str, str]:
     config = {entry.name: entry.value for entry in wanted.configs}
@@ -101,27 +141,5 @@ def _config(wanted: CreatableTopic) -> Mapping[str, str]:
     return checked
 
 
-def _created(context: RequestContext, topic: Topic) -> CreatableTopicResult:
-    return CreatableTopicResult(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        num_partitions=topic.partition_count,
-        replication_factor=1,
-        error_message=None,
-        configs=[
-            CreatableTopicConfigs(
-                name=entry.name,
-                value=entry.value,
-                read_only=entry.read_only,
-                config_source=entry.config_source,
-                is_sensitive=entry.is_sensitive,
-            )
-            for entry in describe_topic(topic.config, context.broker.config)
-        ]
-        if context.api_version >= 5
-        else None,
-    )
-
-
-def _refused(name: str, error: KafkaError) -> Completion[CreatableTopicResult]:
-    return Completion.of(CreatableTopicResult(name=name, error_code=error.code, error_message=error.message or None))
+def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message or None)

@@ -5,7 +5,7 @@
 - Internal topics may be deleted, as in Kafka without an authorizer; they come back at their next need.
 - `__transaction_state` while a transaction is open: INVALID_REQUEST. Kafka, and oncelog.compat=kafka, delete it, and
   what was open hangs.
-- Answered once the removal is durable; the files go in the same turn, waiting fetches hear of it.
+- Answered once the removal is durable, waiting fetches have heard of it and the name is free; the files go after that.
 """
 
 from collections import Counter

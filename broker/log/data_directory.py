@@ -9,7 +9,7 @@ Invariants
   what stands where a partition must go that has never held anything. All else stays as it is.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from uuid import UUID
 
 from broker.log.checkpoints import CLEAN_SHUTDOWN, CLEANER_OFFSET, LOG_START, RECOVERY_POINT
@@ -98,19 +98,37 @@ class DataDirectory:
 
     # -- removals
 
-    def delete(self, topic: str, partition: int, topic_id: UUID) -> None:
-        """Delete the directory of a partition, if it is of this topic. Raises OSError."""
-        directory = directory_of(topic, partition)
-        if read_topic_id(self._disk, directory) == topic_id:
-            self._delete(directory, deleted_name(topic, partition, topic_id))
-        self._journal.forget(topic_id, partition)
+    def withdraw(self, topic: str, topic_id: UUID, partitions: Sequence[int]) -> dict[int, OSError | None]:
+        """Take the directories of partitions from their names, those that are of this topic, to be deleted under other
+        names: a crash in the middle must not leave half a partition under its own. None, or why it cannot be, for each
+        that is there. In any thread."""
+        withdrawn: dict[int, OSError | None] = {}
+        for partition in partitions:
+            directory = directory_of(topic, partition)
+            try:
+                if read_topic_id(self._disk, directory) == topic_id:
+                    self._disk.rename(directory, deleted_name(topic, partition, topic_id))
+                    withdrawn[partition] = None
+            except OSError as error:
+                withdrawn[partition] = error
+        try:
+            if withdrawn:
+                self._disk.sync_dir("")
+        except OSError as error:
+            return dict.fromkeys(withdrawn, error)
+        self._journal.forget(topic_id, [partition for partition in partitions if withdrawn.get(partition) is None])
+        return withdrawn
 
-    def _delete(self, directory: str, doomed: str) -> None:
-        if directory != doomed:
-            # Renamed first: a crash in the middle must not leave half a partition under its own name.
-            self._disk.rename(directory, doomed)
-            self._disk.sync_dir("")
-        self._disk.delete_tree(doomed)
+    def delete(self, topic: str, topic_id: UUID, partitions: Sequence[int]) -> dict[int, OSError | None]:
+        """Delete what was withdrawn; None, or why it cannot be, for each. In any thread."""
+        deleted: dict[int, OSError | None] = {}
+        for partition in partitions:
+            try:
+                self._disk.delete_tree(deleted_name(topic, partition, topic_id))
+                deleted[partition] = None
+            except OSError as error:
+                deleted[partition] = error
+        return deleted
 
     def finish_removals(self, removed: Mapping[UUID, str], live: Container[UUID]) -> list[str]:
         """Delete what a stop has left of removed topics (id and name); a line for each. Before any log is opened."""
@@ -121,11 +139,16 @@ class DataDirectory:
                 doomed = self._unfinished(name, removed, live)
                 if doomed is not None:
                     topic_id, partition, doomed_name = doomed
-                    self._delete(name, doomed_name)
-                    self._journal.forget(topic_id, partition)
+                    if name != doomed_name:
+                        self._disk.rename(name, doomed_name)
+                        self._disk.sync_dir("")
+                    self._disk.delete_tree(doomed_name)
+                    self._journal.forget(topic_id, [partition])
                     lines.append(f"{name} is deleted: the stop had come between the removal of its topic and this")
             except OSError as error:
                 lines.append(f"{name} is left of a removed topic and cannot be deleted: {error}")
+        for topic_id in removed:
+            self._journal.end_removal(topic_id)
         return lines
 
     def _unfinished(
@@ -140,8 +163,7 @@ class DataDirectory:
         topic, partition = partition_of(name) or ("", 0)
         for topic_id in [known for known, known_name in removed.items() if known_name == topic]:
             # The journal forgets a partition when it is deleted: what somebody has put back since then stays.
-            is_due = self._journal.get(topic_id, partition) is not None
-            if is_due and read_topic_id(self._disk, name) == topic_id:
+            if self._journal.is_removed(topic_id, partition) and read_topic_id(self._disk, name) == topic_id:
                 return topic_id, partition, deleted_name(topic, partition, topic_id)
         return None
 
@@ -180,13 +202,14 @@ class DataDirectory:
             if not is_transient(error):
                 raise  # otherwise there is no room, and the next start tries again
 
-    def make_way(self, topic: str, partition: int) -> str | None:
-        """Set aside what has stood since the start where a new partition will go, so that nothing takes it for its own;
-        a line if so. Raises OSError."""
-        directory = directory_of(topic, partition)
-        if directory not in self._present or not self._disk.exists(directory):
-            return None
-        return self._set_aside(topic, partition, "it was there before the topic")
+    def make_way(self, topic: str, partitions: range) -> Iterator[tuple[int, str]]:
+        """Set aside what has stood since the start where new partitions will go, so that nothing takes it for its own;
+        the partition and a line of each. Raises OSError."""
+        present = self._present
+        standing = [partition for partition in partitions if f"{topic}-{partition}" in present]
+        for partition in standing:
+            if self._disk.exists(directory_of(topic, partition)):
+                yield partition, self._set_aside(topic, partition, "it was there before the topic")
 
     def _set_aside(self, topic: str, partition: int, why: str) -> str:
         directory = directory_of(topic, partition)

@@ -11,7 +11,7 @@ Logs are named by topic id: a topic that is made again under an old name inherit
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
@@ -37,6 +37,9 @@ class LogPoints:
 
 
 _NOTHING = LogPoints(0, 0)
+_ALL_PARTITIONS = -1
+_REMOVED = LogPoints(1, 0)
+"""What is noted of all partitions of a topic while they are deleted."""
 _HEADER_ID = UUID(int=0)
 _NOT_WHOLE = -1
 """The header's count while entries are known to be lost."""
@@ -143,12 +146,26 @@ class FlushedOffsets:
         with self._lock:
             self._points[topic_id, partition] = points
 
-    def forget(self, topic_id: UUID, partition: int) -> None:
-        """The partition is deleted: whoever looks for its files again need not miss any."""
+    def prepare_removal(self, topic_id: UUID) -> None:
+        """Should the removal of this topic be found at a start, files of its partitions that are still there are to
+        go, whether they were ever synced or not."""
+        self.note(topic_id, _ALL_PARTITIONS, _REMOVED)
+
+    def end_removal(self, topic_id: UUID) -> None:
+        """The files are gone: what somebody puts back is not to be deleted again."""
+        self.forget(topic_id, (_ALL_PARTITIONS,))
+
+    def is_removed(self, topic_id: UUID, partition: int) -> bool:
+        """Of a topic that was removed: whether the files of this partition are to be deleted."""
+        return (topic_id, partition) in self._points or (topic_id, _ALL_PARTITIONS) in self._points
+
+    def forget(self, topic_id: UUID, partitions: Iterable[int]) -> None:
+        """These partitions are deleted: whoever looks for their files again need not miss any. In any thread."""
         with self._lock:
-            if self._points.pop((topic_id, partition), None) is not None:
-                with suppress(OSError):  # the topic's id will not come again, only its entry stays
-                    self._file.append([_encode(topic_id, partition, _NOTHING)])
+            known = [partition for partition in partitions if self._points.pop((topic_id, partition), None) is not None]
+            if known:
+                with suppress(OSError):  # the topic's id will not come again, only its entries stay
+                    self._file.append([_encode(topic_id, partition, _NOTHING) for partition in known])
 
     def rewrite(self) -> None:
         """Write every log's latest entry, durably; raises OSError."""

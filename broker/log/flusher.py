@@ -127,6 +127,10 @@ class Flusher:
         self._is_syncing_journal = False
         self._last_sync_ms = 0
 
+    def run_between_rounds(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        """Run `function` in the thread of the syncs, while none runs there, then `done(error or None)` on the loop."""
+        self._scheduler.run_in_thread(function, done)
+
     def arm(self, log: "PartitionLog") -> None:
         """`log` has grown: include it in the next round."""
         self.append_count += 1

@@ -8,10 +8,12 @@ Invariants
 - Files are deleted only once the journal says that nobody will miss them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from uuid import UUID
 
+from broker.completion import Completion
 from broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_CONTENT,
@@ -35,9 +37,26 @@ from broker.log.retention import prepare_log_start
 from broker.log.segment_check import SegmentCheck
 from broker.ports import Clock, Disk, PartitionListener, WallMs
 from broker.schedule import Schedule
+from broker.slices import PARTITIONS_AN_ELEMENT, Sliced
 from protocol.errors import ErrorCode, KafkaError
 
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000
+_WITHDRAWN_AT_ONCE = 64
+_DELETED_AT_ONCE = 4
+"""Measured: a directory is renamed in 50 µs, deleted in 0.1 to 5 ms; a flush round may have to wait for so many."""
+_DELETED_LOG_ELEMENTS = 4
+"""Measured: to take leave of an open log takes up to 20 µs."""
+
+
+@dataclass(slots=True)
+class Withdrawn:
+    """A topic that is gone, and those of its partitions whose files are not."""
+
+    topic: str
+    topic_id: UUID
+    partitions: list[int]
+    all_gone: bool = True
+    """Nothing has failed so far."""
 
 
 class LogManager:
@@ -201,24 +220,67 @@ class LogManager:
             with suppress(OSError):  # a full disk: the next start is as careful as this one
                 self._journal.complete_recovery()
 
-    def make_way(self, topic: str, partitions: Iterable[int]) -> None:
+    def make_way(self, topic: str, partitions: range) -> None:
         """Before these partitions are made: what stands in their places is set aside, and reported. Raises OSError."""
-        for partition in partitions:
-            line = self.directory.make_way(topic, partition)
-            if line is not None:
-                self._tell(topic, partition, line)
+        for partition, line in self.directory.make_way(topic, partitions):
+            self._tell(topic, partition, line)
 
-    def delete(self, topic: str, partition: int) -> None:
-        """Remove a partition and its files; waiters hear UNKNOWN_TOPIC_OR_PARTITION."""
-        log = self._logs.pop((topic, partition), None)
-        self._cleaner_checkpoint.forget(topic, partition)
-        if log is None:
-            return  # never opened: whatever may lie in its place is not of this topic
-        try:
-            self.directory.delete(topic, partition, log.topic_id)
-        except OSError as error:
-            self._tell(topic, partition, f"{log.name} cannot be deleted: {error}; the next start tries again")
-        log.on_deleted()
+    def prepare_removal(self, topic_id: UUID) -> None:
+        """Before the removal of a topic is logged: from then on a start deletes what is left of its files."""
+        self._journal.prepare_removal(topic_id)
+
+    def withdraw(self, topic: str, topic_id: UUID, partition_count: int) -> Sliced[Withdrawn]:
+        """Remove a topic's partitions; waiters hear UNKNOWN_TOPIC_OR_PARTITION. At the end the name is free, and the
+        files await `delete`."""
+        self._cleaner_checkpoint.forget(topic)
+        withdrawn = Withdrawn(topic, topic_id, [])
+        for start in range(0, partition_count, _WITHDRAWN_AT_ONCE):
+            opened = []
+            for partition in range(start, min(start + _WITHDRAWN_AT_ONCE, partition_count)):
+                # Never opened: whatever may lie in its place is not of this topic.
+                log = self._logs.pop((topic, partition), None)
+                if log is not None:
+                    log.on_deleted()
+                    opened.append(partition)
+            yield _WITHDRAWN_AT_ONCE // PARTITIONS_AN_ELEMENT + len(opened) * _DELETED_LOG_ELEMENTS
+            if opened:
+                withdrawn.partitions += yield from self._between_rounds(withdrawn, self.directory.withdraw, opened)
+        return withdrawn
+
+    def delete(self, withdrawn: Withdrawn) -> Sliced[bool]:
+        """Delete the files of a topic. Whether all are gone: what a stop or the disk leaves is for the next start."""
+        partitions = withdrawn.partitions
+        for start in range(0, len(partitions), _DELETED_AT_ONCE):
+            some = partitions[start : start + _DELETED_AT_ONCE]
+            yield from self._between_rounds(withdrawn, self.directory.delete, some)
+        if withdrawn.all_gone:
+            self._journal.end_removal(withdrawn.topic_id)
+        return withdrawn.all_gone
+
+    def _between_rounds(
+        self,
+        withdrawn: Withdrawn,
+        function: Callable[[str, UUID, Sequence[int]], dict[int, OSError | None]],
+        partitions: Sequence[int],
+    ) -> Sliced[list[int]]:
+        """Behind a flush round that may still use the files, and beside the loop: a disk takes its time for this.
+        Returns those partitions that were there and for which it has succeeded."""
+        topic, topic_id = withdrawn.topic, withdrawn.topic_id
+        outcome: dict[int, OSError | None] = {}
+        done: Completion[None] = Completion()
+
+        def on_done(error: Exception | None) -> None:
+            done.complete(None) if error is None else done.fail(error)
+
+        self._flusher.run_between_rounds(lambda: outcome.update(function(topic, topic_id, partitions)), on_done)
+        yield done
+        done.result()
+        for partition, problem in outcome.items():
+            if problem is not None:
+                withdrawn.all_gone = False
+                line = f"{directory_of(topic, partition)} cannot be deleted: {problem}; the next start tries again"
+                self._tell(topic, partition, line)
+        return [partition for partition, problem in outcome.items() if problem is None]
 
     def _tell(self, topic: str, partition: int, line: str) -> None:
         if self._on_report is not None:

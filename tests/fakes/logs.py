@@ -11,6 +11,8 @@ from broker.log.log_manager import LogManager
 from broker.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from broker.log.recovery import RecoveryReport
 from broker.log.segment_check import CheckSummary, SegmentCheck
+from broker.ports import Scheduler
+from broker.slices import Sliced, Slices
 from protocol.records.batch import encode_batch
 from protocol.records.record import Record
 from tests.fakes.disk import MemoryDisk
@@ -56,6 +58,16 @@ class Listener:
         self.log_start_offsets.append((log.name, log.log_start_offset))
 
 
+def delete_topic(manager: LogManager, scheduler: Scheduler, topic: str, partition_count: int = 1) -> None:
+    """Its files go when the scheduler runs."""
+
+    def steps() -> Sliced[None]:
+        withdrawn = yield from manager.withdraw(topic, TOPIC_ID, partition_count)
+        yield from manager.delete(withdrawn)
+
+    Slices(scheduler).run_own(steps())
+
+
 class Logs:
     """A running set of logs; `restarted` gives the next run on what the stop has left of the disk."""
 
@@ -93,6 +105,10 @@ class Logs:
 
     def open(self, partition: int = 0, **settings: int | str) -> PartitionLog:
         return self.manager.open("topic", partition, TOPIC_ID, replace(self.config, **settings))  # type: ignore[arg-type]
+
+    def delete(self, partition_count: int = 1) -> None:
+        """Delete the topic; its files go with the next `flush`."""
+        delete_topic(self.manager, self.scheduler, "topic", partition_count)
 
     def append(self, log: PartitionLog, data: memoryview, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendResult:
         return log.append(data, wall_ms=self.clock.wall_ms(), origin=origin)

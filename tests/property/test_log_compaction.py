@@ -306,7 +306,7 @@ def test_a_round_ends_when_the_log_start_moves_or_the_policy_changes() -> None:
         elif change == "policy":
             log.config = LogConfig(cleanup_policy="delete")
         else:
-            logs.manager.delete("topic", 0)
+            logs.delete()
         logs.flush()
         assert not cleaner.is_busy and cleaner.round_count == 0
         assert not [name for name in logs.disk.list_dir("topic-0") if name.endswith(".cleaned")]

@@ -16,7 +16,14 @@ from protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, encode_b
 from protocol.records.compression import CODECS
 from protocol.records.control import ControlRecordType, decode_end_txn_marker, encode_end_txn_marker
 from protocol.records.formats import BATCH_HEADER, CONTROL_RECORD_KEY, END_TXN_MARKER
-from protocol.records.record import Record, decode_records, read_zigzag, zigzag
+from protocol.records.record import (
+    Record,
+    decode_records,
+    encode_numbered_records,
+    encode_record,
+    read_zigzag,
+    zigzag,
+)
 
 SLOW_TO_DRAW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -256,3 +263,26 @@ def test_a_stream_of_batches_reads_as_construct_reads_it() -> None:
         parsed = BATCH_HEADER.parse_stream(stream)
         assert (parsed.base_offset, parsed.crc) == (header.base_offset, header.crc)
         stream.seek(len(view) - HEADER_SIZE, io.SEEK_CUR)
+
+
+@given(
+    value=st.binary(min_size=4, max_size=200),
+    data=st.data(),
+    first_number=st.integers(-(2**31), 2**31 - 301),
+    count=st.integers(0, 300),
+    first_index=st.one_of(st.integers(0, 300), st.integers(8_000, 8_400), st.integers(1_048_400, 1_048_700)),
+)
+def test_numbered_records_are_what_each_of_them_is_encoded_to(
+    value: bytes, data: st.DataObject, first_number: int, count: int, first_index: int
+) -> None:
+    number_at = data.draw(st.integers(0, len(value) - 4))
+    numbers = range(first_number, first_number + count)
+    wanted = b"".join(
+        encode_record(
+            Record(0, 0, None, value[:number_at] + number.to_bytes(4, "big", signed=True) + value[number_at + 4 :]),
+            first_index + slot,
+            0,
+        )
+        for slot, number in enumerate(numbers)
+    )
+    assert encode_numbered_records(value, number_at, numbers, first_index) == wanted

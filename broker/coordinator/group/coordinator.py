@@ -30,6 +30,7 @@ from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.group.states import GroupState
 from broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from broker.ports import Clock, Entropy, Scheduler
+from broker.slices import Sliced
 from protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
@@ -110,9 +111,9 @@ class GroupCoordinator:
         elif not self._runtime.is_available:
             self._unload()
 
-    def on_topic_removed(self, name: str) -> None:
+    def on_topic_removed(self, name: str) -> Sliced[None]:
         """The removal of a topic is durable."""
-        self.inventory.on_topic_removed(name)
+        return self.inventory.on_topic_removed(name)
 
     def _unload(self) -> None:
         """Somebody has deleted `__consumer_offsets`: no group was ever there, and who waits looks for it elsewhere."""

@@ -24,6 +24,7 @@ from broker.coordinator.group.records import (
 )
 from broker.coordinator.runtime import CoordinatorRecord
 from broker.ports import WallMs
+from broker.slices import Sliced
 from protocol import state_record_codec
 
 
@@ -174,9 +175,13 @@ class GroupShard:
             if wall_ms >= expires_ms and partition not in pending:
                 yield partition
 
-    def offsets_of_topic(self, topic: str) -> list[OffsetKey]:
-        """Every offset for a topic, those in open transactions too."""
-        kept = (OffsetKey(group_id, partition) for group_id, offsets in self._offsets.items() for partition in offsets)
+    def offsets_of_topic(self, topic: str) -> Sliced[list[OffsetKey]]:
+        """Every offset for a topic, those in open transactions too, when no more come."""
+        # Pending ones first: one that is committed meanwhile is found before or after.
         pending = (key for offsets in self._pending.values() for key in offsets)
-        found = {key for keys in (kept, pending) for key in keys if key.partition[0] == topic}
-        return sorted(found, key=lambda key: (key.group_id, key.partition))
+        found = dict.fromkeys(key for key in pending if key.partition[0] == topic)
+        for group_id, offsets in list(self._offsets.items()):
+            partitions = [partition for partition in offsets if partition[0] == topic]
+            found |= dict.fromkeys(OffsetKey(group_id, partition) for partition in partitions)
+            yield 1 + len(offsets) // 16 + len(partitions)
+        return list(found)

@@ -43,9 +43,12 @@ class CleanerCheckpoint:
         self._offsets[topic, partition] = offset
         self._write()
 
-    def forget(self, topic: str, partition: int) -> None:
-        """The partition is gone: one that gets its name inherits nothing."""
-        if self._offsets.pop((topic, partition), None) is not None:
+    def forget(self, topic: str) -> None:
+        """The topic is gone: one that gets its name inherits nothing."""
+        gone = [key for key in self._offsets if key[0] == topic]
+        for key in gone:
+            del self._offsets[key]
+        if gone:
             with suppress(OSError):  # a full disk; the next write leaves it out
                 self._write()
 

@@ -261,7 +261,8 @@ def test_full_disk_refuses_the_append_changes_nothing_and_is_over_once_there_is_
         logs = logs.killed()
         log = logs.open(segment_bytes=300)
         assert log.log_end_offset == before + 1
-        logs.manager.delete("topic", 0)
+        logs.delete()
+        logs.flush()
         log = logs.open(segment_bytes=300)
         logs.append(log, batch(1, producer_id=1, base_sequence=0))
         assert encode_snapshot(log.producer_state) == state
@@ -287,7 +288,7 @@ def test_deleted_partition_answers_its_waiters_and_its_name_is_free() -> None:
     log = logs.open()
     logs.append(log, batch(3))
     waiting = log.when_durable(3)
-    logs.manager.delete("topic", 0)
+    logs.delete()
     assert isinstance(waiting.error, KafkaError)
     assert waiting.error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     logs.flush()
@@ -305,7 +306,7 @@ def test_delete_during_a_flush_does_not_fail_the_disk() -> None:
         logs.append(log, batch())
     logs.scheduler.threads_run_at_once = False
     logs.scheduler.run()
-    logs.manager.delete("topic", 0)
+    logs.delete()
     logs.scheduler.threads_run_at_once = True
     logs.scheduler.run()
     assert not logs.failures

@@ -14,7 +14,7 @@ from broker.log.log_config import LogConfig
 from broker.log.log_manager import LogManager
 from broker.log.partition_log import FetchIsolation
 from broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
-from tests.fakes.logs import TOPIC_ID, Listener, batch
+from tests.fakes.logs import TOPIC_ID, Listener, batch, delete_topic
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 
 
@@ -185,7 +185,8 @@ def test_log_on_a_real_disk_comes_back(tmp_path: Path, is_clean: bool) -> None:
     assert [bytes(data) for _, data in recovered.batches()] == wanted
     assert recovered.append(batch(2, producer_id=9, base_sequence=50), wall_ms=1_000_000).duplicate
     assert len(recovered.read(59, 10, FetchIsolation.TXN_COMMITTED).records) > 0
-    again.delete("topic", 0)
+    delete_topic(again, scheduler, "topic")
+    scheduler.run()
     again.close()
     assert not any(name.startswith("topic") for name in os.listdir(tmp_path))
 
@@ -227,7 +228,8 @@ def test_partition_of_the_longest_name_can_be_deleted_and_can_make_way(tmp_path:
     log = manager.open(name, 0, TOPIC_ID, LogConfig())
     log.append(batch(), wall_ms=1_000_000)
     scheduler.run()
-    manager.delete(name, 0)
+    delete_topic(manager, scheduler, name)
+    scheduler.run()
     assert not [entry for entry in os.listdir(tmp_path) if entry.startswith("t")]
     (tmp_path / f"{name}-0").mkdir()
     manager.close()

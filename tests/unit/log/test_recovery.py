@@ -328,7 +328,8 @@ def test_leader_epochs_are_kafkas_and_written_anew_where_they_are_not(damage: by
 
 def test_topic_made_again_under_an_old_name_inherits_nothing() -> None:
     logs = filled()
-    logs.manager.delete("topic", 0)
+    logs.delete()
+    logs.flush()
     logs = logs.killed()
     log = logs.open()
     assert (log.log_end_offset, log.offline_error) == (0, None)

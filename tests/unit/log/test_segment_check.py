@@ -124,7 +124,7 @@ def test_segments_that_go_meanwhile_are_nobodys_damage(slices: int) -> None:
     logs.manager.delete_records(log, log.segments[-1].base_offset)
     logs.check_segments()
     assert logs.damaged == []
-    logs.manager.delete("topic", 0)
+    logs.delete()
     logs.check_segments()
     assert (logs.damaged, logs.checks[0].damaged_count) == ([], 0)
 
