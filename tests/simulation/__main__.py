@@ -1,13 +1,20 @@
 """`make sim SEEDS=200 FIRST=0`: lives of the log, its compaction, the clock and the whole broker, one for each seed.
 
-The first life that breaks a rule ends the run, with the command that repeats it.
+Each life is its seed's alone, so worker processes share them out, one for each core; what is printed comes in the
+order of the seeds. The first life that breaks a rule ends the run, with the command that repeats it.
 """
 
 import argparse
+import os
+import signal
 import sys
 import time
+import traceback
 from collections import Counter
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 
 from rich.progress import track
 
@@ -33,27 +40,51 @@ def main() -> int:
     parser.add_argument("--world", choices=sorted(WORLDS), action="append", help="which; by default all")
     parser.add_argument("--seeds", type=int, default=200, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--workers", type=int, default=core_count(), help="how many processes; by default one a core")
     options = parser.parse_args()
-    for world in options.world or sorted(WORLDS, reverse=True):
-        if not live(world, options.first, options.seeds):
-            return 1
+    with ProcessPoolExecutor(options.workers, initializer=leave_interrupts) as workers:
+        for world in options.world or sorted(WORLDS, reverse=True):
+            if not live(workers, world, range(options.first, options.first + options.seeds)):
+                return 1
     return 0
 
 
-def live(world: str, first: int, seeds: int) -> bool:
+def core_count() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def leave_interrupts() -> None:
+    """Ctrl-C is the first process's to answer: it ends the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def live(workers: Executor, world: str, seeds: range) -> bool:
     total: Counter[str] = Counter()
     started = time.monotonic()
-    for seed in track(range(first, first + seeds), f"lives of the {world}", transient=True):
-        try:
-            total.update(WORLDS[world](seed))
-        except (AuditError, HistoryError, StartError) as error:
-            again = f"python -m tests.simulation --world {world} --first {seed} --seeds 1"
-            print(f"{world}, seed {seed}: {error}\nagain: {again}", file=sys.stderr)
-            return False
+    # Closed, it takes back the lives that have not begun.
+    with closing(workers.map(partial(life, world), seeds)) as outcomes:
+        lives = zip(seeds, outcomes, strict=True)
+        for seed, outcome in track(lives, f"lives of the {world}", total=len(seeds), transient=True):
+            if isinstance(outcome, str):
+                again = f"python -m tests.simulation --world {world} --first {seed} --seeds 1"
+                print(f"{world}, seed {seed}: {outcome}\nagain: {again}", file=sys.stderr)
+                return False
+            total.update(outcome)
     stops = (total["stops"] + total["power_cuts"]) / (time.monotonic() - started) * 60
     text = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in total.items())
-    print(f"{world}: {seeds} lives, {text}; {stops:,.0f} stops a minute; every promise held")
+    print(f"{world}: {len(seeds)} lives, {text}; {stops:,.0f} stops a minute; every promise held", flush=True)
     return True
+
+
+def life(world: str, seed: int) -> dict[str, int] | str:
+    """What it counted, or the promise that it broke. Other errors come as text too: not all of them can be pickled."""
+    try:
+        return WORLDS[world](seed)
+    except (AuditError, HistoryError, StartError) as error:
+        return str(error)
+    except BaseException:  # PowerCut is one
+        return traceback.format_exc()
 
 
 if __name__ == "__main__":
