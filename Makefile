@@ -16,6 +16,11 @@ SEEDS ?= 200
 FIRST ?= 0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Hundreds of processes start in the tests: where nothing may be cached, each compiles the broker again.
+unexport PYTHONDONTWRITEBYTECODE
+
+# On every core; a worker that has nothing left takes tests from another. In ARGS, -n0 is one process, for --pdb.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 # Says which packages come, not every line that pip has to say.
 define pip_install
@@ -38,8 +43,12 @@ demo: $(VENV)/.demo ## The main job: purchases loaded under trouble, totalled by
 	@$(BIN)/python -m pipeline.demo $(if $(INPUT),--input '$(INPUT)') $(if $(DATA),--data '$(DATA)') $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.test ## The fast tests (ARGS= goes to pytest)
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.test ## The fast tests, on every core (ARGS= goes to pytest: '-k fencing', '-n0 --pdb')
+	@$(PYTEST) $(ARGS)
+
+.PHONY: test-all
+test-all: $(VENV)/.test ## Those, the slow and exhaustive ones, and a minute of fuzzing: what .ci/run runs
+	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' $(ARGS)
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test ## Look for bytes that break the broker (SEED=, SECONDS= or MINUTES=); what breaks it goes to .fuzz/
@@ -63,7 +72,7 @@ bench-log: $(VENV)/.test ## What operations cost as a log grows: curves into doc
 	@$(BIN)/python -m bench.log_curves $(ARGS)
 
 .PHONY: sim
-sim: $(VENV)/.test ## The log and the whole broker in simulation, with faults of every kind (SEEDS=200 FIRST=0)
+sim: $(VENV)/.test ## The log and the whole broker in simulation, with faults of every kind, on every core (SEEDS=200 FIRST=0)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
 .PHONY: generate

@@ -41,7 +41,14 @@ def differences(conversation: str, broker: VirtualBroker, spoil: Callable[[bytes
     return dict(replay.run(conversation, player))
 
 
-@pytest.mark.parametrize("conversation", tape.TAPED)
+@pytest.mark.parametrize(
+    "conversation",
+    # The large ones: the same conversations are held in test_transactions_against_kafka, in messages.
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in ("transactions", "prepared") else [])
+        for name in tape.TAPED
+    ],
+)
 def test_our_broker_answers_the_frames_as_kafka_did(conversation: str) -> None:
     assert differences(conversation, virtual_broker(conversation, "2")) == {}
 
@@ -74,6 +81,7 @@ def test_the_documentation_counts_the_answers_and_explains_each_key_of_a_frame()
     assert {key for name in tape.TAPED for step in replay.steps(name) for key in step} <= explained
 
 
+@pytest.mark.slow
 def test_a_broker_at_another_level_is_found_out() -> None:
     """What differs there between the levels of transaction.version differs in the frames as well: the retry of an
     instance, and the producer whose transaction timed out."""

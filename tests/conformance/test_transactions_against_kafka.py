@@ -48,6 +48,10 @@ LEVELS = dict.fromkeys(CONVERSATIONS, ("2",)) | {
     "fenced by version 1": ("1",),
 }
 CASES = [(name, level) for name, levels in LEVELS.items() for level in levels]
+THOUSANDS_OF_REQUESTS = [
+    ("transactions", "1"),
+    *((name, level) for name, level in CASES if name.startswith(("exhausted", "fenced", "held"))),
+]
 
 _NO_EPOCH = (
     "Kafka takes a producer id with the epoch -1, and then meets an exception of its own where a marker has such an "
@@ -130,7 +134,10 @@ def virtual_broker(conversation: str, level: str) -> VirtualBroker:
     return broker
 
 
-@pytest.mark.parametrize(("conversation", "level"), CASES)
+@pytest.mark.parametrize(
+    ("conversation", "level"),
+    [pytest.param(*case, marks=[pytest.mark.slow] if case in THOUSANDS_OF_REQUESTS else []) for case in CASES],
+)
 def test_every_answer_is_kafkas_but_for_those_that_differ_on_purpose(conversation: str, level: str) -> None:
     broker = virtual_broker(conversation, level)
     expected = recorded(conversation, level)

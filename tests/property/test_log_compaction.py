@@ -261,7 +261,7 @@ def test_markers_go_after_the_data_of_their_transactions() -> None:
     assert sequences(restarted(writer, "no snapshots").log)[0] == (2, -1, -1)
 
 
-@pytest.mark.parametrize("first", range(0, 400, 100))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (100, 200, 300))])
 def test_a_crash_at_any_step_leaves_the_old_segments_or_the_new_one(first: int) -> None:
     for operation in range(first, first + 100):
         writer = filled(operation)

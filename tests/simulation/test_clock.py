@@ -20,7 +20,7 @@ TURNS = 300
 SEEDS = 12
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 4))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(4, SEEDS, 4))])
 def test_a_wall_clock_that_jumps_ends_nothing_early_and_keeps_nothing_for_ever(first: int) -> None:
     counts: Counter[str] = Counter()
     for seed in range(first, first + 4):

@@ -104,7 +104,7 @@ def step_config(broker: VirtualBroker, model: Model, kind: str, name: str, value
 
 
 # With the default no snapshot of the metadata is taken here; with the others one now and then, and after every change.
-@pytest.mark.parametrize("bytes_between_snapshots", [1_048_576, 1_000, 1])
+@pytest.mark.parametrize("bytes_between_snapshots", [pytest.param(1_048_576, marks=pytest.mark.slow), 1_000, 1])
 @settings(max_examples=50)
 @given(steps=st.lists(STEPS, min_size=15, max_size=40))
 def test_a_life_of_administration_ends_as_its_model(

@@ -28,7 +28,9 @@ from tests.fakes.disk import PowerCut
 TOPIC, GROUP, TRANSACTIONAL_ID = "topic", "group", "mover"
 PARTITIONS = (0, 1)
 TIMEOUT_MS = 10_000
-CHANCES, CHANCES_AT_THE_END = 2, 40
+CHANCES = 2
+PARTS = 4
+"""Each takes every fourth operation: parts of a test can run side by side."""
 
 
 class Mover:
@@ -155,11 +157,16 @@ def has_no_power(broker: VirtualBroker) -> bool:
     return broker.disk.operations_left is not None and broker.disk.operations_left < 0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("committed", [True, False])
-@pytest.mark.parametrize("how", ["power", "kill"])
-def test_a_transaction_is_whole_or_not_there_wherever_the_machine_stops(committed: bool, how: str) -> None:
-    for operation in count():
+@pytest.mark.parametrize(
+    ("how", "chances_at_the_end"),
+    [("power", 8), pytest.param("power", 40, marks=pytest.mark.slow), ("kill", 1)],
+)
+def test_a_transaction_is_whole_or_not_there_wherever_the_machine_stops(
+    committed: bool, how: str, chances_at_the_end: int, part: int
+) -> None:
+    for operation in count(part, PARTS):
         broker = VirtualBroker(seed=operation)
         broker.disk.operations_left = operation
         mover = Mover(committed)
@@ -172,7 +179,7 @@ def test_a_transaction_is_whole_or_not_there_wherever_the_machine_stops(committe
         is_cut = has_no_power(broker)
         broker.disk.operations_left = None
         # What of the unsynced survives a power cut is chance: several draws for each moment.
-        draws = range(CHANCES_AT_THE_END if mover.is_ending else CHANCES)
+        draws = range(chances_at_the_end if mover.is_ending else CHANCES)
         survivors = (
             [broker.crashed(operation * 1_000 + draw) for draw in draws] if how == "power" else [broker.killed()]
         )
