@@ -41,13 +41,10 @@ def differences(conversation: str, broker: VirtualBroker, spoil: Callable[[bytes
     return dict(replay.run(conversation, player))
 
 
+# Those that take long are held in test_transactions_against_kafka too, in messages.
 @pytest.mark.parametrize(
     "conversation",
-    # The large ones: the same conversations are held in test_transactions_against_kafka, in messages.
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if name in ("transactions", "prepared") else [])
-        for name in tape.TAPED
-    ],
+    ["appends", "partitions", *(pytest.param(name, marks=pytest.mark.slow) for name in ("transactions", "prepared"))],
 )
 def test_our_broker_answers_the_frames_as_kafka_did(conversation: str) -> None:
     assert differences(conversation, virtual_broker(conversation, "2")) == {}

@@ -224,6 +224,22 @@ PLANTS: tuple[Plant, ...] = (
 )
 
 
+_FOUND_LATE = {
+    "answer_before_the_decision_is_durable": 9,
+    "take_a_late_end_for_the_current_one": 5,
+    "delete_before_the_start_is_durable": 52,
+    "delete_before_the_swap_is_durable": 78,
+    "leave_a_swap_half_done": 36,
+    "show_a_start_before_it_is_durable": 101,
+}
+"""The first seed that finds what few seeds find."""
+
+
+def seeds_for(plant: Plant, count: int) -> list[int]:
+    """All of them, one that is known to find it before the others: that saves time and decides nothing."""
+    return sorted(range(count), key=lambda seed: (seed != _FOUND_LATE.get(plant.__name__, 0), seed))
+
+
 @contextmanager
 def planted(plant: Plant) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:

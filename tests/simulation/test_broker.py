@@ -10,7 +10,7 @@ from tests.history.auditor import HistoryError, require_at_least
 from tests.simulation.broker_faults import PLANTS
 from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.log_auditor import AuditError
-from tests.simulation.log_faults import Plant, planted
+from tests.simulation.log_faults import Plant, planted, seeds_for
 
 
 # The later ones are in `make sim` too.
@@ -26,8 +26,13 @@ def test_what_clients_were_told_holds_over_kills_power_cuts_and_lost_answers(fir
     require_at_least(counts, looks_at_compaction=200)
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+# A life takes seconds: every third is a sample of them.
+@pytest.mark.parametrize(
+    "plant",
+    [pytest.param(plant, marks=[pytest.mark.slow] if at % 3 else []) for at, plant in enumerate(PLANTS)],
+    ids=lambda plant: plant.__name__,
+)
 def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
     with planted(plant), pytest.raises((AuditError, HistoryError, StartError)):
-        for seed in range(200):
+        for seed in seeds_for(plant, 200):
             BrokerWorld(seed).run()

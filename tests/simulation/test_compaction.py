@@ -9,7 +9,7 @@ from protocol.errors import KafkaError
 from tests.history.auditor import require_at_least
 from tests.simulation.compaction_faults import PLANTS
 from tests.simulation.log_auditor import AuditError
-from tests.simulation.log_faults import Plant, planted
+from tests.simulation.log_faults import Plant, planted, seeds_for
 from tests.simulation.log_world import COMPACTION, LogWorld
 
 STEPS = 150
@@ -28,5 +28,5 @@ def test_every_reader_gets_what_was_committed_over_rounds_and_stops(first: int) 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
     with planted(plant), pytest.raises((AuditError, KafkaError)):
-        for seed in range(200):
+        for seed in seeds_for(plant, 200):
             LogWorld(seed, COMPACTION).run(STEPS)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.log_auditor import AuditError
-from tests.simulation.log_faults import PLANTS, RUIN_PLANTS, Plant, planted
+from tests.simulation.log_faults import PLANTS, RUIN_PLANTS, Plant, planted, seeds_for
 from tests.simulation.log_world import LogWorld
 
 STEPS = 150
@@ -25,12 +25,12 @@ def test_no_damage_is_silent() -> None:
 @pytest.mark.parametrize("plant", RUIN_PLANTS, ids=lambda plant: plant.__name__)
 def test_silence_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
     with planted(plant), pytest.raises(AuditError):
-        for seed in range(200):
+        for seed in seeds_for(plant, 200):
             LogWorld(seed, ruin_chance=1).run(STEPS)
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
     with planted(plant), pytest.raises(AuditError):
-        for seed in range(200):
+        for seed in seeds_for(plant, 200):
             LogWorld(seed).run(STEPS)

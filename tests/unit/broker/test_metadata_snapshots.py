@@ -42,9 +42,9 @@ def grown(*overrides: str, count: int = 40) -> VirtualBroker:
 
 
 @cache
-def grown_once() -> VirtualBroker:
+def grown_once(count: int = 40) -> VirtualBroker:
     """For those who take copies of its disk, and ask it for nothing that changes it."""
-    return grown()
+    return grown(count=count)
 
 
 def started(disk: MemoryDisk, *overrides: str) -> VirtualBroker:
@@ -116,11 +116,12 @@ def test_without_a_whole_snapshot_a_log_that_begins_later_does_not_start() -> No
 def test_a_power_cut_at_any_operation_of_a_snapshot_loses_nothing_that_was_acknowledged(seed: int) -> None:
     operations_left, is_over = 0, False
     while not is_over:
-        broker, acknowledged = started(grown_once().disk.kill()), 0
+        # So many that the next topics bring the next snapshot.
+        broker, acknowledged = started(grown_once(50).disk.kill()), 0
         taken = snapshots(broker.disk)
         broker.disk.operations_left = operations_left
         try:
-            for number in range(15):
+            for number in range(10):
                 if create(broker, f"later-{number}") is ErrorCode.NONE:
                     acknowledged += 1
             is_over = True
@@ -129,7 +130,7 @@ def test_a_power_cut_at_any_operation_of_a_snapshot_loses_nothing_that_was_ackno
         disk = broker.disk.crash(Random(seed + operations_left))
         after = started(disk)
         names = after.broker.metadata.state.topics
-        assert {f"topic-{number}" for number in range(40)} | {f"later-{n}" for n in range(acknowledged)} <= names.keys()
+        assert {f"topic-{number}" for number in range(50)} | {f"later-{n}" for n in range(acknowledged)} <= names.keys()
         assert state(started(after.disk.kill())) == state(after)
         operations_left += 1
     assert operations_left > 30 and snapshots(broker.disk)[-1] != taken[-1], "a snapshot was among them"
