@@ -58,7 +58,11 @@ def started(data_dir: Path) -> Iterator[tuple[WireBroker, Daemon]]:
         daemon.kill()
 
 
-@pytest.mark.parametrize("damage", HARMLESS)
+# Each takes a start of the daemon: every fourth is a sample. Over a disk in memory all are in test_no_damage_is_silent.
+@pytest.mark.parametrize(
+    "damage",
+    [pytest.param(damage, marks=[pytest.mark.slow] if at % 4 else []) for at, damage in enumerate(HARMLESS)],
+)
 def test_what_can_be_rebuilt_makes_no_difference(stopped: tuple[Path, Filled], tmp_path: Path, damage: str) -> None:
     original, filled = stopped
     data_dir = Path(shutil.copytree(original, tmp_path / "data"))
