@@ -50,7 +50,7 @@ FROM base AS demo
 COPY --from=build-demo /opt/oncelog /opt/oncelog
 WORKDIR /home/appuser
 USER appuser
-CMD ["python", "-m", "pipeline.demo"]
+CMD ["python", "-m", "oncelog.pipeline.demo"]
 
 FROM base AS broker
 LABEL org.opencontainers.image.title="oncelog" \

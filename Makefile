@@ -40,7 +40,7 @@ help: ## This list
 .PHONY: demo
 demo: $(VENV)/.demo ## The main job: purchases loaded under trouble, totalled by Spark exactly once, verified (INPUT=FILE, DATA=completejourney)
 	@if [ '$(DATA)' = completejourney ]; then $(MAKE) --no-print-directory $(VENV)/.completejourney; fi
-	@$(BIN)/python -m pipeline.demo $(if $(INPUT),--input '$(INPUT)') $(if $(DATA),--data '$(DATA)') $(ARGS)
+	@$(BIN)/python -m oncelog.pipeline.demo $(if $(INPUT),--input '$(INPUT)') $(if $(DATA),--data '$(DATA)') $(ARGS)
 
 .PHONY: test
 test: $(VENV)/.test ## The fast tests, on every core (ARGS= goes to pytest: '-k fencing', '-n0 --pdb')
@@ -60,7 +60,7 @@ check: $(VENV)/.dev ## Lint, format, types, import contracts, house rules
 	$(BIN)/ruff format --check $(PACKAGES) tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/test_tidy.py
+	$(BIN)/python -m pytest tests/test_tidy.py tests/test_types.py
 
 .PHONY: format
 format: $(VENV)/.dev ## Format and fix what ruff can fix
@@ -77,7 +77,7 @@ sim: $(VENV)/.test ## The log and the whole broker in simulation, with faults of
 
 .PHONY: generate
 generate: $(VENV)/.test ## Write the protocol codecs from their construct declarations
-	$(BIN)/python -m protocol.codec
+	$(BIN)/python -m oncelog.protocol.codec
 
 .PHONY: compose-test
 compose-test: ## Build the images and run tests/integration inside the compose network (podman or docker)

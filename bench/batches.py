@@ -7,9 +7,9 @@ import struct
 
 from crc32c import crc32c
 
-from broker.ports import WallMs
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.broker.ports import WallMs
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 
 NOW_MS = WallMs(1_700_000_000_000)
 _ATTRIBUTES_AT = 21

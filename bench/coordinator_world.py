@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import cast
 
 from bench.measure import Operation
-from broker.system.disk import RealDisk
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.broker.system.disk import RealDisk
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk
 from tests.unit.transaction.requests import TOPIC, Producer

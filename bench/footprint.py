@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.batches import NOW_MS, BatchMaker
 from bench.coordinator_world import Coordinator, broker_on
 from bench.log_worlds import TOPIC_ID, AbortedTransactions, LogWorld, OpenTransactions, ProducerIds, Segments
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 
 LOG_KINDS: dict[str, type[LogWorld]] = {
     kind.axis: kind for kind in (Segments, OpenTransactions, ProducerIds, AbortedTransactions)

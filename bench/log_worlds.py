@@ -14,13 +14,13 @@ from uuid import UUID
 
 from bench.batches import NOW_MS, BatchMaker
 from bench.measure import Operation
-from broker.log.flusher import Flusher
-from broker.log.log_config import LogConfig
-from broker.log.log_manager import LogManager
-from broker.log.partition_log import FetchIsolation
-from broker.log.retention import prepare_log_start
-from broker.ports import WallMs
-from broker.system.disk import RealDisk
+from oncelog.broker.log.flusher import Flusher
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.broker.log.retention import prepare_log_start
+from oncelog.broker.ports import WallMs
+from oncelog.broker.system.disk import RealDisk
 from tests.fakes.logs import Listener
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 

@@ -1,6 +1,6 @@
-"""`python -m broker serve …`."""
+"""`python -m oncelog.broker serve …`."""
 
-from broker.cli import main
+from oncelog.broker.cli import main
 
 if __name__ == "__main__":
-    main(prog_name="python -m broker")
+    main(prog_name="python -m oncelog.broker")

@@ -7,7 +7,7 @@ Upper bounds follow what the code behind them does, lower bounds are Kafka 4's (
 
 from typing import NamedTuple
 
-from protocol.api_keys import ApiKey
+from oncelog.protocol.api_keys import ApiKey
 
 
 class Api(NamedTuple):

@@ -1,6 +1,6 @@
 """The daemon: puts a broker on the real machine, starts it, serves until a signal, stops it in the opposite order.
 
-Owns: the order of start and stop, signals, the ready line. How the parts fit is `broker.assembly`.
+Owns: the order of start and stop, signals, the ready line. How the parts fit is `broker.assembly.broker`.
 Invariants
 - Nothing listens before every log is recovered and every coordinator has replayed its records.
 - A clean stop closes the sockets first, then flushes; a failed disk stops the process without touching the files
@@ -18,21 +18,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import uvloop
 
-from broker.admin_address import parse_admin_address
-from broker.assembly import StartError, System, assemble, check_directory
-from broker.broker import Broker
-from broker.completion import all_of
-from broker.config import BrokerConfig
-from broker.net.listener import Endpoint, Listeners
-from broker.observability.logging import loop_errors
-from broker.system.clock import SystemClock, SystemEntropy
-from broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
-from broker.system.limits import raise_open_files, share_descriptors
-from broker.system.loop import LoopScheduler, keep_collections_short
+from oncelog.broker.assembly.broker import StartError, assemble, check_directory
+from oncelog.broker.broker import Broker
+from oncelog.broker.completion import all_of
+from oncelog.broker.config.admin_address import parse_admin_address
+from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.machine import System
+from oncelog.broker.net.listener import Endpoint, Listeners
+from oncelog.broker.observability.logging import loop_errors
+from oncelog.broker.system.clock import SystemClock, SystemEntropy
+from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
+from oncelog.broker.system.limits import raise_open_files, share_descriptors
+from oncelog.broker.system.loop import LoopScheduler, keep_collections_short
 
 if TYPE_CHECKING:
-    from broker.admin.server import AdminServer
-    from broker.observability.statsd import StatsdReporter
+    from oncelog.broker.admin.server import AdminServer
+    from oncelog.broker.observability.statsd import StatsdReporter
 
 __all__ = ["EXIT_DISK_FAILED", "StartError", "serve"]
 
@@ -147,8 +148,8 @@ class _App:
             if rules_file:
                 raise StartError("oncelog.admin.faults needs oncelog.admin.listen, or nobody could end what it begins")
             return system
-        from broker.faults.faults import Faults
-        from broker.faults.rule import RuleError, rules_from_text
+        from oncelog.broker.faults.faults import Faults
+        from oncelog.broker.faults.rule import RuleError, rules_from_text
 
         faults = Faults(system, crash=_kill)
         try:
@@ -161,7 +162,7 @@ class _App:
     async def _start_admin(self, broker: Broker) -> "AdminServer | None":
         if broker.faults is None:
             return None
-        from broker.admin.server import AdminServer
+        from oncelog.broker.admin.server import AdminServer
 
         host, port = parse_admin_address(self._config.get_str("oncelog.admin.listen"))
         admin = AdminServer(broker.faults)
@@ -185,7 +186,7 @@ class _App:
         address = self._config.statsd_address
         if address is None:
             return None
-        from broker.observability.statsd import StatsdReporter
+        from oncelog.broker.observability.statsd import StatsdReporter
 
         def refresh() -> None:
             broker.metrics.flush_rounds = broker.flusher.round_count

@@ -1,6 +1,6 @@
 """The parts of one running broker, by name: what handlers are given.
 
-Owns nothing but the references. Built by `broker.assembly`, the one place that knows how the parts are made.
+Owns nothing but the references. Built by `broker.assembly.broker`, the one place that knows how the parts are made.
 """
 
 from collections.abc import Callable
@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from broker.config import BrokerConfig
-    from broker.coordinator.group.coordinator import GroupCoordinator
-    from broker.coordinator.transaction.coordinator import TransactionCoordinator
-    from broker.faults.faults import Faults
-    from broker.fetch_session_cache import FetchSessionCache
-    from broker.live_config import LiveConfig
-    from broker.log.flusher import Flusher
-    from broker.log.log_manager import LogManager
-    from broker.metadata_log import MetadataLog
-    from broker.observability.metrics import Metrics
-    from broker.partition_markers import PartitionMarkers
-    from broker.ports import Clock, Entropy, Scheduler
-    from broker.purgatory import FetchPurgatory
-    from broker.slices import Slices
-    from broker.topics import Topics
+    from oncelog.broker.cluster.metadata_log import MetadataLog
+    from oncelog.broker.cluster.topics import Topics
+    from oncelog.broker.config.live import LiveConfig
+    from oncelog.broker.config.settings import BrokerConfig
+    from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
+    from oncelog.broker.coordinator.partition_markers import PartitionMarkers
+    from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
+    from oncelog.broker.faults.faults import Faults
+    from oncelog.broker.fetching.purgatory import FetchPurgatory
+    from oncelog.broker.fetching.session_cache import FetchSessionCache
+    from oncelog.broker.log.flusher import Flusher
+    from oncelog.broker.log.log_manager import LogManager
+    from oncelog.broker.observability.metrics import Metrics
+    from oncelog.broker.ports import Clock, Entropy, Scheduler
+    from oncelog.broker.slices import Slices
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
-"""`oncelog serve`, which is also `python -m broker serve`: the command line of the daemon.
+"""`oncelog serve`, which is also `python -m oncelog.broker serve`: the command line of the daemon.
 
 Owns: options, exit codes, one clear line for whatever keeps the daemon from starting. Does not own: settings
-(`broker.config`), the daemon (`broker.app`, imported last so that `--help` and a wrong setting answer at once).
-Exit codes: 0 stopped when asked, 1 cannot run, 2 wrong settings, 3 the disk failed.
+(`broker.config.settings`), the daemon (`broker.app`, imported last so that `--help` and a wrong setting answer at
+once). Exit codes: 0 stopped when asked, 1 cannot run, 2 wrong settings, 3 the disk failed.
 """
 
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click
 
-from broker.config import ConfigError, load_config
-from protocol.printable import printable
+from oncelog.broker.config.settings import ConfigError, load_config
+from oncelog.protocol.printable import printable
 
 EXIT_CANNOT_RUN = 1
 EXIT_WRONG_SETTINGS = 2
@@ -61,8 +61,8 @@ def serve(
     except ConfigError as error:
         _fail(str(error), EXIT_WRONG_SETTINGS)
     # Only now: what serving needs takes most of the start, and a wrong setting should not wait for it.
-    from broker import app
-    from broker.observability.logging import start_logging
+    from oncelog.broker import app
+    from oncelog.broker.observability.logging import start_logging
 
     try:
         code = app.serve(config, warnings, start_logging(log_level))

@@ -11,9 +11,9 @@ Lighter than `asyncio.Future`, whose callbacks each cost one more round of the l
 """
 
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
-from protocol.errors import KafkaError
+from oncelog.protocol.errors import KafkaError
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -35,6 +35,13 @@ class Completion(Generic[T]):
         """A completion that already holds `value`."""
         completion: Completion[U] = Completion()
         completion.complete(value)
+        return completion
+
+    @staticmethod
+    def failed(error: Exception) -> "Completion[Any]":
+        """A completion that has already failed."""
+        completion: Completion[Any] = Completion()
+        completion.fail(error)
         return completion
 
     def complete(self, value: T) -> None:

@@ -20,21 +20,21 @@ from collections import deque
 from collections.abc import Callable
 from importlib import import_module
 from inspect import isgeneratorfunction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from broker.api_table import API_TABLE, Api
-from broker.completion import Completion
-from broker.slices import Sliced, TooMany
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.headers import decode_request_header, encode_response_header
+from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.completion import Completion
+from oncelog.broker.request import CloseConnection, Handler, Pipelined, RequestContext
+from oncelog.broker.slices import Sliced, TooMany
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode, ProtocolError
+from oncelog.protocol.headers import decode_request_header, encode_response_header
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.net.connection import Peer
+    from oncelog.broker.broker import Broker
+    from oncelog.broker.request import Peer
 
 Parts = list[bytes | memoryview]
-Handler = Callable[["RequestContext", Any], Any]
 RunInThread = Callable[[Callable[[], None], Callable[[Exception | None], None]], None]
 """As `Scheduler.run_in_thread`."""
 
@@ -70,53 +70,6 @@ _PARTS_JOINED = 512
 _JOINED_PART_BYTES = 1_024
 
 
-class CloseConnection(Exception):
-    """The only honest answer is to close the connection (acks=0 that failed, an unknown API)."""
-
-
-class RequestContext:
-    """One request and the connection that it came by."""
-
-    __slots__ = ("api_key", "api_version", "broker", "client_id", "correlation_id", "in_slices", "peer")
-
-    def __init__(
-        self,
-        broker: "Broker",
-        peer: "Peer",
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-    ) -> None:
-        self.broker: Final = broker
-        self.peer: Final = peer
-        self.api_key: Final = api_key
-        self.api_version: Final = api_version
-        self.correlation_id: Final = correlation_id
-        self.client_id: Final = client_id
-        self.in_slices = False
-        """The answer may be long: it is encoded in slices."""
-
-    def run(self, steps: Sliced[Any]) -> Any:
-        """What the steps give, or a completion of it when that takes longer than this turn."""
-        self.in_slices = True
-        return self.broker.slices.run(steps, self.peer.is_here)
-
-    @property
-    def advertised(self) -> tuple[str, int]:
-        """Host and port that a client of this listener can follow."""
-        return self.peer.advertised
-
-
-class Pipelined:
-    """An answer that comes later while the connection's next request may already start (Produce, once appended)."""
-
-    __slots__ = ("completion",)
-
-    def __init__(self, completion: Completion[Any]) -> None:
-        self.completion = completion
-
-
 class LoadedApi:
     """An API whose code is imported; done at its first request, so that serving starts in a blink."""
 
@@ -136,8 +89,8 @@ class LoadedApi:
     )
 
     def __init__(self, api: Api, with_unstable: bool = False) -> None:
-        request = import_module(f"protocol.generated.{api.name}_request")
-        response = import_module(f"protocol.generated.{api.name}_response")
+        request = import_module(f"oncelog.protocol.generated.{api.name}_request")
+        response = import_module(f"oncelog.protocol.generated.{api.name}_response")
         flexible_from: int | None = request.FLEXIBLE_FROM
         self.key = api.key
         self.minimum = api.minimum
@@ -149,7 +102,7 @@ class LoadedApi:
         self.encode: Callable[[Any, int], Parts] = response.encode
         self.decode_in_slices: Any = getattr(request, "decode_in_slices", None)
         self.encode_in_slices: Any = getattr(response, "encode_in_slices", None)
-        handlers = import_module(f"broker.handlers.{api.name}")
+        handlers = import_module(f"oncelog.broker.handlers.{api.name}")
         self.handle: Handler = _at_once_or_in_slices(handlers.handle)
         handle_large = getattr(handlers, "handle_large", handlers.handle)
         self.handle_large: Handler = _at_once_or_in_slices(handle_large)
@@ -161,11 +114,11 @@ class LoadedApi:
 def import_api(api: Api) -> None:
     """All that requests of this API will need."""
     if api.key in _WITH_GROUPS:
-        import_module("broker.group_assembly")
+        import_module("oncelog.broker.assembly.groups")
     for name in (
-        f"protocol.generated.{api.name}_request",
-        f"protocol.generated.{api.name}_response",
-        f"broker.handlers.{api.name}",
+        f"oncelog.protocol.generated.{api.name}_request",
+        f"oncelog.protocol.generated.{api.name}_response",
+        f"oncelog.broker.handlers.{api.name}",
     ):
         import_module(name)
 
@@ -438,7 +391,7 @@ class Dispatcher:
             loaded.handle_large = self._broker.faults.around_handler(loaded.handle_large)
 
     def _unsupported_api_versions(self, correlation_id: int, api: LoadedApi) -> Parts:
-        from protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse, encode
+        from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse, encode
 
         own_range = ApiVersion(api_key=api.key, min_version=api.minimum, max_version=api.maximum)
         response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(own_range,))

@@ -5,7 +5,7 @@ Never Python's `re`, which a pattern of a few bytes can keep busy for ever.
 
 from collections.abc import Callable
 
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 LONGEST_PATTERN = 10_000
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NewType, Protocol
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from broker.log.partition_log import PartitionLog
+    from oncelog.broker.log.partition_log import PartitionLog
 
 Buffer = bytes | bytearray | memoryview
 

@@ -4,7 +4,7 @@ Owns: the moment of the next run. Does not own: the job, or who asks (`step`, on
 Invariant: however the wall clock is set, the job runs once an interval, neither sooner nor, if it is asked for, later.
 """
 
-from broker.ports import Clock
+from oncelog.broker.ports import Clock
 
 
 class Schedule:

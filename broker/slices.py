@@ -18,8 +18,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from heapq import merge
 from typing import Any, Generic, TypeVar
 
-from broker.completion import Completion
-from broker.ports import Scheduler
+from oncelog.broker.completion import Completion
+from oncelog.broker.ports import Scheduler
 
 ELEMENTS_A_TURN = 1_000
 """Measured: an element is decoded, handled or encoded in 0.3 to 5 µs, so a turn takes some milliseconds."""

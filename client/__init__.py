@@ -1,30 +1,107 @@
 """A thin, typed asyncio client for Kafka-compatible brokers: producer with transactions, consumer, admin.
 
-`client.sync` has the same for code without an event loop; `client.errors` what is raised.
+`oncelog` has the same names; `oncelog.sync` has the clients for code without an event loop.
 """
 
-from client.admin import Admin, NewTopic
-from client.batch import Delivery, ProducerIdentity
-from client.consumer import Consumer
-from client.errors import KafkaError
-from client.prepared import PreparedTxnState
-from client.producer import Producer
-from client.records import ConsumerGroupMetadata, OffsetAndMetadata, Record, RecordMetadata, TopicPartition
-from client.transaction import Transaction
+from oncelog.client.admin import (
+    Admin,
+    ClusterDescription,
+    ListedTransaction,
+    NewTopic,
+    TopicDescription,
+    TransactionDescription,
+)
+from oncelog.client.batch import Delivery, ProducerIdentity
+from oncelog.client.consumer import Consumer
+from oncelog.client.errors import (
+    AbortableError,
+    CommitFailed,
+    CommitUnknown,
+    ConfigError,
+    ConnectionLost,
+    CorruptBatch,
+    DeliveryTimeout,
+    FatalError,
+    InvalidState,
+    KafkaError,
+    NoOffsetForPartition,
+    OutOfOrderSequence,
+    ProducerFenced,
+    QueueFull,
+    RequestTimedOut,
+    RetriableError,
+    TransactionAborted,
+)
+from oncelog.client.offsets import IsolationLevel
+from oncelog.client.prepared import PreparedTxnState
+from oncelog.client.producer import Producer
+from oncelog.client.records import (
+    ConsumerGroupMetadata,
+    Headers,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Offsets,
+    Record,
+    RecordMetadata,
+    TopicPartition,
+)
+from oncelog.client.settings import (
+    Acks,
+    Compression,
+    ConsumerOptions,
+    ConsumerSettings,
+    OffsetReset,
+    OnPartitions,
+    ProducerOptions,
+    ProducerSettings,
+)
+from oncelog.client.transaction import Transaction
 
 __all__ = [
+    "AbortableError",
+    "Acks",
     "Admin",
+    "ClusterDescription",
+    "CommitFailed",
+    "CommitUnknown",
+    "Compression",
+    "ConfigError",
+    "ConnectionLost",
     "Consumer",
     "ConsumerGroupMetadata",
+    "ConsumerOptions",
+    "ConsumerSettings",
+    "CorruptBatch",
     "Delivery",
+    "DeliveryTimeout",
+    "FatalError",
+    "Headers",
+    "InvalidState",
+    "IsolationLevel",
     "KafkaError",
+    "ListedTransaction",
     "NewTopic",
+    "NoOffsetForPartition",
     "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "OffsetReset",
+    "Offsets",
+    "OnPartitions",
+    "OutOfOrderSequence",
     "PreparedTxnState",
     "Producer",
+    "ProducerFenced",
     "ProducerIdentity",
+    "ProducerOptions",
+    "ProducerSettings",
+    "QueueFull",
     "Record",
     "RecordMetadata",
+    "RequestTimedOut",
+    "RetriableError",
+    "TopicDescription",
     "TopicPartition",
     "Transaction",
+    "TransactionAborted",
+    "TransactionDescription",
 ]

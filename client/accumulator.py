@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 
-from client.batch import Batch, ProducerIdentity
-from client.errors import KafkaError
-from client.records import Headers, TopicPartition
+from oncelog.client.batch import Batch, ProducerIdentity
+from oncelog.client.errors import KafkaError
+from oncelog.client.records import Headers, TopicPartition
 
 _SEQUENCE_MASK = 0x7FFFFFFF
 _SERIAL = attrgetter("serial")

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-from client.apis import (
+from oncelog.client.apis import (
     CREATE_TOPICS,
     DELETE_TOPICS,
     DESCRIBE_CONFIGS,
@@ -22,21 +22,21 @@ from client.apis import (
     RequestT,
     ResponseT,
 )
-from client.cluster import Cluster, CoordinatorKind, Purpose, Topic
-from client.deadline import Deadline
-from client.errors import error_for, raise_for
-from client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, IsolationLevel, fetch_committed, list_offsets
-from client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
-from protocol.generated.describe_producers_response import ProducerState
-from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.list_transactions_request import ListTransactionsRequest
-from protocol.generated.write_txn_markers_request import (
+from oncelog.client.cluster import Cluster, CoordinatorKind, Purpose, Topic
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import error_for, raise_for
+from oncelog.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, IsolationLevel, fetch_committed, list_offsets
+from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
+from oncelog.protocol.generated.describe_producers_response import ProducerState
+from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
+from oncelog.protocol.generated.write_txn_markers_request import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from protocol.api_keys import ApiKey
-from protocol.generated import (
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.generated import (
     add_offsets_to_txn_request,
     add_offsets_to_txn_response,
     add_partitions_to_txn_request,
@@ -60,7 +60,7 @@ from protocol.generated import (
     write_txn_markers_request,
     write_txn_markers_response,
 )
-from protocol.message import Data
+from oncelog.protocol.message import Data
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")

@@ -6,12 +6,12 @@ Owns: `range` (KIP's oldest) and `roundrobin`, and the bytes of subscriptions an
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import Struct, error
 
-from client.records import TopicPartition
-from protocol.errors import ProtocolError
-from protocol.generated import consumer_protocol_assignment, consumer_protocol_subscription
-from protocol.generated.consumer_protocol_assignment import ConsumerProtocolAssignment
-from protocol.generated.consumer_protocol_assignment import TopicPartition as AssignedTopic
-from protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
+from oncelog.client.records import TopicPartition
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.generated import consumer_protocol_assignment, consumer_protocol_subscription
+from oncelog.protocol.generated.consumer_protocol_assignment import ConsumerProtocolAssignment
+from oncelog.protocol.generated.consumer_protocol_assignment import TopicPartition as AssignedTopic
+from oncelog.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 _VERSION = Struct(">h")
 # Version 1 is what every client of the last years reads; later ones serve cooperative and rack-aware assignors.

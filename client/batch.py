@@ -10,10 +10,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 
-from client.errors import KafkaError
-from client.records import Headers, RecordMetadata, TopicPartition
-from protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_MASK, assemble_batch
-from protocol.records.record import Record, encode_record
+from oncelog.client.errors import KafkaError
+from oncelog.client.records import Headers, RecordMetadata, TopicPartition
+from oncelog.protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_MASK, assemble_batch
+from oncelog.protocol.records.record import Record, encode_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Batch:
         body = b"".join(self._body)
         attributes = TRANSACTIONAL_MASK if transactional else 0
         if compression != "none":
-            from protocol.records.compression import CODECS, compress
+            from oncelog.protocol.records.compression import CODECS, compress
 
             attributes |= CODECS[compression]
             body = compress(CODECS[compression], body)

@@ -13,15 +13,23 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
-from client.apis import FIND_COORDINATOR, METADATA, Api, RequestT, ResponseT
-from client.deadline import Deadline
-from client.errors import ConfigError, ConnectionLost, InvalidState, KafkaError, RequestTimedOut, error_for, raise_for
-from client.records import TopicPartition
-from client.transport import Transport
-from protocol.errors import ErrorCode
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.metadata_response import MetadataResponse
+from oncelog.client.apis import FIND_COORDINATOR, METADATA, Api, RequestT, ResponseT
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import (
+    ConfigError,
+    ConnectionLost,
+    InvalidState,
+    KafkaError,
+    RequestTimedOut,
+    error_for,
+    raise_for,
+)
+from oncelog.client.records import TopicPartition
+from oncelog.client.transport import Transport
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.metadata_response import MetadataResponse
 
 COORDINATOR_MOVED = frozenset((ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 COORDINATOR_BUSY = frozenset((ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS))

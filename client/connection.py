@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from client.apis import API_VERSIONS, Api, RequestT, ResponseT
-from client.errors import FatalError, KafkaError
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.frames import FrameReader
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.api_versions_response import ApiVersionsResponse
-from protocol.headers import decode_response_header, encode_request_header
+from oncelog.client.apis import API_VERSIONS, Api, RequestT, ResponseT
+from oncelog.client.errors import FatalError, KafkaError
+from oncelog.protocol.errors import ErrorCode, ProtocolError
+from oncelog.protocol.frames import FrameReader
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.api_versions_response import ApiVersionsResponse
+from oncelog.protocol.headers import decode_response_header, encode_request_header
 
 MAX_ANSWER_BYTES = 512 << 20
 SOFTWARE_NAME = "oncelog-client"

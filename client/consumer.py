@@ -11,14 +11,14 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
 
-from client.cluster import Cluster
-from client.deadline import Deadline
-from client.errors import ConfigError, InvalidState, KafkaError, NoOffsetForPartition
-from client.fetcher import Fetcher, FetchSettings, PartitionState
-from client.group import GroupMembership, GroupSettings
-from client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
-from client.raw_batches import RawBatch, iter_raw_batches
-from client.records import (
+from oncelog.client.cluster import Cluster
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import ConfigError, InvalidState, KafkaError, NoOffsetForPartition
+from oncelog.client.fetcher import Fetcher, FetchSettings, PartitionState
+from oncelog.client.group import GroupMembership, GroupSettings
+from oncelog.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
+from oncelog.client.raw_batches import RawBatch, iter_raw_batches
+from oncelog.client.records import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -27,7 +27,7 @@ from client.records import (
     TopicPartition,
     as_offset,
 )
-from client.settings import ConsumerOptions, ConsumerSettings
+from oncelog.client.settings import ConsumerOptions, ConsumerSettings
 
 _ITERATOR_POLL_MS = 60_000
 OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
@@ -39,7 +39,7 @@ class Consumer:
 
     Reads committed records alone unless isolation_level="read_uncommitted". With a group id and topics it joins the
     group; with topics alone it takes all their partitions; without topics, `assign` says what it reads.
-    `client.settings.ConsumerSettings` lists the options.
+    `oncelog.client.settings.ConsumerSettings` lists the options.
     """
 
     def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:

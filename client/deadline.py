@@ -3,7 +3,7 @@
 import asyncio
 from typing import Self
 
-from client.errors import KafkaError, RequestTimedOut
+from oncelog.client.errors import KafkaError, RequestTimedOut
 
 
 class Deadline:

@@ -9,7 +9,7 @@ these is seen. Invariant: whatever the client raises about a broker's answer is 
 
 from typing import ClassVar, Literal
 
-from protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode
 
 
 class KafkaError(Exception):

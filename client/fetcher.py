@@ -11,18 +11,18 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from client.apis import FETCH
-from client.cluster import LEADER_MOVED, Cluster, Purpose
-from client.deadline import Deadline
-from client.errors import ConnectionLost, CorruptBatch, KafkaError, error_for
-from client.isolation import AbortedTransactions
-from client.records import Record, TopicPartition
-from client.transport import Transport
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from protocol.generated.fetch_response import FetchResponse, PartitionData
-from protocol.records.batch import BatchHeader, check_crc, iter_batches
-from protocol.records.record import decode_records
+from oncelog.client.apis import FETCH
+from oncelog.client.cluster import LEADER_MOVED, Cluster, Purpose
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import ConnectionLost, CorruptBatch, KafkaError, error_for
+from oncelog.client.isolation import AbortedTransactions
+from oncelog.client.records import Record, TopicPartition
+from oncelog.client.transport import Transport
+from oncelog.protocol.errors import ErrorCode, ProtocolError
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.fetch_response import FetchResponse, PartitionData
+from oncelog.protocol.records.batch import BatchHeader, check_crc, iter_batches
+from oncelog.protocol.records.record import decode_records
 
 _CHUNKS_AHEAD = 2
 """Answers held for a partition: one to take from, one behind it."""

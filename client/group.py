@@ -11,24 +11,30 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from client.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP
-from client.assignors import ASSIGNORS, decode_assignment, decode_subscription, encode_assignment, encode_subscription
-from client.cluster import Cluster, CoordinatorKind
-from client.deadline import Deadline
-from client.errors import FatalError, KafkaError, error_for, raise_for
-from client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.generated.heartbeat_request import HeartbeatRequest
-from protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.generated.join_group_response import JoinGroupResponse
-from protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from protocol.generated.offset_commit_request import (
+from oncelog.client.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP
+from oncelog.client.assignors import (
+    ASSIGNORS,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from oncelog.client.cluster import Cluster, CoordinatorKind
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import FatalError, KafkaError, error_for, raise_for
+from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from oncelog.protocol.errors import ErrorCode, ProtocolError
+from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
+from oncelog.protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from oncelog.protocol.generated.join_group_response import JoinGroupResponse
+from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.generated.offset_commit_response import OffsetCommitResponse
-from protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from oncelog.protocol.generated.offset_commit_response import OffsetCommitResponse
+from oncelog.protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 
 PROTOCOL_TYPE = "consumer"
 _NO_GENERATION = -1

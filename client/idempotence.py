@@ -7,13 +7,13 @@ follows for a gap. Does not own: sequences (`accumulator`).
 import asyncio
 from collections.abc import Callable
 
-from client.apis import INIT_PRODUCER_ID
-from client.batch import Batch, ProducerIdentity
-from client.cluster import Cluster
-from client.deadline import Deadline
-from client.errors import KafkaError, raise_for
-from client.records import TopicPartition
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.client.apis import INIT_PRODUCER_ID
+from oncelog.client.batch import Batch, ProducerIdentity
+from oncelog.client.cluster import Cluster
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import KafkaError, raise_for
+from oncelog.client.records import TopicPartition
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 
 _NO_IDENTITY = ProducerIdentity()
 _TIMEOUT_MS = 60_000

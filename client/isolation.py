@@ -9,8 +9,8 @@ buffered and nothing decoded but markers.
 from collections.abc import Iterable
 from heapq import heapify, heappop
 
-from protocol.records.batch import BatchHeader
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.protocol.records.batch import BatchHeader
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 
 
 class AbortedTransactions:

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
-from client.apis import LIST_OFFSETS, OFFSET_FETCH
-from client.cluster import LEADER_MOVED, Cluster, CoordinatorKind
-from client.deadline import Deadline
-from client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for
-from client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from protocol.errors import ErrorCode
-from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
-from protocol.generated.offset_fetch_response import OffsetFetchResponse
+from oncelog.client.apis import LIST_OFFSETS, OFFSET_FETCH
+from oncelog.client.cluster import LEADER_MOVED, Cluster, CoordinatorKind
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for
+from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from oncelog.protocol.generated.offset_fetch_response import OffsetFetchResponse
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 

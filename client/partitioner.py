@@ -3,7 +3,7 @@
 import random
 from functools import lru_cache
 
-from protocol.partitioning import murmur2
+from oncelog.protocol.partitioning import murmur2
 
 _CACHED_KEYS = 65_536
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from client.errors import ConfigError
+from oncelog.client.errors import ConfigError
 
 _TEXT = re.compile(r"([0-9]{1,19}):([0-9]{1,5})\Z")
 _MAX_PRODUCER_ID, _MAX_PRODUCER_EPOCH = 2**63 - 1, 2**15 - 1

@@ -12,27 +12,28 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from client.accumulator import Accumulator
-from client.batch import Batch, Delivery, ProducerIdentity
-from client.cluster import Cluster
-from client.deadline import Deadline
-from client.errors import ConfigError, InvalidState, KafkaError, QueueFull, RequestTimedOut, raise_for
-from client.idempotence import IdempotentGate, PlainGate
-from client.partitioner import Partitioner
-from client.prepared import PreparedTxnState
-from client.records import Headers, RecordMetadata, TopicPartition
-from client.sender import Sender, SendSettings
-from client.settings import ProducerOptions, ProducerSettings
-from client.transaction import Transaction, to_the_end
-from client.transaction_manager import TransactionManager
-from client.transaction_states import TransactionState
+from oncelog.client.accumulator import Accumulator
+from oncelog.client.batch import Batch, Delivery, ProducerIdentity
+from oncelog.client.cluster import Cluster
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import ConfigError, InvalidState, KafkaError, QueueFull, RequestTimedOut, raise_for
+from oncelog.client.idempotence import IdempotentGate, PlainGate
+from oncelog.client.partitioner import Partitioner
+from oncelog.client.prepared import PreparedTxnState
+from oncelog.client.records import Headers, RecordMetadata, TopicPartition
+from oncelog.client.sender import Sender, SendSettings
+from oncelog.client.settings import ProducerOptions, ProducerSettings
+from oncelog.client.transaction import Transaction, to_the_end
+from oncelog.client.transaction_manager import TransactionManager
+from oncelog.client.transaction_states import TransactionState
 
 
 class Producer:
     """`async with Producer("host:9092") as producer: await producer.send("topic", b"value")`.
 
     `send` waits for the record to be written; `send_soon` hands it over and gives a `Delivery` to await later.
-    `client.settings.ProducerSettings` lists the options; they have Kafka's names and, where that is safe, its defaults.
+    `oncelog.client.settings.ProducerSettings` lists the options; they have Kafka's names and, where that is safe, its
+    defaults.
     """
 
     def __init__(

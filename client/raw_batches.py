@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal
 
-from client.apis import FETCH
-from client.cluster import LEADER_MOVED, Cluster
-from client.deadline import Deadline
-from client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for
-from client.isolation import AbortedTransactions
-from client.records import Record, TopicPartition
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from protocol.generated.fetch_response import PartitionData
-from protocol.records.batch import BatchHeader, iter_batches
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
-from protocol.records.record import decode_records
+from oncelog.client.apis import FETCH
+from oncelog.client.cluster import LEADER_MOVED, Cluster
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for
+from oncelog.client.isolation import AbortedTransactions
+from oncelog.client.records import Record, TopicPartition
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.fetch_response import PartitionData
+from oncelog.protocol.records.batch import BatchHeader, iter_batches
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.protocol.records.record import decode_records
 
 Fate = Literal["plain", "committed", "aborted", "open", "marker"]
 _PIECE_BYTES = 1 << 20

@@ -13,17 +13,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from client.accumulator import Accumulator, PartitionQueue
-from client.apis import PRODUCE
-from client.batch import Batch, ProducerIdentity
-from client.cluster import LEADER_MOVED, Cluster, Purpose
-from client.deadline import Deadline
-from client.errors import AbortableError, ConnectionLost, DeliveryTimeout, KafkaError, error_for
-from client.records import TopicPartition
-from client.transport import Transport
-from protocol.errors import ErrorCode
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse
+from oncelog.client.accumulator import Accumulator, PartitionQueue
+from oncelog.client.apis import PRODUCE
+from oncelog.client.batch import Batch, ProducerIdentity
+from oncelog.client.cluster import LEADER_MOVED, Cluster, Purpose
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import AbortableError, ConnectionLost, DeliveryTimeout, KafkaError, error_for
+from oncelog.client.records import TopicPartition
+from oncelog.client.transport import Transport
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse
 
 _GAPS = frozenset((ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID))
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from client.assignors import ASSIGNORS
-from client.errors import ConfigError
-from client.offsets import IsolationLevel
-from client.records import TopicPartition
+from oncelog.client.assignors import ASSIGNORS
+from oncelog.client.errors import ConfigError
+from oncelog.client.offsets import IsolationLevel
+from oncelog.client.records import TopicPartition
 
 Acks = Literal["all", -1, 0, 1]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]

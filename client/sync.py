@@ -11,17 +11,17 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
-from client.admin import Admin as AsyncAdmin
-from client.admin import ClusterDescription, NewTopic, TopicDescription
-from client.batch import Delivery as AsyncDelivery
-from client.batch import ProducerIdentity
-from client.consumer import Consumer as AsyncConsumer
-from client.errors import InvalidState, RequestTimedOut
-from client.offsets import IsolationLevel
-from client.prepared import PreparedTxnState
-from client.producer import Producer as AsyncProducer
-from client.raw_batches import RawBatch
-from client.records import (
+from oncelog.client.admin import Admin as AsyncAdmin
+from oncelog.client.admin import ClusterDescription, NewTopic, TopicDescription
+from oncelog.client.batch import Delivery as AsyncDelivery
+from oncelog.client.batch import ProducerIdentity
+from oncelog.client.consumer import Consumer as AsyncConsumer
+from oncelog.client.errors import InvalidState, RequestTimedOut
+from oncelog.client.offsets import IsolationLevel
+from oncelog.client.prepared import PreparedTxnState
+from oncelog.client.producer import Producer as AsyncProducer
+from oncelog.client.raw_batches import RawBatch
+from oncelog.client.records import (
     ConsumerGroupMetadata,
     Headers,
     OffsetAndMetadata,
@@ -31,9 +31,9 @@ from client.records import (
     RecordMetadata,
     TopicPartition,
 )
-from client.settings import ConsumerOptions, ProducerOptions
-from client.transaction import HasGroupMetadata
-from client.transaction import Transaction as AsyncTransaction
+from oncelog.client.settings import ConsumerOptions, ProducerOptions
+from oncelog.client.transaction import HasGroupMetadata
+from oncelog.client.transaction import Transaction as AsyncTransaction
 
 T = TypeVar("T")
 ClientT = TypeVar("ClientT", bound=AbstractAsyncContextManager[Any])

@@ -10,15 +10,15 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
-from client.batch import Delivery
-from client.errors import ConfigError, InvalidState, KafkaError, RequestTimedOut
-from client.prepared import PreparedTxnState
-from client.records import ConsumerGroupMetadata, Headers, Offsets, RecordMetadata, as_offset
-from client.transaction_manager import TransactionManager
-from client.transaction_states import TransactionState
+from oncelog.client.batch import Delivery
+from oncelog.client.errors import ConfigError, InvalidState, KafkaError, RequestTimedOut
+from oncelog.client.prepared import PreparedTxnState
+from oncelog.client.records import ConsumerGroupMetadata, Headers, Offsets, RecordMetadata, as_offset
+from oncelog.client.transaction_manager import TransactionManager
+from oncelog.client.transaction_states import TransactionState
 
 if TYPE_CHECKING:
-    from client.producer import Producer
+    from oncelog.client.producer import Producer
 
 _CANCELLED_PATIENCE_S = 5.0
 

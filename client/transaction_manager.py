@@ -10,7 +10,7 @@ is ended by who prepared it or by `complete` alone.
 import asyncio
 from collections.abc import Mapping
 
-from client.apis import (
+from oncelog.client.apis import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
@@ -18,10 +18,10 @@ from client.apis import (
     INIT_TWO_PHASE_COMMIT,
     TXN_OFFSET_COMMIT,
 )
-from client.batch import Batch, ProducerIdentity
-from client.cluster import Cluster, CoordinatorKind
-from client.deadline import Deadline
-from client.errors import (
+from oncelog.client.batch import Batch, ProducerIdentity
+from oncelog.client.cluster import Cluster, CoordinatorKind
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import (
     AbortableError,
     CommitUnknown,
     ConfigError,
@@ -32,22 +32,22 @@ from client.errors import (
     TransactionAborted,
     error_for,
 )
-from client.prepared import PreparedTxnState
-from client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from client.sender import Sender
-from client.transaction_states import TransactionState, check_move
-from protocol.errors import ErrorCode
-from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from protocol.generated.add_partitions_to_txn_response import AddPartitionsToTxnResponse
-from protocol.generated.end_txn_request import EndTxnRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.txn_offset_commit_request import (
+from oncelog.client.prepared import PreparedTxnState
+from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from oncelog.client.sender import Sender
+from oncelog.client.transaction_states import TransactionState, check_move
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from oncelog.protocol.generated.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.generated.txn_offset_commit_response import TxnOffsetCommitResponse
+from oncelog.protocol.generated.txn_offset_commit_response import TxnOffsetCommitResponse
 
 _S = TransactionState
 _FENCED = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH))

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from client.errors import InvalidState
+from oncelog.client.errors import InvalidState
 
 
 class TransactionState(Enum):

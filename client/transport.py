@@ -10,11 +10,11 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from client.apis import Api, RequestT, ResponseT
-from client.connection import Connection, OnAnswer
-from client.deadline import Deadline
-from client.errors import ConnectionLost, KafkaError, RequestTimedOut
-from protocol.errors import ProtocolError
+from oncelog.client.apis import Api, RequestT, ResponseT
+from oncelog.client.connection import Connection, OnAnswer
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut
+from oncelog.protocol.errors import ProtocolError
 
 
 class Transport(asyncio.Protocol):

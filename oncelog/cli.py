@@ -7,9 +7,9 @@ from importlib import import_module
 
 import click
 
-from broker.cli import serve
+from oncelog.broker.cli import serve
 
-_TOOLS = {"log": "oncelog.log_cli", "txn": "oncelog.txn_cli"}
+_TOOLS = {"log": "oncelog.tools.log.cli", "txn": "oncelog.tools.txn.cli"}
 """Commands with commands of their own, each in a module of which `serve` should not wait for one."""
 
 
@@ -41,7 +41,7 @@ main.add_command(serve)
 def health(bootstrap: str, timeout_s: float) -> None:
     """Exit with 0 if a broker answers there, with 1 if not."""
     from oncelog.health import NotHealthy, check_health
-    from oncelog.terminal import fail, say
+    from oncelog.tools.terminal import fail, say
 
     host, _, port = bootstrap.rpartition(":")
     if not port.isdecimal():
@@ -63,7 +63,7 @@ def demo() -> None:
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
 def isolation(bootstrap: str | None, as_json: bool) -> None:
     """An aborted transaction, a plain write and a committed one, as both kinds of readers see them."""
-    from oncelog import demo_isolation
+    from oncelog.tools.demo import isolation as demo_isolation
 
     raise SystemExit(demo_isolation.run(bootstrap=bootstrap, as_json=as_json))
 
@@ -73,6 +73,6 @@ def isolation(bootstrap: str | None, as_json: bool) -> None:
 @click.option("--step", "waits", is_flag=True, help="Wait for Enter after each step.")
 def crash(as_json: bool, waits: bool) -> None:
     """A broker killed in the middle of a commit, just before and just after the point of no return."""
-    from oncelog import demo_crash
+    from oncelog.tools.demo import crash as demo_crash
 
     raise SystemExit(demo_crash.run(as_json=as_json, waits=waits))

@@ -17,9 +17,9 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from broker.faults.rule import Action, Point, Rule, RuleError, Selector
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
+from oncelog.broker.faults.rule import Action, Point, Rule, RuleError, Selector
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
 
 __all__ = [
     "Action",

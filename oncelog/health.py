@@ -5,11 +5,11 @@ Owns: the question, for health checks and scripts. Does not own: a client; nothi
 
 import socket
 
-from protocol.errors import ProtocolError
-from protocol.frames import FrameReader
-from protocol.generated import api_versions_request, api_versions_response
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.headers import decode_response_header, encode_request_header
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.frames import FrameReader
+from oncelog.protocol.generated import api_versions_request, api_versions_response
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.headers import decode_response_header, encode_request_header
 
 _MAX_ANSWER_BYTES = 1 << 20
 

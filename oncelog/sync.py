@@ -1,5 +1,5 @@
 """The client for code without an event loop: `from oncelog.sync import Producer, Consumer, Admin`."""
 
-from client.sync import Admin, Consumer, Delivery, Producer, Transaction
+from oncelog.client.sync import Admin, Consumer, Delivery, Producer, Transaction
 
 __all__ = ["Admin", "Consumer", "Delivery", "Producer", "Transaction"]

@@ -18,16 +18,16 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from client import KafkaError
-from pipeline import picture
-from pipeline.data import InputError, Purchase, Totals, read_purchases, totals_of
-from pipeline.java import JavaMissing, java_home
-from pipeline.loading import Load, LoadPlan, Troubles
-from pipeline.processes import DaemonProcess, ProcessFailed
-from pipeline.survey import Strip, longest_partition, survey
-from pipeline.totalling import Totalling, run_job
-from pipeline.verify import Published, Seen, Unreadable, differences, read_purchases_back, read_totals_back
-from protocol.printable import printable
+from oncelog.client import KafkaError
+from oncelog.pipeline import picture
+from oncelog.pipeline.data import InputError, Purchase, Totals, read_purchases, totals_of
+from oncelog.pipeline.java import JavaMissing, java_home
+from oncelog.pipeline.loading import Load, LoadPlan, Troubles
+from oncelog.pipeline.processes import DaemonProcess, ProcessFailed
+from oncelog.pipeline.survey import Strip, longest_partition, survey
+from oncelog.pipeline.totalling import Totalling, run_job
+from oncelog.pipeline.verify import Published, Seen, Unreadable, differences, read_purchases_back, read_totals_back
+from oncelog.protocol.printable import printable
 
 TOPIC, OUTPUT = "purchases", "totals"
 PARTITIONS = 4

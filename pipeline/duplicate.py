@@ -6,7 +6,7 @@ the log does not grow. The record is a real purchase, so a duplicate would spoil
 
 from dataclasses import dataclass
 
-from client import Producer, TopicPartition
+from oncelog.client import Producer, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

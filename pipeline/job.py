@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipeline.events import emit
-from pipeline.java import java_home
-from pipeline.sink import Outcome, Row, TransactionalSink
-from pipeline.transform import totals_by_key
+from oncelog.pipeline.events import emit
+from oncelog.pipeline.java import java_home
+from oncelog.pipeline.sink import Outcome, Row, TransactionalSink
+from oncelog.pipeline.transform import totals_by_key
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -62,7 +62,7 @@ def output_rows(batch: Any) -> list[Row]:
 
 def run(arguments: argparse.Namespace) -> None:
     """One life of the driver: until everything stable at its start, and what follows meanwhile, is processed."""
-    from pipeline.source import OncelogSource
+    from oncelog.pipeline.source import OncelogSource
 
     checkpoint: Path = arguments.checkpoint
     java = prepare_environment(arguments.work)

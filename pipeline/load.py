@@ -15,10 +15,10 @@ import json
 import sys
 from pathlib import Path
 
-from client import Consumer, ConsumerGroupMetadata, KafkaError, OffsetAndMetadata, Producer, TopicPartition
-from client.errors import FatalError
-from pipeline.data import Purchase, read_purchases
-from pipeline.events import emit
+from oncelog.client import Consumer, ConsumerGroupMetadata, KafkaError, OffsetAndMetadata, Producer, TopicPartition
+from oncelog.client.errors import FatalError
+from oncelog.pipeline.data import Purchase, read_purchases
+from oncelog.pipeline.events import emit
 
 _RETRY_S = 0.1
 
@@ -38,7 +38,7 @@ def share_of(
 
     The first row is left out: it is written on its own, twice, by `pipeline.duplicate`.
     """
-    from protocol.partitioning import partition_for_key
+    from oncelog.protocol.partitioning import partition_for_key
 
     partition_of = {
         customer: partition_for_key(customer.encode(), partition_count)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from client import Admin, NewTopic, TopicPartition
-from pipeline.data import Purchase
-from pipeline.duplicate import DuplicateAnswers, send_twice
-from pipeline.load import encode, share_of
-from pipeline.processes import Child, DaemonProcess, ProcessFailed
+from oncelog.client import Admin, NewTopic, TopicPartition
+from oncelog.pipeline.data import Purchase
+from oncelog.pipeline.duplicate import DuplicateAnswers, send_twice
+from oncelog.pipeline.load import encode, share_of
+from oncelog.pipeline.processes import Child, DaemonProcess, ProcessFailed
 
 LOADER_COUNT = 2
 _EVENT_TIMEOUT_S = 60.0
@@ -103,7 +103,7 @@ class Load:
         plan = self._plan
         async with Admin(self._daemon.bootstrap) as admin:
             await admin.create_topics(NewTopic(plan.topic, plan.partitions))
-        from protocol.partitioning import partition_for_key
+        from oncelog.protocol.partitioning import partition_for_key
 
         first = self._purchases[0]
         key = first.customer.encode()
@@ -119,7 +119,7 @@ class Load:
         arguments = ["--bootstrap", self._daemon.bootstrap, "--topic", plan.topic]
         arguments += ["--partitions", str(plan.partitions), "--batch", str(plan.batch)]
         arguments += ["--loader", str(loader), "--loaders", str(LOADER_COUNT), *plan.source_arguments, *extra]
-        child = Child("pipeline.load", arguments, self._work / f"loader-{loader}.log", self._events.put)
+        child = Child("oncelog.pipeline.load", arguments, self._work / f"loader-{loader}.log", self._events.put)
         self._children.append(child)
         return child
 

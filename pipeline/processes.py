@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline.events import parse
+from oncelog.pipeline.events import parse
 
 READY = "oncelog ready "
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 _STOP_S = 20
 
 
@@ -41,7 +41,7 @@ class DaemonProcess:
 
     def start(self) -> None:
         """Start, on the same address as before; returns when clients are accepted. Raises ProcessFailed."""
-        command = [sys.executable, "-P", "-m", "broker", "serve", "--listen", self.bootstrap]
+        command = [sys.executable, "-P", "-m", "oncelog.broker", "serve", "--listen", self.bootstrap]
         command += ["--data-dir", str(self._data_dir)]
         with self._log_path.open("a") as log:
             self._process = subprocess.Popen(

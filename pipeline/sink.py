@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from client import Consumer, ConsumerGroupMetadata, OffsetAndMetadata, Producer, TopicPartition
+from oncelog.client import Consumer, ConsumerGroupMetadata, OffsetAndMetadata, Producer, TopicPartition
 
 Row = tuple[str, bytes]
 """Key and value of one output record."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from client import Consumer, TopicPartition
+from oncelog.client import Consumer, TopicPartition
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

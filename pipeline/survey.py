@@ -7,8 +7,8 @@ Invariant: the spans of a strip follow each other without a gap, from its first 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from client import Consumer, TopicPartition
-from client.raw_batches import Fate
+from oncelog.client import Consumer, TopicPartition
+from oncelog.client.raw_batches import Fate
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from uuid import UUID
 
-from protocol.schema import ArrayOf, Field, FieldType, Structure
-from protocol.types import Primitive, Variable
+from oncelog.protocol.schema import ArrayOf, Field, FieldType, Structure
+from oncelog.protocol.types import Primitive, Variable
 
 FunctionOf = Callable[[Structure, int], str]
 """The name of the function that reads (or writes) a structure in a version, emitted at its first use."""

@@ -6,7 +6,7 @@ the data of a tag ends exactly where its size says.
 
 import re
 
-from protocol.codec_parts import (
+from oncelog.protocol.codec_parts import (
     FunctionOf,
     Gathered,
     annotation,
@@ -17,8 +17,8 @@ from protocol.codec_parts import (
     python_type,
     runs,
 )
-from protocol.schema import ArrayOf, Field, FieldType, Structure
-from protocol.types import Primitive
+from oncelog.protocol.schema import ArrayOf, Field, FieldType, Structure
+from oncelog.protocol.types import Primitive
 
 
 class ReaderEmitter:

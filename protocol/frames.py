@@ -7,7 +7,7 @@ the limit ends the stream, but takes away no frame before it, however the stream
 
 from struct import Struct
 
-from protocol.errors import ProtocolError
+from oncelog.protocol.errors import ProtocolError
 
 _LENGTH = Struct(">i")
 

@@ -9,8 +9,8 @@ flexible (v1) when the body is, except for ApiVersions, whose answer must be rea
 from struct import Struct, error
 from typing import NamedTuple
 
-from protocol.errors import ProtocolError
-from protocol.message import skip_tags, string
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.message import skip_tags, string
 
 _FIXED = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")

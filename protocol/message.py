@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct, unpack_from
 from typing import Any
 
-from protocol.errors import ProtocolError
+from oncelog.protocol.errors import ProtocolError
 
 Data = bytes | memoryview
 

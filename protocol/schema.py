@@ -15,7 +15,7 @@ from uuid import UUID
 import construct
 from construct import Construct
 
-from protocol.types import VARINT, CountedArray, Length, NullableStruct, Primitive, Variable, bytes_left
+from oncelog.protocol.types import VARINT, CountedArray, Length, NullableStruct, Primitive, Variable, bytes_left
 
 MAX_VERSION = 32_767
 

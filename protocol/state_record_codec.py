@@ -8,8 +8,8 @@ from struct import Struct, error
 from types import ModuleType
 from typing import Any
 
-from protocol.errors import ProtocolError
-from protocol.message import Message
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.message import Message
 
 _PREFIX = Struct(">h")
 

@@ -13,6 +13,15 @@ from hypothesis import HealthCheck, settings
 from tests.support.daemon import Daemon
 
 Start = Callable[..., Daemon]
+SLOW_TIMEOUT_S = 600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is exhaustive may take minutes beside others on a busy machine; what hangs is still ended."""
+    for item in items:
+        if item.get_closest_marker("slow") is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
+
 
 # A machine that is busy with other things is no reason to fail.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -4,8 +4,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from broker.api_table import API_TABLE
-from protocol.api_keys import ApiKey
+from oncelog.broker.api_table import API_TABLE
+from oncelog.protocol.api_keys import ApiKey
 
 ROOT = Path(__file__).resolve().parent.parent
 

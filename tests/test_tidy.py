@@ -20,17 +20,15 @@ MAX_HANDLER_LINES = 40
 MAX_LINE_LENGTH = 120
 
 # Cores are given time, randomness, network and scheduling; they import none of it, and they do not log.
-CORES = ("broker/log/", "broker/coordinator/", "broker/handlers/", "protocol/")
-CORE_FILES = (
-    "broker/completion.py",
-    "broker/fetch_session.py",
-    "broker/fetch_session_cache.py",
-    "broker/metadata_log.py",
-    "broker/partition_markers.py",
-    "broker/ports.py",
-    "broker/purgatory.py",
-    "broker/topics.py",
+CORES = (
+    "broker/cluster/",
+    "broker/coordinator/",
+    "broker/fetching/",
+    "broker/handlers/",
+    "broker/log/",
+    "protocol/",
 )
+CORE_FILES = ("broker/completion.py", "broker/ports.py")
 NOT_IN_CORES = {"asyncio", "datetime", "logging", "random", "secrets", "socket", "structlog", "time", "uvloop"}
 # Abbreviations that Kafka's people know and a first reader does not.
 SHORTHANDS = {"pid", "hw", "leo", "lso", "tp", "tps"}
@@ -41,20 +39,25 @@ CATCHES_EVERYTHING = {
     "broker/slices.py": "work that went on in a later turn fails its completion, as above",
     "broker/system/loop.py": "a thread hands its error to the loop",
 }
-# Where something is printed without oncelog/terminal.py, which lets no name steer a terminal, and why.
+# Where something is printed without oncelog/tools/terminal.py, which lets no name steer a terminal, and why.
 PRINTS = {
     "broker/app.py": "the ready line: an address of its own",
     "broker/cli.py": "the packages point one way: printable() is called there",
-    "oncelog/demo_crash.py": "rich draws it, each text by marked(); its writers report to their own parent",
-    "oncelog/demo_isolation.py": "rich draws it, each text by marked()",
-    "oncelog/log_dump_cli.py": "to the byte what Kafka prints; on a terminal by printable()",
-    "oncelog/log_map_cli.py": "rich draws it, each text by printable() or marked()",
-    "oncelog/log_map_picture.py": "rich draws it, each text by printable()",
-    "oncelog/terminal.py": "it prints",
+    "oncelog/tools/demo/crash.py": "rich draws it, each text by marked(); its writers report to their own parent",
+    "oncelog/tools/demo/isolation.py": "rich draws it, each text by marked()",
+    "oncelog/tools/log/dump/cli.py": "to the byte what Kafka prints; on a terminal by printable()",
+    "oncelog/tools/log/map/cli.py": "rich draws it, each text by printable() or marked()",
+    "oncelog/tools/log/map/picture.py": "rich draws it, each text by printable()",
+    "oncelog/tools/terminal.py": "it prints",
     "pipeline/demo.py": "rich draws it, each text by printable() and escape()",
     "pipeline/events.py": "JSON for the process that started it",
     "protocol/codec.py": "a tool of the build",
 }
+
+
+_BARE_MODULE = re.compile(
+    r"(broker|client|pipeline|protocol)(\.[a-z_]+)*\.(app|cli|generated|handlers|messages|state_records)\b"
+)
 
 
 @cache
@@ -136,6 +139,19 @@ def _imports(path: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.lineno, node.module
+
+
+def test_no_package_goes_by_its_bare_name() -> None:
+    """`oncelog/broker` is a link to `broker`: by both names a module would be there twice, with two of each class."""
+    found = []
+    for path in _sources(*PACKAGES, "bench", "tests", "tools"):
+        for line, module in _imports(path):
+            if module.partition(".")[0] in PACKAGES and not module.startswith("oncelog"):
+                found.append(f"{_name(path)}:{line} imports {module}, which is oncelog.{module}")
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and _BARE_MODULE.match(node.value):
+                found.append(f"{_name(path)}:{node.lineno} names {node.value}")
+    _none(found)
 
 
 def test_cores_are_given_time_randomness_and_network_and_do_not_log() -> None:
@@ -312,14 +328,14 @@ def test_each_package_is_typed_for_those_who_use_it(package: str) -> None:
 
 
 def test_every_setting_has_an_effect() -> None:
-    from broker.config_keys import BROKER_KEYS
-    from broker.topic_keys import TOPIC_CONFIGS
+    from oncelog.broker.config.broker_keys import BROKER_KEYS
+    from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
 
     read_by_topics = {synonym.name for item in TOPIC_CONFIGS.values() for synonym in item.synonyms}
     text = "".join(
         path.read_text(encoding="utf-8")
         for name, path in _written("broker")
-        if name not in ("broker/config_keys.py", "broker/config_names.py")
+        if name not in ("broker/config/broker_keys.py", "broker/config/kafka_names.py")
     )
     composed = {
         f"{prefix}.{suffix}"

@@ -2,7 +2,7 @@
 
 import re
 
-from broker.coordinator.transaction.states import VALID_PREVIOUS_STATES
+from oncelog.broker.coordinator.transaction.states import VALID_PREVIOUS_STATES
 from tools.update_transaction_pictures import IMAGES, ROOT, states_svg
 
 

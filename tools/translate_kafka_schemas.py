@@ -137,9 +137,9 @@ def module(doc: str, schemas: list[tuple[dict[str, Any], str]]) -> str:
     from_schema = sorted({"Field", "Schema"} & {"Field", "Schema"} | types & {"ArrayOf", "Structure"})
     if not any("Field(" in text for text in texts):
         from_schema.remove("Field")
-    lines = [f'"""{doc}"""', "", f"from protocol.schema import {', '.join(from_schema)}"]
+    lines = [f'"""{doc}"""', "", f"from oncelog.protocol.schema import {', '.join(from_schema)}"]
     if from_types := sorted(types - {"ArrayOf", "Structure"}):
-        lines.append(f"from protocol.types import {', '.join(from_types)}")
+        lines.append(f"from oncelog.protocol.types import {', '.join(from_types)}")
     return "\n".join(lines) + "\n\n" + "\n\n".join(texts) + "\n"
 
 

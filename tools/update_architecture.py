@@ -8,8 +8,8 @@ A test holds the page to this.
 import ast
 from pathlib import Path
 
-from broker.coordinator.group import states as group_states
-from broker.coordinator.transaction import states as transaction_states
+from oncelog.broker.coordinator.group import states as group_states
+from oncelog.broker.coordinator.transaction import states as transaction_states
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
@@ -18,6 +18,11 @@ FOLDERS = (
     "protocol/records",
     "broker",
     "broker/net",
+    "broker/assembly",
+    "broker/handlers/shared",
+    "broker/fetching",
+    "broker/config",
+    "broker/cluster",
     "broker/coordinator",
     "broker/coordinator/transaction",
     "broker/coordinator/group",
@@ -29,6 +34,12 @@ FOLDERS = (
     "client",
     "pipeline",
     "oncelog",
+    "oncelog/tools",
+    "oncelog/tools/demo",
+    "oncelog/tools/log",
+    "oncelog/tools/log/dump",
+    "oncelog/tools/log/map",
+    "oncelog/tools/txn",
 )
 START = "<!-- from the code: python tools/update_architecture.py -->"
 

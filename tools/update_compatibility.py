@@ -7,10 +7,10 @@ A test holds the page to this, and the API table to Kafka's ranges.
 
 from pathlib import Path
 
-from broker.api_table import API_TABLE
-from broker.config_keys import BROKER_KEYS
-from broker.features import FEATURES
-from protocol.api_keys import ApiKey
+from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.cluster.features import FEATURES
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.protocol.api_keys import ApiKey
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "compatibility.md"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from broker.coordinator.transaction.states import VALID_PREVIOUS_STATES, TransactionState
+from oncelog.broker.coordinator.transaction.states import VALID_PREVIOUS_STATES, TransactionState
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -176,7 +176,7 @@ def _lane_y(lane: str, top: int) -> int:
 
 async def _written(bootstrap: str) -> list[Event]:
     """What lies in the partitions, by the times that the producer and the coordinator have put on it."""
-    from client.consumer import Consumer
+    from oncelog.client.consumer import Consumer
 
     written: list[Event] = []
     async with Consumer(bootstrap_servers=bootstrap) as consumer:
@@ -195,9 +195,9 @@ async def _written(bootstrap: str) -> list[Event]:
 
 async def recorded(bootstrap: str) -> list[Event]:
     """What a producer asked, what its coordinator logged, what came into the partitions: each with its own time."""
-    from client.admin import Admin, NewTopic
-    from client.producer import Producer
-    from oncelog.txn_tail import transitions
+    from oncelog.client.admin import Admin, NewTopic
+    from oncelog.client.producer import Producer
+    from oncelog.tools.txn.tail import transitions
 
     asked: list[Event] = []
 

@@ -23,16 +23,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from broker.admin.exchange import AdminRequest, Answer, EventStream, Refusal
-from broker.completion import Completion
-from broker.faults.faults import Faults
-from broker.faults.planted import PlantedRule
-from broker.faults.rule import RuleError, rule_from_json
-from broker.faults.snapshot import show_partitions, show_transactions
-from protocol.errors import KafkaError
+from oncelog.broker.admin.exchange import AdminRequest, Answer, EventStream, Refusal
+from oncelog.broker.completion import Completion
+from oncelog.broker.faults.faults import Faults
+from oncelog.broker.faults.planted import PlantedRule
+from oncelog.broker.faults.rule import RuleError, rule_from_json
+from oncelog.broker.faults.snapshot import show_partitions, show_transactions
+from oncelog.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from oncelog.broker.broker import Broker
 
 MAX_PRODUCER_ID = 2**63 - 1_001
 MAX_JUMP_MS = 10 * 366 * 86_400_000

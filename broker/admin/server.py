@@ -16,11 +16,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import h11
 
-from broker.admin.exchange import AdminRequest, Answer, EventStream, Refusal
-from broker.admin.routes import Routes
-from broker.admin_address import is_loopback
-from broker.faults.events import KEPT, Event
-from broker.faults.faults import Faults
+from oncelog.broker.admin.exchange import AdminRequest, Answer, EventStream, Refusal
+from oncelog.broker.admin.routes import Routes
+from oncelog.broker.config.admin_address import is_loopback
+from oncelog.broker.faults.events import KEPT, Event
+from oncelog.broker.faults.faults import Faults
 
 MAX_CONNECTIONS = 64
 MAX_BODY_BYTES = 65_536

@@ -8,8 +8,8 @@ Invariant: a coordinator is told that it is loaded once, in the turn in which it
 
 from collections.abc import Callable, Iterator, Sequence
 
-from broker.ports import Scheduler
-from protocol.errors import KafkaError
+from oncelog.broker.ports import Scheduler
+from oncelog.protocol.errors import KafkaError
 
 RECORDS_AT_ONCE = 5_000
 """About a tenth of a second: most brokers are whole before their first request."""

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from broker.completion import Completion
-from broker.log.partition_log import AppendOrigin, PartitionLog
-from broker.ports import Clock, WallMs
-from protocol.errors import ErrorCode, KafkaError
-from protocol.partitioning import coordinator_partition
-from protocol.records.batch import BatchHeader, encode_batch
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
-from protocol.records.record import Record, decode_records
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
+from oncelog.broker.ports import Clock, WallMs
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.partitioning import coordinator_partition
+from oncelog.protocol.records.batch import BatchHeader, encode_batch
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.protocol.records.record import Record, decode_records
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ ShardT = TypeVar("ShardT", bound=Shard)
 
 
 class InternalTopic(Protocol):
-    """How the runtime finds the logs of its topic (`broker.topics`)."""
+    """How the runtime finds the logs of its topic (`broker.cluster.topics`)."""
 
     def partition_count(self) -> int: ...
 
@@ -181,7 +181,7 @@ class CoordinatorRuntime(Generic[ShardT]):
                 transaction_version=transaction_version,
             )
         except KafkaError as error:
-            return _failed(error)
+            return Completion.failed(error)
         shard.replay_end_transaction_marker(
             producer_id=producer_id, producer_epoch=producer_epoch, committed=committed, offset=appended.base_offset
         )
@@ -203,7 +203,7 @@ class CoordinatorRuntime(Generic[ShardT]):
             if result.records:
                 self._append(log, shard, result.records, producer_id, producer_epoch, transaction_version)
         except KafkaError as error:
-            return _failed(error)
+            return Completion.failed(error)
         return _released(log, result.response)
 
     def _append(
@@ -287,9 +287,3 @@ def _released(log: PartitionLog, response: T) -> Completion[T]:
 
     log.when_durable(log.log_end_offset).then(on_durable)
     return released
-
-
-def _failed(error: KafkaError) -> Completion[T]:
-    failed: Completion[T] = Completion()
-    failed.fail(error)
-    return failed

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
-from broker.coordinator.runtime import CoordinatorRecord
-from broker.coordinator.transaction.records import from_record
-from broker.faults.planted import Occurrence
-from broker.faults.rule import Action, Point
-from broker.ports import Buffer, Disk, File
-from broker.topic_config import TRANSACTION_STATE
-from protocol.records.record import decode_records
+from oncelog.broker.config.topic_config import TRANSACTION_STATE
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.coordinator.transaction.records import from_record
+from oncelog.broker.faults.planted import Occurrence
+from oncelog.broker.faults.rule import Action, Point
+from oncelog.broker.ports import Buffer, Disk, File
+from oncelog.protocol.records.record import decode_records
 
 if TYPE_CHECKING:
-    from broker.faults.faults import Faults
+    from oncelog.broker.faults.faults import Faults
 
 _LOG_SUFFIX = ".log"
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from broker.api_table import API_TABLE
-from broker.completion import Completion
-from broker.dispatch import CloseConnection, Handler, RequestContext
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.message import Message
+from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.completion import Completion
+from oncelog.broker.request import CloseConnection, Handler, RequestContext
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.message import Message
 
 _ERROR_FIELDS = ("error_code", "partition_error_code")
 _ERRORS_OF_ALL_SINCE = 4
@@ -64,7 +64,7 @@ def _refused(outcome: Any, error: ErrorCode) -> Any:
 
 
 def _response(api: ApiKey) -> Any:
-    module = import_module(f"protocol.generated.{API_TABLE[api].name}_response")
+    module = import_module(f"oncelog.protocol.generated.{API_TABLE[api].name}_response")
     return getattr(module, module.NAME)
 
 
@@ -80,7 +80,11 @@ def _refusal(context: RequestContext, request: Any, error: ErrorCode) -> Any:
 
 
 def _produce(request: Any, error: ErrorCode) -> Any:
-    from protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+    from oncelog.protocol.generated.produce_response import (
+        PartitionProduceResponse,
+        ProduceResponse,
+        TopicProduceResponse,
+    )
 
     return ProduceResponse(
         responses=[
@@ -98,7 +102,7 @@ def _produce(request: Any, error: ErrorCode) -> Any:
 
 
 def _add_partitions(request: Any, error: ErrorCode) -> Any:
-    from protocol.generated.add_partitions_to_txn_response import (
+    from oncelog.protocol.generated.add_partitions_to_txn_response import (
         AddPartitionsToTxnPartitionResult,
         AddPartitionsToTxnResponse,
         AddPartitionsToTxnTopicResult,
@@ -120,7 +124,7 @@ def _add_partitions(request: Any, error: ErrorCode) -> Any:
 
 def _offsets(api_key: int, request: Any, error: ErrorCode) -> Any:
     name = API_TABLE[api_key].name
-    module = import_module(f"protocol.generated.{name}_response")
+    module = import_module(f"oncelog.protocol.generated.{name}_response")
     kind = module.NAME
     topics = []
     for topic in request.topics:

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from broker.coordinator.transaction.coordinator import TransitionListener
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.ports import Clock
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.transaction.coordinator import TransitionListener
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.ports import Clock
+from oncelog.protocol.errors import ErrorCode
 
 KEPT = 1_000
 

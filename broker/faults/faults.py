@@ -10,23 +10,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
-from broker.assembly import System
-from broker.completion import Completion
-from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransitionListener
-from broker.coordinator.transaction.markers import MarkerSender
-from broker.coordinator.transaction.metadata import TopicPartition
-from broker.dispatch import Handler
-from broker.faults.disk import FaultDisk
-from broker.faults.error_answers import has_place_for_error
-from broker.faults.events import Events, TransitionEvents
-from broker.faults.markers import FaultMarkers
-from broker.faults.planted import Occurrence, PlantedRule
-from broker.faults.requests import FaultHandler
-from broker.faults.rule import Action, Point, Rule, RuleError, api_name
-from broker.faults.time import MovableTime
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator, TransitionListener
+from oncelog.broker.coordinator.transaction.markers import MarkerSender
+from oncelog.broker.coordinator.transaction.metadata import TopicPartition
+from oncelog.broker.faults.disk import FaultDisk
+from oncelog.broker.faults.error_answers import has_place_for_error
+from oncelog.broker.faults.events import Events, TransitionEvents
+from oncelog.broker.faults.markers import FaultMarkers
+from oncelog.broker.faults.planted import Occurrence, PlantedRule
+from oncelog.broker.faults.requests import FaultHandler
+from oncelog.broker.faults.rule import Action, Point, Rule, RuleError, api_name
+from oncelog.broker.faults.time import MovableTime
+from oncelog.broker.machine import System
+from oncelog.broker.request import Handler
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from oncelog.broker.broker import Broker
 
 MAX_RULES = 1_000
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.completion import Completion, all_of
-from broker.coordinator.transaction.markers import EndMarker, MarkerSender
-from broker.coordinator.transaction.metadata import TopicPartition
-from broker.faults.planted import Occurrence, PlantedRule
-from broker.faults.rule import Action, Point
-from protocol.errors import ErrorCode
+from oncelog.broker.completion import Completion, all_of
+from oncelog.broker.coordinator.transaction.markers import EndMarker, MarkerSender
+from oncelog.broker.coordinator.transaction.metadata import TopicPartition
+from oncelog.broker.faults.planted import Occurrence, PlantedRule
+from oncelog.broker.faults.rule import Action, Point
+from oncelog.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from broker.faults.faults import Faults
+    from oncelog.broker.faults.faults import Faults
 
 _WAITING = (Action.HOLD, Action.DELAY)
 

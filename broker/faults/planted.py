@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from broker.completion import Completion
-from broker.faults.rule import Action, Point, Rule, Selector, api_name
-from protocol.api_keys import ApiKey
+from oncelog.broker.completion import Completion
+from oncelog.broker.faults.rule import Action, Point, Rule, Selector, api_name
+from oncelog.protocol.api_keys import ApiKey
 
 KEPT_ANSWERS = 100
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from broker.topics import Topics
-from protocol.message import Message
+from oncelog.broker.cluster.topics import Topics
+from oncelog.protocol.message import Message
 
 _NO_TOPIC_ID = UUID(int=0)
 _INDEXES = ("index", "partition_index", "partition")

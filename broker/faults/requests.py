@@ -8,16 +8,16 @@ even when its connection has gone, as a packet that was long on its way would be
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from broker.completion import Completion
-from broker.dispatch import CloseConnection, Handler, Pipelined, RequestContext
-from broker.faults.error_answers import error_answer, error_names, with_error
-from broker.faults.planted import Occurrence, PlantedRule
-from broker.faults.request_subjects import partitions_of, transactional_ids_of
-from broker.faults.rule import Action, Point
-from protocol.api_keys import ApiKey
+from oncelog.broker.completion import Completion
+from oncelog.broker.faults.error_answers import error_answer, error_names, with_error
+from oncelog.broker.faults.planted import Occurrence, PlantedRule
+from oncelog.broker.faults.request_subjects import partitions_of, transactional_ids_of
+from oncelog.broker.faults.rule import Action, Point
+from oncelog.broker.request import CloseConnection, Handler, Pipelined, RequestContext
+from oncelog.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from broker.faults.faults import Faults
+    from oncelog.broker.faults.faults import Faults
 
 _WAITING = (Action.HOLD, Action.DELAY)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
 
 MAX_DELAY_MS = 366 * 86_400_000
 

@@ -8,7 +8,7 @@ Owns: the timers of a broker while they wait. Invariants
 from collections.abc import Callable
 from itertools import count
 
-from broker.ports import Clock, MonotonicMs, Scheduler, Timer, WallMs
+from oncelog.broker.ports import Clock, MonotonicMs, Scheduler, Timer, WallMs
 
 
 class _Waiting:

@@ -4,15 +4,15 @@ The offsets themselves follow with TxnOffsetCommit (28), which from its v5 on ne
 PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588). v4 knows TRANSACTION_ABORTABLE, which is no answer here.
 """
 
-from broker.completion import Completion
-from broker.coordinator.transaction.metadata import ProducerIdAndEpoch
-from broker.dispatch import RequestContext
-from broker.handlers.transaction_errors import answered
-from broker.metadata_log import Topic
-from broker.topic_config import CONSUMER_OFFSETS
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from protocol.generated.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+from oncelog.broker.cluster.metadata_log import Topic
+from oncelog.broker.completion import Completion
+from oncelog.broker.config.topic_config import CONSUMER_OFFSETS
+from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from oncelog.broker.handlers.shared.transaction_errors import answered
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from oncelog.protocol.generated.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
 FENCED_SINCE = 2
 

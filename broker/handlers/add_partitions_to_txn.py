@@ -11,19 +11,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from broker.completion import Completion, all_of
-from broker.coordinator.transaction.metadata import TopicPartition
-from broker.dispatch import RequestContext
-from broker.handlers.transaction_errors import answered
-from broker.slices import Sliced, TooMany, all_done
-from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
-from protocol.errors import ErrorCode
-from protocol.generated.add_partitions_to_txn_request import (
+from oncelog.broker.completion import Completion, all_of
+from oncelog.broker.config.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.broker.coordinator.transaction.metadata import TopicPartition
+from oncelog.broker.handlers.shared.transaction_errors import answered
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, TooMany, all_done
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from protocol.generated.add_partitions_to_txn_response import (
+from oncelog.protocol.generated.add_partitions_to_txn_response import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,

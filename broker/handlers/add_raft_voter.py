@@ -1,9 +1,9 @@
 """AddRaftVoter (80), versions 0–1: the quorum is this node; it does not change (KIP-853)."""
 
-from broker.dispatch import RequestContext
-from broker.handlers.raft_voters import refusal
-from protocol.generated.add_raft_voter_request import AddRaftVoterRequest
-from protocol.generated.add_raft_voter_response import AddRaftVoterResponse
+from oncelog.broker.handlers.shared.raft_voters import refusal
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.generated.add_raft_voter_request import AddRaftVoterRequest
+from oncelog.protocol.generated.add_raft_voter_response import AddRaftVoterResponse
 
 
 def handle(context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:

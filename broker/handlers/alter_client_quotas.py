@@ -9,12 +9,12 @@ Left out: whether the address of an `ip` can be resolved.
 
 from collections.abc import Mapping
 
-from broker.dispatch import RequestContext
-from broker.slices import Sliced, counted
-from protocol.errors import ErrorCode
-from protocol.generated.alter_client_quotas_request import AlterClientQuotasRequest
-from protocol.generated.alter_client_quotas_request import EntryData as Wanted
-from protocol.generated.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, counted
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.alter_client_quotas_request import AlterClientQuotasRequest
+from oncelog.protocol.generated.alter_client_quotas_request import EntryData as Wanted
+from oncelog.protocol.generated.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
 
 _IP = "ip"
 _ENTITY_TYPES = ("client-id", "user", _IP)

@@ -7,13 +7,13 @@
 - A resource that is named twice is INVALID_REQUEST; Kafka leaves such a request unanswered.
 """
 
-from broker.completion import Completion
-from broker.config_resources import check_request, find_resource, prepare_replacement
-from broker.dispatch import RequestContext
-from broker.handlers.altered_resources import alter_each
-from broker.slices import Sliced
-from protocol.generated.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
-from protocol.generated.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
+from oncelog.broker.completion import Completion
+from oncelog.broker.config.changes import check_request, find_resource, prepare_replacement
+from oncelog.broker.handlers.shared.altered_resources import alter_each
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.generated.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
+from oncelog.protocol.generated.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 
 def handle(context: RequestContext, request: AlterConfigsRequest) -> Sliced[AlterConfigsResponse]:

@@ -6,10 +6,10 @@ other assignment is refused in Kafka's words.
 
 from collections.abc import Sequence
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
-from protocol.generated.alter_partition_reassignments_response import (
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from oncelog.protocol.generated.alter_partition_reassignments_response import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,

@@ -1,9 +1,9 @@
 """AlterReplicaLogDirs (34), versions 1–2: there is one data directory, where everything is already (KIP-113)."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
-from protocol.generated.alter_replica_log_dirs_response import (
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from oncelog.protocol.generated.alter_replica_log_dirs_response import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,

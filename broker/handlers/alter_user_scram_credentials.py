@@ -6,13 +6,13 @@ refuse is refused as it does. One answer a user, a deletion's before a change's.
 
 from collections import Counter
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.alter_user_scram_credentials_request import (
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
-from protocol.generated.alter_user_scram_credentials_response import (
+from oncelog.protocol.generated.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )

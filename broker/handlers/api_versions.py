@@ -11,12 +11,12 @@ Left out: v5 (KIP-1242, Kafka 4.4).
 
 import re
 
-from broker.api_table import API_TABLE
-from broker.dispatch import RequestContext
-from broker.features import FEATURES
-from protocol.errors import ErrorCode
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.api_versions_response import (
+from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.cluster.features import FEATURES
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.api_versions_response import (
     ApiVersion,
     ApiVersionsResponse,
     FinalizedFeatureKey,

@@ -11,15 +11,15 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import ConsumerMember
-from broker.dispatch import RequestContext
-from broker.handlers.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
-from broker.slices import Sliced, each
-from broker.topics import Topics
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from protocol.generated.consumer_group_describe_response import (
+from oncelog.broker.cluster.topics import Topics
+from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
+from oncelog.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, each
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from oncelog.protocol.generated.consumer_group_describe_response import (
     Assignment,
     ConsumerGroupDescribeResponse,
     DescribedGroup,

@@ -9,19 +9,14 @@
 from collections.abc import Collection, Mapping
 from uuid import UUID
 
-from broker.completion import Completion
-from broker.coordinator.group.assignors.subscriber import TopicPartitions
-from broker.coordinator.group.consumer.exchange import HeartbeatRequest, HeartbeatResult
-from broker.dispatch import RequestContext
-from protocol.errors import KafkaError
-from protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-from protocol.generated.consumer_group_heartbeat_response import (
-    Assignment,
-    ConsumerGroupHeartbeatResponse,
-)
-from protocol.generated.consumer_group_heartbeat_response import (
-    TopicPartitions as ResponseTopicPartitions,
-)
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.consumer.exchange import HeartbeatRequest, HeartbeatResult
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from oncelog.protocol.generated.consumer_group_heartbeat_response import Assignment, ConsumerGroupHeartbeatResponse
+from oncelog.protocol.generated.consumer_group_heartbeat_response import TopicPartitions as ResponseTopicPartitions
 
 _OWN_MEMBER_ID_SINCE = 1
 _MESSAGE_CHARACTERS = 4_000

@@ -1,9 +1,9 @@
 """CreateAcls (30), versions 1–3: SECURITY_DISABLED for each, Kafka's answer without an authorizer."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.create_acls_request import CreateAclsRequest
-from protocol.generated.create_acls_response import AclCreationResult, CreateAclsResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_acls_request import CreateAclsRequest
+from oncelog.protocol.generated.create_acls_response import AclCreationResult, CreateAclsResponse
 
 
 def handle(_: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:

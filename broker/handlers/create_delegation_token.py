@@ -1,9 +1,9 @@
 """CreateDelegationToken (38), versions 1–3: not allowed, Kafka's answer on a listener without authentication."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.create_delegation_token_request import CreateDelegationTokenRequest
-from protocol.generated.create_delegation_token_response import CreateDelegationTokenResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_delegation_token_request import CreateDelegationTokenRequest
+from oncelog.protocol.generated.create_delegation_token_response import CreateDelegationTokenResponse
 
 
 def handle(_: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:

@@ -7,13 +7,13 @@
 - `validate_only` decides and writes nothing. Answered once durable; the new partitions are usable at once.
 """
 
-from broker.completion import Completion
-from broker.dispatch import RequestContext
-from broker.slices import Sliced, all_done, counted, each
-from broker.topic_rules import check_assignment, check_growth, check_total
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.generated.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
+from oncelog.broker.cluster.topic_rules import check_assignment, check_growth, check_total
+from oncelog.broker.completion import Completion
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, all_done, counted, each
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from oncelog.protocol.generated.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
 
 def handle(context: RequestContext, request: CreatePartitionsRequest) -> Sliced[CreatePartitionsResponse]:

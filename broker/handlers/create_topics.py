@@ -13,16 +13,20 @@ Left out: create.topic.policy.class.name.
 from collections.abc import Mapping
 from uuid import UUID
 
-from broker.completion import Completion
-from broker.config_descriptions import describe_topic
-from broker.dispatch import RequestContext
-from broker.metadata_log import METADATA_TOPIC, Topic
-from broker.slices import Sliced, counted, each
-from broker.topic_config import validate_topic_config
-from broker.topic_rules import check_assignment, check_numbering, check_sizes, check_total
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.create_topics_response import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
+from oncelog.broker.cluster.metadata_log import METADATA_TOPIC, Topic
+from oncelog.broker.cluster.topic_rules import check_assignment, check_numbering, check_sizes, check_total
+from oncelog.broker.completion import Completion
+from oncelog.broker.config.descriptions import describe_topic
+from oncelog.broker.config.topic_config import validate_topic_config
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, counted, each
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.create_topics_response import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
 
 _NO_TOPIC_ID = UUID(int=0)
 

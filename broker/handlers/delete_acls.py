@@ -1,9 +1,9 @@
 """DeleteAcls (31), versions 1–3: SECURITY_DISABLED for each, Kafka's answer without an authorizer."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.delete_acls_request import DeleteAclsRequest
-from protocol.generated.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.delete_acls_request import DeleteAclsRequest
+from oncelog.protocol.generated.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
 
 
 def handle(_: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:

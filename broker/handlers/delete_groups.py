@@ -3,12 +3,12 @@
 Each is answered on its own, once the tombstones are durable: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
 """
 
-from broker.completion import Completion
-from broker.dispatch import RequestContext
-from broker.slices import Sliced, all_done
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.delete_groups_request import DeleteGroupsRequest
-from protocol.generated.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+from oncelog.broker.completion import Completion
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, all_done
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
+from oncelog.protocol.generated.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
 
 def handle(context: RequestContext, request: DeleteGroupsRequest) -> Sliced[DeleteGroupsResponse]:

@@ -7,11 +7,11 @@
 - The new start is durable before the answer; whole segments below it go, the others when they are full and old.
 """
 
-from broker.dispatch import RequestContext
-from broker.slices import Sliced
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.delete_records_request import DeleteRecordsRequest
-from protocol.generated.delete_records_response import (
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.delete_records_request import DeleteRecordsRequest
+from oncelog.protocol.generated.delete_records_response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,

@@ -1,9 +1,9 @@
 """DeleteShareGroupState (86), version 0: NOT_COORDINATOR, Kafka's answer where `share.version` is 0 (KIP-932)."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.delete_share_group_state_request import DeleteShareGroupStateRequest
-from protocol.generated.delete_share_group_state_response import (
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.delete_share_group_state_request import DeleteShareGroupStateRequest
+from oncelog.protocol.generated.delete_share_group_state_response import (
     DeleteShareGroupStateResponse,
     DeleteStateResult,
     PartitionResult,

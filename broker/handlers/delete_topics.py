@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from broker.completion import Completion
-from broker.dispatch import RequestContext
-from broker.metadata_log import Topic
-from broker.slices import Sliced, all_done, counted
-from broker.topic_config import TRANSACTION_STATE
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+from oncelog.broker.cluster.metadata_log import Topic
+from oncelog.broker.completion import Completion
+from oncelog.broker.config.topic_config import TRANSACTION_STATE
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, all_done, counted
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 
 _NO_ID = UUID(int=0)
 Wanted = tuple[str | None, UUID]

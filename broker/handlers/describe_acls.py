@@ -1,9 +1,9 @@
 """DescribeAcls (29), versions 1–3: SECURITY_DISABLED, Kafka's answer without an authorizer."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.describe_acls_request import DescribeAclsRequest
-from protocol.generated.describe_acls_response import DescribeAclsResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.describe_acls_request import DescribeAclsRequest
+from oncelog.protocol.generated.describe_acls_response import DescribeAclsResponse
 
 
 def handle(_: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:

@@ -6,10 +6,10 @@ UNSUPPORTED_VERSION, anything else INVALID_REQUEST.
 
 from collections.abc import Sequence
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
-from protocol.generated.describe_client_quotas_response import DescribeClientQuotasResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
+from oncelog.protocol.generated.describe_client_quotas_response import DescribeClientQuotasResponse
 
 _IP = "ip"
 _ENTITY_TYPES = ("user", "client-id", _IP)

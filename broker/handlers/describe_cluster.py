@@ -4,11 +4,11 @@
   broker says it, anything else UNSUPPORTED_ENDPOINT_TYPE. v2+ may ask for fenced brokers (KIP-1073): there are none.
 """
 
-from broker.dispatch import RequestContext
-from broker.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
-from protocol.errors import ErrorCode
-from protocol.generated.describe_cluster_request import DescribeClusterRequest
-from protocol.generated.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+from oncelog.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
+from oncelog.protocol.generated.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
 _BROKERS, _CONTROLLERS = 1, 2
 

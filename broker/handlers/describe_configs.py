@@ -9,7 +9,10 @@ Left out: settings that Kafka knows and one node does not need; client metrics, 
 
 from collections.abc import Iterator, Sequence
 
-from broker.config_descriptions import (
+from oncelog.broker.cluster.metadata_log import ResourceType
+from oncelog.broker.cluster.topic_rules import check_topic_name
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.descriptions import (
     Entries,
     describe_all_brokers,
     describe_broker,
@@ -19,17 +22,14 @@ from broker.config_descriptions import (
     describe_topic,
     shown,
 )
-from broker.config_keys import BROKER_KEYS
-from broker.dispatch import RequestContext
-from broker.handlers.logger_levels import levels
-from broker.metadata_log import ResourceType
-from broker.node_id import check_node_id, parse_int32
-from broker.slices import Sliced
-from broker.topic_config import ConfigSource
-from broker.topic_rules import check_topic_name
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.generated.describe_configs_response import DescribeConfigsResponse, DescribeConfigsResult
+from oncelog.broker.config.node_id import check_node_id, parse_int32
+from oncelog.broker.config.topic_config import ConfigSource
+from oncelog.broker.handlers.shared.logger_levels import levels
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.protocol.generated.describe_configs_response import DescribeConfigsResponse, DescribeConfigsResult
 
 _Identity = tuple[int, str]
 

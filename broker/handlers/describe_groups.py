@@ -8,14 +8,18 @@
 - v3+ what the client may do, where it asks and nothing is wrong: everything (KIP-430).
 """
 
-from broker.coordinator.group.exchange import DescribedMember, GroupDescription
-from broker.coordinator.group.states import GroupState
-from broker.dispatch import RequestContext
-from broker.handlers.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
-from broker.slices import Sliced, each
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.describe_groups_request import DescribeGroupsRequest
-from protocol.generated.describe_groups_response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
+from oncelog.broker.coordinator.group.exchange import DescribedMember, GroupDescription
+from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, each
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.describe_groups_response import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+)
 
 
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> Sliced[DescribeGroupsResponse]:

@@ -7,11 +7,11 @@
 
 from collections.abc import Iterable
 
-from broker.dispatch import RequestContext
-from broker.log.partition_log import PartitionLog
-from broker.slices import Sliced
-from protocol.generated.describe_log_dirs_request import DescribeLogDirsRequest
-from protocol.generated.describe_log_dirs_response import (
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.generated.describe_log_dirs_request import DescribeLogDirsRequest
+from oncelog.protocol.generated.describe_log_dirs_response import (
     DescribeLogDirsPartition,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,

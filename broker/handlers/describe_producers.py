@@ -7,13 +7,13 @@ A partition that is named several times is answered once, where Kafka repeats it
 its producers are told as they were in one turn.
 """
 
-from broker.completion import Completion
-from broker.dispatch import RequestContext
-from broker.log.producer_state import ProducerState as LogProducerState
-from broker.slices import Sliced, each
-from protocol.errors import KafkaError
-from protocol.generated.describe_producers_request import DescribeProducersRequest
-from protocol.generated.describe_producers_response import (
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.producer_state import ProducerState as LogProducerState
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, each
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest
+from oncelog.protocol.generated.describe_producers_response import (
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,

@@ -4,12 +4,12 @@ Only `__cluster_metadata-0` has a quorum; any other partition is UNKNOWN_TOPIC_O
 ids, words for errors, and the addresses of the voters.
 """
 
-from broker.dispatch import RequestContext
-from broker.log.partition_log import PartitionLog
-from broker.metadata_log import METADATA_TOPIC
-from protocol.errors import ErrorCode
-from protocol.generated.describe_quorum_request import DescribeQuorumRequest
-from protocol.generated.describe_quorum_response import (
+from oncelog.broker.cluster.metadata_log import METADATA_TOPIC
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.describe_quorum_request import DescribeQuorumRequest
+from oncelog.protocol.generated.describe_quorum_response import (
     DescribeQuorumResponse,
     Listener,
     Node,

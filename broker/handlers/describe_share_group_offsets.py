@@ -1,9 +1,9 @@
 """DescribeShareGroupOffsets (90), versions 0–1: as Kafka where `share.version` is 0 (KIP-932)."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequest
-from protocol.generated.describe_share_group_offsets_response import (
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequest
+from oncelog.protocol.generated.describe_share_group_offsets_response import (
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
 )

@@ -9,14 +9,14 @@
 
 from collections.abc import Iterable
 
-from broker.completion import Completion
-from broker.dispatch import RequestContext
-from broker.handlers.authorized_operations import TOPIC_OPERATIONS
-from broker.slices import Sliced, each, in_order
-from broker.topic_rules import check_topic_name
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.describe_topic_partitions_request import DescribeTopicPartitionsRequest
-from protocol.generated.describe_topic_partitions_response import (
+from oncelog.broker.cluster.topic_rules import check_topic_name
+from oncelog.broker.completion import Completion
+from oncelog.broker.handlers.shared.authorized_operations import TOPIC_OPERATIONS
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, each, in_order
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from oncelog.protocol.generated.describe_topic_partitions_response import (
     Cursor,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,

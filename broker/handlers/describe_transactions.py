@@ -5,13 +5,17 @@ While the markers of a transaction are on their way, only the partitions that st
 What is told is durable. An id that is named several times is answered once, where Kafka repeats itself.
 """
 
-from broker.completion import Completion
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.dispatch import RequestContext
-from broker.handlers.transaction_errors import answered
-from broker.slices import Sliced, all_done
-from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
-from protocol.generated.describe_transactions_response import DescribeTransactionsResponse, TopicData, TransactionState
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.handlers.shared.transaction_errors import answered
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, all_done
+from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from oncelog.protocol.generated.describe_transactions_response import (
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
 
 
 def handle(context: RequestContext, request: DescribeTransactionsRequest) -> Sliced[DescribeTransactionsResponse]:

@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
-from protocol.generated.describe_user_scram_credentials_response import (
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
+from oncelog.protocol.generated.describe_user_scram_credentials_response import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )

@@ -5,11 +5,15 @@
 - v1+ kinds of election: 0 preferred, 1 unclean; another is INVALID_REQUEST. v2 is flexible.
 """
 
-from broker.dispatch import RequestContext
-from broker.slices import Sliced
-from protocol.errors import ErrorCode
-from protocol.generated.elect_leaders_request import ElectLeadersRequest
-from protocol.generated.elect_leaders_response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.elect_leaders_request import ElectLeadersRequest
+from oncelog.protocol.generated.elect_leaders_response import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 
 _KINDS = (0, 1)
 

@@ -7,11 +7,11 @@
   an error that is −1 and −1 (KIP-890 part 2). An abort with nothing open is legal there.
 """
 
-from broker.completion import Completion
-from broker.dispatch import RequestContext
-from broker.handlers.transaction_errors import answered
-from protocol.generated.end_txn_request import EndTxnRequest
-from protocol.generated.end_txn_response import EndTxnResponse
+from oncelog.broker.completion import Completion
+from oncelog.broker.handlers.shared.transaction_errors import answered
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.protocol.generated.end_txn_response import EndTxnResponse
 
 FENCED_SINCE = 2
 EPOCH_BUMP_SINCE = 5

@@ -1,9 +1,9 @@
 """ExpireDelegationToken (40), versions 1–2: not allowed, Kafka's answer on a listener without authentication."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.expire_delegation_token_request import ExpireDelegationTokenRequest
-from protocol.generated.expire_delegation_token_response import ExpireDelegationTokenResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.expire_delegation_token_request import ExpireDelegationTokenRequest
+from oncelog.protocol.generated.expire_delegation_token_response import ExpireDelegationTokenResponse
 
 
 def handle(_: RequestContext, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:

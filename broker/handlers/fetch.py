@@ -6,7 +6,7 @@
 - The first batch comes whole even when it is larger than every limit (KIP-74), so that a reader always advances.
 - With fewer than min_bytes the request waits up to max_wait_ms. Waiting, it counts what has come and reads nothing; the
   answer is read once. A client that disconnects waits no more.
-- v7+ sessions (KIP-227, `broker.fetch_session`): epoch 0 opens one, −1 ends it, else the answer has what changed:
+- v7+ sessions (KIP-227, `broker.fetching.session`): epoch 0 opens one, −1 ends it, else the answer has what changed:
   records, errors, a new high watermark or log start. FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, and
   FETCH_SESSION_TOPIC_ID_ERROR when names and ids are mixed. Partitions that gave records go to the end of the line.
 - v9+ leader epochs (KIP-320), v12 diverging epochs, v13+ topic ids (KIP-516), v16 current leader and its address where
@@ -23,16 +23,17 @@ Left out: preferred read replicas.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from broker.completion import Completion
-from broker.dispatch import ELEMENTS_AT_ONCE, RequestContext
-from broker.fetch_session import INITIAL_EPOCH, FetchedPartition, FetchSession
-from broker.handlers.partition_fetch import diverging_epoch, find_log, read_partition, readable_bytes, refuse_follower
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from broker.ports import Timer
-from broker.slices import Sliced
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.fetch_request import FetchRequest, FetchTopic, ForgottenTopic
-from protocol.generated.fetch_response import (
+from oncelog.broker.completion import Completion
+from oncelog.broker.dispatch import ELEMENTS_AT_ONCE
+from oncelog.broker.fetching.partition import diverging_epoch, find_log, read_partition, readable_bytes, refuse_follower
+from oncelog.broker.fetching.session import INITIAL_EPOCH, FetchedPartition, FetchSession
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.ports import Timer
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.fetch_request import FetchRequest, FetchTopic, ForgottenTopic
+from oncelog.protocol.generated.fetch_response import (
     FetchableTopicResponse,
     FetchResponse,
     LeaderIdAndEpoch,

@@ -10,12 +10,12 @@
 
 from collections.abc import Sequence
 
-from broker.completion import Completion
-from broker.dispatch import RequestContext
-from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from oncelog.broker.completion import Completion
+from oncelog.broker.config.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 _SHARE = 2
 _TOPIC_OF = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}

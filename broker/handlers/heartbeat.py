@@ -1,9 +1,9 @@
 """Heartbeat (12), versions 0–4: a member is alive; REBALANCE_IN_PROGRESS asks it to join again. v3+ static members."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import KafkaError
-from protocol.generated.heartbeat_request import HeartbeatRequest
-from protocol.generated.heartbeat_response import HeartbeatResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
+from oncelog.protocol.generated.heartbeat_response import HeartbeatResponse
 
 
 def handle(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:

@@ -8,16 +8,19 @@
 - An operation that is not known is INVALID_REQUEST, where Kafka fails with UNKNOWN_SERVER_ERROR.
 """
 
-from broker.completion import Completion
-from broker.config_resources import ConfigChange, Operation, check_request, find_resource, prepare_changes
-from broker.dispatch import RequestContext
-from broker.handlers.altered_resources import alter_each
-from broker.handlers.logger_levels import alter_levels
-from broker.metadata_log import ResourceType
-from broker.slices import Sliced
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.incremental_alter_configs_request import AlterConfigsResource, IncrementalAlterConfigsRequest
-from protocol.generated.incremental_alter_configs_response import (
+from oncelog.broker.cluster.metadata_log import ResourceType
+from oncelog.broker.completion import Completion
+from oncelog.broker.config.changes import ConfigChange, Operation, check_request, find_resource, prepare_changes
+from oncelog.broker.handlers.shared.altered_resources import alter_each
+from oncelog.broker.handlers.shared.logger_levels import alter_levels
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.incremental_alter_configs_request import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from oncelog.protocol.generated.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )

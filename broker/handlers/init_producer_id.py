@@ -9,11 +9,11 @@
   pair beside the new one. Where it is not enabled: TRANSACTIONAL_ID_AUTHORIZATION_FAILED and UNSUPPORTED_VERSION.
 """
 
-from broker.completion import Completion
-from broker.dispatch import RequestContext
-from broker.handlers.transaction_errors import answered
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.init_producer_id_response import InitProducerIdResponse
+from oncelog.broker.completion import Completion
+from oncelog.broker.handlers.shared.transaction_errors import answered
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
 
 FENCED_SINCE = 4
 

@@ -1,9 +1,9 @@
 """InitializeShareGroupState (83), version 0: NOT_COORDINATOR, Kafka's answer where `share.version` is 0 (KIP-932)."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.initialize_share_group_state_request import InitializeShareGroupStateRequest
-from protocol.generated.initialize_share_group_state_response import (
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.initialize_share_group_state_request import InitializeShareGroupStateRequest
+from oncelog.protocol.generated.initialize_share_group_state_response import (
     InitializeShareGroupStateResponse,
     InitializeStateResult,
     PartitionResult,

@@ -8,12 +8,12 @@
 - The reason of v8+ (KIP-800) is for logs alone.
 """
 
-from broker.completion import Completion
-from broker.coordinator.group.exchange import JoinRequest, JoinResult
-from broker.dispatch import RequestContext
-from protocol.errors import KafkaError
-from protocol.generated.join_group_request import JoinGroupRequest
-from protocol.generated.join_group_response import JoinGroupResponse, JoinGroupResponseMember
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.exchange import JoinRequest, JoinResult
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.generated.join_group_request import JoinGroupRequest
+from oncelog.protocol.generated.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 
 
 def handle(context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Completion[JoinGroupResponse]:

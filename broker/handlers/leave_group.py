@@ -5,12 +5,12 @@ v3+ a static member may be named by its instance id alone, as tools do. The reas
 
 from collections.abc import Sequence
 
-from broker.completion import Completion
-from broker.coordinator.group.consumer.exchange import LeavingMember
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.leave_group_request import LeaveGroupRequest
-from protocol.generated.leave_group_response import LeaveGroupResponse, MemberResponse
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.consumer.exchange import LeavingMember
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest
+from oncelog.protocol.generated.leave_group_response import LeaveGroupResponse, MemberResponse
 
 
 def handle(context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse | Completion[LeaveGroupResponse]:

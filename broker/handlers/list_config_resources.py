@@ -6,12 +6,12 @@
 
 from functools import partial
 
-from broker.dispatch import RequestContext
-from broker.metadata_log import ResourceType
-from broker.slices import Sliced, each
-from protocol.errors import ErrorCode
-from protocol.generated.list_config_resources_request import ListConfigResourcesRequest
-from protocol.generated.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
+from oncelog.broker.cluster.metadata_log import ResourceType
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, each
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.list_config_resources_request import ListConfigResourcesRequest
+from oncelog.protocol.generated.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 
 
 def handle(context: RequestContext, request: ListConfigResourcesRequest) -> Sliced[ListConfigResourcesResponse]:

@@ -4,11 +4,11 @@ Filters ignore case, as Kafka's do. Types are `classic` and `consumer`. A group 
 `Empty` and has no protocol type. COORDINATOR_LOAD_IN_PROGRESS after a start, until all groups are known again.
 """
 
-from broker.dispatch import RequestContext
-from broker.slices import Sliced
-from protocol.errors import KafkaError
-from protocol.generated.list_groups_request import ListGroupsRequest
-from protocol.generated.list_groups_response import ListedGroup, ListGroupsResponse
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.generated.list_groups_response import ListedGroup, ListGroupsResponse
 
 
 def handle(context: RequestContext, request: ListGroupsRequest) -> Sliced[ListGroupsResponse]:

@@ -12,13 +12,13 @@
 v10's timeout_ms bounds lookups in remote storage; all lookups here are local and answered at once.
 """
 
-from broker.dispatch import RequestContext
-from broker.handlers.leader_epoch import check_leader_epoch
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from broker.slices import Sliced
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
-from protocol.generated.list_offsets_response import (
+from oncelog.broker.cluster.leader_epoch import check_leader_epoch
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+from oncelog.protocol.generated.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,

@@ -8,15 +8,15 @@
   Kafka.
 """
 
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.transaction.states import TransactionState
-from broker.dispatch import RequestContext
-from broker.pattern import matcher
-from broker.slices import Sliced
-from protocol.errors import KafkaError
-from protocol.generated.list_transactions_request import ListTransactionsRequest
-from protocol.generated.list_transactions_response import ListTransactionsResponse
-from protocol.generated.list_transactions_response import TransactionState as ListedTransaction
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.broker.pattern import matcher
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
+from oncelog.protocol.generated.list_transactions_response import ListTransactionsResponse
+from oncelog.protocol.generated.list_transactions_response import TransactionState as ListedTransaction
 
 _STATE_NAMES = frozenset(state.kafka_name for state in TransactionState)
 

@@ -16,15 +16,15 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from broker.completion import Completion
-from broker.dispatch import RequestContext
-from broker.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from broker.metadata_log import INTERNAL_TOPICS, Topic
-from broker.slices import Sliced, each
-from broker.topic_rules import check_topic_name
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.metadata_request import MetadataRequest
-from protocol.generated.metadata_response import (
+from oncelog.broker.cluster.metadata_log import INTERNAL_TOPICS, Topic
+from oncelog.broker.cluster.topic_rules import check_topic_name
+from oncelog.broker.completion import Completion
+from oncelog.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, each
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.generated.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

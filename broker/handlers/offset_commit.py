@@ -16,15 +16,15 @@
 from collections.abc import Sequence
 from functools import partial
 
-from broker.completion import Completion
-from broker.coordinator.group.offsets import Committer, Errors
-from broker.dispatch import RequestContext
-from broker.handlers.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
-from broker.slices import Sliced, each
-from broker.topics import Topics
-from protocol.errors import ErrorCode
-from protocol.generated.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
-from protocol.generated.offset_commit_response import (
+from oncelog.broker.cluster.topics import Topics
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.offsets import Committer, Errors
+from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, each
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
+from oncelog.protocol.generated.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,

@@ -5,12 +5,12 @@
 - For the group as a whole: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP when its members do not tell what they read.
 """
 
-from broker.completion import Completion
-from broker.coordinator.group.offsets import Errors
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.offset_delete_request import OffsetDeleteRequest
-from protocol.generated.offset_delete_response import (
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.offsets import Errors
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.offset_delete_request import OffsetDeleteRequest
+from oncelog.protocol.generated.offset_delete_response import (
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,

@@ -13,19 +13,19 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from broker.completion import Completion
-from broker.coordinator.group.offsets import NOTHING_FETCHED, FetchedOffset, GroupOffsets
-from broker.coordinator.group.records import NO_COMMITTED_OFFSET, NO_TOPIC_ID, TopicPartition
-from broker.dispatch import RequestContext
-from broker.slices import Sliced, each
-from broker.topics import Topics
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.offset_fetch_request import (
+from oncelog.broker.cluster.topics import Topics
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.offsets import NOTHING_FETCHED, FetchedOffset, GroupOffsets
+from oncelog.broker.coordinator.group.records import NO_COMMITTED_OFFSET, NO_TOPIC_ID, TopicPartition
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, each
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from protocol.generated.offset_fetch_response import (
+from oncelog.protocol.generated.offset_fetch_response import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,

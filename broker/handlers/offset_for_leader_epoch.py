@@ -7,12 +7,15 @@
 
 from functools import partial
 
-from broker.dispatch import RequestContext
-from broker.handlers.leader_epoch import check_leader_epoch, end_offset_for_epoch
-from broker.slices import Sliced, each
-from protocol.errors import KafkaError
-from protocol.generated.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
-from protocol.generated.offset_for_leader_epoch_response import (
+from oncelog.broker.cluster.leader_epoch import check_leader_epoch, end_offset_for_epoch
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced, each
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.generated.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+)
+from oncelog.protocol.generated.offset_for_leader_epoch_response import (
     EpochEndOffset,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,

@@ -17,15 +17,15 @@ durable first, then everything is asked again in the turn of the append. v13 top
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from broker.completion import Completion, all_of
-from broker.coordinator.transaction.metadata import ProducerIdAndEpoch
-from broker.dispatch import CloseConnection, Pipelined, RequestContext
-from broker.log.partition_log import AppendResult, PartitionLog
-from broker.metadata_log import INTERNAL_TOPICS
-from broker.slices import Sliced
-from protocol.errors import ErrorCode, InvalidRecordsError, KafkaError
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.generated.produce_response import (
+from oncelog.broker.cluster.metadata_log import INTERNAL_TOPICS
+from oncelog.broker.completion import Completion, all_of
+from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from oncelog.broker.log.partition_log import AppendResult, PartitionLog
+from oncelog.broker.request import CloseConnection, Pipelined, RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode, InvalidRecordsError, KafkaError
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceResponse,

@@ -1,9 +1,9 @@
 """ReadShareGroupState (84), version 0: NOT_COORDINATOR, Kafka's answer where `share.version` is 0 (KIP-932)."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.read_share_group_state_request import ReadShareGroupStateRequest
-from protocol.generated.read_share_group_state_response import (
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.read_share_group_state_request import ReadShareGroupStateRequest
+from oncelog.protocol.generated.read_share_group_state_response import (
     PartitionResult,
     ReadShareGroupStateResponse,
     ReadStateResult,

@@ -1,9 +1,9 @@
 """ReadShareGroupStateSummary (87), versions 0–1: as Kafka where `share.version` is 0 (KIP-932)."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
-from protocol.generated.read_share_group_state_summary_response import (
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
+from oncelog.protocol.generated.read_share_group_state_summary_response import (
     PartitionResult,
     ReadShareGroupStateSummaryResponse,
     ReadStateSummaryResult,

@@ -1,9 +1,9 @@
 """RemoveRaftVoter (81), version 0: the quorum is this node; it does not change (KIP-853)."""
 
-from broker.dispatch import RequestContext
-from broker.handlers.raft_voters import refusal
-from protocol.generated.remove_raft_voter_request import RemoveRaftVoterRequest
-from protocol.generated.remove_raft_voter_response import RemoveRaftVoterResponse
+from oncelog.broker.handlers.shared.raft_voters import refusal
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.generated.remove_raft_voter_request import RemoveRaftVoterRequest
+from oncelog.protocol.generated.remove_raft_voter_response import RemoveRaftVoterResponse
 
 
 def handle(context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:

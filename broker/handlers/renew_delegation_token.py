@@ -1,9 +1,9 @@
 """RenewDelegationToken (39), versions 1–2: not allowed, Kafka's answer on a listener without authentication."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.renew_delegation_token_request import RenewDelegationTokenRequest
-from protocol.generated.renew_delegation_token_response import RenewDelegationTokenResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.renew_delegation_token_request import RenewDelegationTokenRequest
+from oncelog.protocol.generated.renew_delegation_token_response import RenewDelegationTokenResponse
 
 
 def handle(_: RequestContext, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:

@@ -3,10 +3,10 @@
 Listed from version 0 on: librdkafka takes that as the sign that a broker knows SASL at all.
 """
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.sasl_handshake_request import SaslHandshakeRequest
-from protocol.generated.sasl_handshake_response import SaslHandshakeResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.sasl_handshake_request import SaslHandshakeRequest
+from oncelog.protocol.generated.sasl_handshake_response import SaslHandshakeResponse
 
 
 def handle(_: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:

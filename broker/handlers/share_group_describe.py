@@ -1,9 +1,9 @@
 """ShareGroupDescribe (77), version 1: UNSUPPORTED_VERSION, Kafka's answer where `share.version` is 0 (KIP-932)."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.share_group_describe_request import ShareGroupDescribeRequest
-from protocol.generated.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.share_group_describe_request import ShareGroupDescribeRequest
+from oncelog.protocol.generated.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
 
 
 def handle(_: RequestContext, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:

@@ -1,9 +1,9 @@
 """ShareGroupHeartbeat (76), version 1: UNSUPPORTED_VERSION, Kafka's answer where `share.version` is 0 (KIP-932)."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.share_group_heartbeat_request import ShareGroupHeartbeatRequest
-from protocol.generated.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from oncelog.protocol.generated.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
 
 def handle(_: RequestContext, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:

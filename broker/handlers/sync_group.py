@@ -4,12 +4,12 @@ v3+ static members; v5+ must name protocol type and protocol, and INCONSISTENT_G
 not the group's (KIP-559).
 """
 
-from broker.completion import Completion
-from broker.coordinator.group.exchange import SyncResult
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.sync_group_request import SyncGroupRequest
-from protocol.generated.sync_group_response import SyncGroupResponse
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.exchange import SyncResult
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.sync_group_request import SyncGroupRequest
+from oncelog.protocol.generated.sync_group_response import SyncGroupResponse
 
 
 def handle(context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | Completion[SyncGroupResponse]:

@@ -12,15 +12,15 @@
 from collections.abc import Sequence
 from functools import partial
 
-from broker.completion import Completion
-from broker.coordinator.group.offsets import Committer, Errors, OffsetToCommit
-from broker.dispatch import RequestContext
-from broker.handlers.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
-from broker.slices import Sliced
-from broker.topic_config import CONSUMER_OFFSETS
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
-from protocol.generated.txn_offset_commit_response import (
+from oncelog.broker.completion import Completion
+from oncelog.broker.config.topic_config import CONSUMER_OFFSETS
+from oncelog.broker.coordinator.group.offsets import Committer, Errors, OffsetToCommit
+from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
+from oncelog.protocol.generated.txn_offset_commit_response import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,

@@ -1,9 +1,9 @@
 """UnregisterBroker (64), version 0: there is no other broker, and this one cannot leave itself (KIP-631)."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.unregister_broker_request import UnregisterBrokerRequest
-from protocol.generated.unregister_broker_response import UnregisterBrokerResponse
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.unregister_broker_request import UnregisterBrokerRequest
+from oncelog.protocol.generated.unregister_broker_response import UnregisterBrokerResponse
 
 
 def handle(context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:

@@ -7,12 +7,12 @@
 - The new levels hold for every request from then on; the epoch that ApiVersions tells grows. Answered once durable.
 """
 
-from broker.completion import Completion
-from broker.dispatch import RequestContext
-from broker.features import check_update
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.update_features_request import UpdateFeaturesRequest
-from protocol.generated.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
+from oncelog.broker.cluster.features import check_update
+from oncelog.broker.completion import Completion
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.update_features_request import UpdateFeaturesRequest
+from oncelog.protocol.generated.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 
 _FAILED = "The update failed for all features since the following feature had an error: "
 

@@ -1,9 +1,9 @@
 """WriteShareGroupState (85), versions 0–1: NOT_COORDINATOR, Kafka's answer where `share.version` is 0 (KIP-932)."""
 
-from broker.dispatch import RequestContext
-from protocol.errors import ErrorCode
-from protocol.generated.write_share_group_state_request import WriteShareGroupStateRequest
-from protocol.generated.write_share_group_state_response import (
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.write_share_group_state_request import WriteShareGroupStateRequest
+from oncelog.protocol.generated.write_share_group_state_response import (
     PartitionResult,
     WriteShareGroupStateResponse,
     WriteStateResult,

@@ -9,12 +9,12 @@ v2 says the marker's transaction version: one of version 2 must carry a later ep
 
 from collections.abc import Mapping
 
-from broker.completion import Completion
-from broker.dispatch import RequestContext
-from broker.slices import Sliced
-from protocol.errors import ErrorCode
-from protocol.generated.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
-from protocol.generated.write_txn_markers_response import (
+from oncelog.broker.completion import Completion
+from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
+from oncelog.protocol.generated.write_txn_markers_response import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,

@@ -6,7 +6,7 @@ length, its offsets and its checksum all fit.
 
 from collections.abc import Callable, Iterator
 
-from protocol.records.batch import BatchHeader, check_crc, read_header
+from oncelog.protocol.records.batch import BatchHeader, check_crc, read_header
 
 _HEADER_BYTES = 61
 _LENGTH_PREFIX_BYTES = 12

@@ -8,12 +8,12 @@ Kafka answers UNKNOWN_SERVER_ERROR: there the code that fits is given. KIP-98 (m
 
 from typing import Final
 
-from broker.log.log_config import LogConfig
-from broker.log.values import AppendOrigin
-from broker.ports import WallMs
-from protocol.errors import ErrorCode, InvalidRecordsError, KafkaError, ProtocolError
-from protocol.records.batch import BatchHeader, check_crc, read_header
-from protocol.records.compression import decompress
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.values import AppendOrigin
+from oncelog.broker.ports import WallMs
+from oncelog.protocol.errors import ErrorCode, InvalidRecordsError, KafkaError, ProtocolError
+from oncelog.protocol.records.batch import BatchHeader, check_crc, read_header
+from oncelog.protocol.records.compression import decompress
 
 HEADER_BYTES: Final = 61
 _LENGTH_PREFIX_BYTES: Final = 12  # base offset and batch length come before what the length counts

@@ -7,7 +7,7 @@ cleaner reads its own.
 
 from collections.abc import Iterable
 
-from broker.ports import Disk
+from oncelog.broker.ports import Disk
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"

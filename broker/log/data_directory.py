@@ -12,11 +12,11 @@ Invariants
 from collections.abc import Container, Iterator, Mapping, Sequence
 from uuid import UUID
 
-from broker.log.checkpoints import CLEAN_SHUTDOWN, CLEANER_OFFSET, LOG_START, RECOVERY_POINT
-from broker.log.flush_journal import NAME as JOURNAL
-from broker.log.flush_journal import FlushedOffsets
-from broker.log.flusher import is_transient
-from broker.log.partition_directory import (
+from oncelog.broker.log.checkpoints import CLEAN_SHUTDOWN, CLEANER_OFFSET, LOG_START, RECOVERY_POINT
+from oncelog.broker.log.flush_journal import NAME as JOURNAL
+from oncelog.broker.log.flush_journal import FlushedOffsets
+from oncelog.broker.log.flusher import is_transient
+from oncelog.broker.log.partition_directory import (
     PARTITION_METADATA,
     deleted_name,
     deleted_partition,
@@ -26,9 +26,9 @@ from broker.log.partition_directory import (
     read_topic_id,
     stray_name,
 )
-from broker.log.segments import write_anew
-from broker.ports import Clock, Disk
-from protocol.printable import printable
+from oncelog.broker.log.segments import write_anew
+from oncelog.broker.ports import Clock, Disk
+from oncelog.protocol.printable import printable
 
 _KAFKAS_MARK = "meta.properties"
 _OWN_FILES = frozenset({JOURNAL, RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN})

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from struct import Struct
 from uuid import UUID
 
-from broker.log.flusher import FlushTarget, is_transient
-from broker.log.partition_directory import partition_of
-from broker.ports import Disk, File
-from protocol.checksum import crc32c
+from oncelog.broker.log.flusher import FlushTarget, is_transient
+from oncelog.broker.log.partition_directory import partition_of
+from oncelog.broker.ports import Disk, File
+from oncelog.protocol.checksum import crc32c
 
 NAME = "flushed-offsets"
 _ENTRY = Struct(">16siqq")

@@ -17,10 +17,10 @@ import errno
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from broker.ports import Clock, Disk, File, Scheduler
+from oncelog.broker.ports import Clock, Disk, File, Scheduler
 
 if TYPE_CHECKING:
-    from broker.log.partition_log import PartitionLog
+    from oncelog.broker.log.partition_log import PartitionLog
 
 POLICIES = ("fsync", "os", "memory")
 # A sync on the loop saves two thread hand-overs, but every other connection waits for it meanwhile.

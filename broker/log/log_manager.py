@@ -2,7 +2,8 @@
 
 Owns: opening (with recovery), deletion, the clean stop, the background turn for retention, compaction and producer
 expiry.
-Does not own: which partitions should exist (`broker.topics`), whose a directory is (`data_directory`), the records.
+Does not own: which partitions should exist (`broker.cluster.topics`), whose a directory is (`data_directory`), the
+records.
 Invariants
 - A partition has at most one open log; no file is made before its first append.
 - Files are deleted only once the journal says that nobody will miss them.
@@ -13,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
-from broker.completion import Completion
-from broker.log.checkpoints import (
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_CONTENT,
     CLEANER_OFFSET,
@@ -23,22 +24,22 @@ from broker.log.checkpoints import (
     parse_checkpoint,
     write_checkpoint,
 )
-from broker.log.compaction.cleaner import CleanerCheckpoint, CompactionSettings, LogCleaner
-from broker.log.data_directory import DataDirectory
-from broker.log.flush_journal import NAME as JOURNAL
-from broker.log.flush_journal import FlushedOffsets, LogPoints
-from broker.log.flusher import Flusher, is_transient, trouble
-from broker.log.log_config import INT64_MAX, LogConfig
-from broker.log.partition_directory import directory_of
-from broker.log.partition_log import PartitionLog
-from broker.log.recovery import RecoveredLog, RecoveryReport, empty_log, offline_log, recover_log
-from broker.log.recovery_progress import RecoveryProgress
-from broker.log.retention import prepare_log_start
-from broker.log.segment_check import SegmentCheck
-from broker.ports import Clock, Disk, PartitionListener, WallMs
-from broker.schedule import Schedule
-from broker.slices import PARTITIONS_AN_ELEMENT, Sliced
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.log.compaction.cleaner import CleanerCheckpoint, CompactionSettings, LogCleaner
+from oncelog.broker.log.data_directory import DataDirectory
+from oncelog.broker.log.flush_journal import NAME as JOURNAL
+from oncelog.broker.log.flush_journal import FlushedOffsets, LogPoints
+from oncelog.broker.log.flusher import Flusher, is_transient, trouble
+from oncelog.broker.log.log_config import INT64_MAX, LogConfig
+from oncelog.broker.log.partition_directory import directory_of
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.recovery import RecoveredLog, RecoveryReport, empty_log, offline_log, recover_log
+from oncelog.broker.log.recovery_progress import RecoveryProgress
+from oncelog.broker.log.retention import prepare_log_start
+from oncelog.broker.log.segment_check import SegmentCheck
+from oncelog.broker.ports import Clock, Disk, PartitionListener, WallMs
+from oncelog.broker.schedule import Schedule
+from oncelog.broker.slices import PARTITIONS_AN_ELEMENT, Sliced
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000
 _WITHDRAWN_AT_ONCE = 64

@@ -6,7 +6,7 @@ Invariants: reading gives what a real disk would give after the same changes; no
 
 from collections.abc import Sequence
 
-from broker.ports import Buffer, Disk, File
+from oncelog.broker.ports import Buffer, Disk, File
 
 
 class _Content:

@@ -16,14 +16,14 @@ from operator import itemgetter
 from struct import Struct
 from uuid import UUID
 
-from broker.completion import Completion
-from broker.log.batch_validation import validate_batch
-from broker.log.compaction.swap import swap_in
-from broker.log.flusher import Flusher, FlushTarget, is_transient
-from broker.log.log_config import LogConfig
-from broker.log.producer_snapshot import encode_snapshot
-from broker.log.producer_state import ProducerStateManager
-from broker.log.reader import (
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.batch_validation import validate_batch
+from oncelog.broker.log.compaction.swap import swap_in
+from oncelog.broker.log.flusher import Flusher, FlushTarget, is_transient
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.producer_snapshot import encode_snapshot
+from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.log.reader import (
     collect_aborted,
     find_max_timestamp,
     find_timestamp,
@@ -31,15 +31,15 @@ from broker.log.reader import (
     read_records,
     readable_bytes,
 )
-from broker.log.segment import LOG_SUFFIX, Segment
-from broker.log.segments import SEGMENT_SUFFIXES, Segments
-from broker.log.transaction_index import AbortedEntry
-from broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation, FetchResult
-from broker.ports import Buffer, Clock, File, PartitionListener, WallMs
-from protocol.checksum import crc32c
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import BatchHeader
-from protocol.records.control import ControlRecordType, encode_end_txn_marker
+from oncelog.broker.log.segment import LOG_SUFFIX, Segment
+from oncelog.broker.log.segments import SEGMENT_SUFFIXES, Segments
+from oncelog.broker.log.transaction_index import AbortedEntry
+from oncelog.broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation, FetchResult
+from oncelog.broker.ports import Buffer, Clock, File, PartitionListener, WallMs
+from oncelog.protocol.checksum import crc32c
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.records.batch import BatchHeader
+from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
 
 __all__ = [
     "AbortedTransaction",
@@ -171,7 +171,7 @@ class PartitionLog:
                     earlier.first_offset, earlier.last_offset, log_append_time_ms, self.log_start_offset, True
                 )
         if config.compression_type != "producer" and origin is AppendOrigin.CLIENT:
-            from broker.log.recompression import recompressed  # few topics ask for it, and a start does not
+            from oncelog.broker.log.recompression import recompressed  # few topics ask for it, and a start does not
 
             batch, header = recompressed(batch, header, config)
         base_offset = self.log_end_offset

@@ -11,9 +11,9 @@ a snapshot of no producers needs none.
 from dataclasses import dataclass
 from struct import Struct
 
-from broker.log.producer_state import NO_OFFSET, AppendedBatch, ProducerState, ProducerStateManager
-from broker.ports import MonotonicMs
-from protocol.checksum import crc32c
+from oncelog.broker.log.producer_state import NO_OFFSET, AppendedBatch, ProducerState, ProducerStateManager
+from oncelog.broker.ports import MonotonicMs
+from oncelog.protocol.checksum import crc32c
 
 SUFFIX = ".snapshot"
 BATCHES_SUFFIX = ".batches"

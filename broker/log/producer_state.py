@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from broker.log.values import AppendOrigin
-from broker.ports import MonotonicMs
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import BatchHeader
+from oncelog.broker.log.values import AppendOrigin
+from oncelog.broker.ports import MonotonicMs
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.records.batch import BatchHeader
 
 KEPT_BATCHES = 5
 MAX_SEQUENCE = 2**31 - 1

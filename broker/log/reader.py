@@ -6,12 +6,12 @@ always the boundary of a batch.
 
 from collections.abc import Iterator
 
-from broker.log.segment import Segment
-from broker.log.segments import Segments
-from broker.log.values import AbortedTransaction
-from protocol.errors import DecompressedSizeError, ProtocolError
-from protocol.records.batch import BatchHeader, check_crc, iter_batches, read_header
-from protocol.records.record import decode_records
+from oncelog.broker.log.segment import Segment
+from oncelog.broker.log.segments import Segments
+from oncelog.broker.log.values import AbortedTransaction
+from oncelog.protocol.errors import DecompressedSizeError, ProtocolError
+from oncelog.protocol.records.batch import BatchHeader, check_crc, iter_batches, read_header
+from oncelog.protocol.records.record import decode_records
 
 _EMPTY = memoryview(b"")
 _CHUNK_BYTES = 1024 * 1024

@@ -4,11 +4,11 @@ Owns: the decision and the new bytes. Invariant: only the body and what follows 
 Kafka's LogValidator rebuilds the batch in the same cases: when the codecs differ, never for another level.
 """
 
-from broker.log.batch_validation import HEADER_BYTES, decompressed
-from broker.log.log_config import LogConfig
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import COMPRESSION_MASK, BatchHeader, assemble_batch, read_header
-from protocol.records.compression import CODECS, compress
+from oncelog.broker.log.batch_validation import HEADER_BYTES, decompressed
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.records.batch import COMPRESSION_MASK, BatchHeader, assemble_batch, read_header
+from oncelog.protocol.records.compression import CODECS, compress
 
 _UNCOMPRESSED = "uncompressed"
 

@@ -17,20 +17,20 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from uuid import UUID
 
-from broker.log.batch_scan import BatchScan
-from broker.log.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
-from broker.log.compaction.swap import complete_swaps
-from broker.log.flush_journal import LogPoints
-from broker.log.flusher import trouble
-from broker.log.log_config import LogConfig
-from broker.log.offset_index import OffsetIndex
-from broker.log.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
-from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
-from broker.log.producer_state import ProducerStateManager
-from broker.log.reader import iterate_batches
-from broker.log.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment, file_name
-from broker.log.segment_manifest import (
+from oncelog.broker.log.batch_scan import BatchScan
+from oncelog.broker.log.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
+from oncelog.broker.log.compaction.swap import complete_swaps
+from oncelog.broker.log.flush_journal import LogPoints
+from oncelog.broker.log.flusher import trouble
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.offset_index import OffsetIndex
+from oncelog.broker.log.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
+from oncelog.broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from oncelog.broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
+from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.log.reader import iterate_batches
+from oncelog.broker.log.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment, file_name
+from oncelog.broker.log.segment_manifest import (
     INDEX_SUFFIXES,
     NO_SNAPSHOT,
     ManifestEntry,
@@ -40,15 +40,15 @@ from broker.log.segment_manifest import (
     rewrite_manifest,
     sum_of,
 )
-from broker.log.segment_manifest import NAME as MANIFEST
-from broker.log.segments import SEGMENT_SUFFIXES, Segments, open_snapshot, write_snapshot
-from broker.log.time_index import TimeIndex
-from broker.log.transaction_index import AbortedEntry, TransactionIndex
-from broker.ports import Disk, MonotonicMs
-from protocol.checksum import crc32c
-from protocol.errors import KafkaError, ProtocolError
-from protocol.records.batch import BatchHeader
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.broker.log.segment_manifest import NAME as MANIFEST
+from oncelog.broker.log.segments import SEGMENT_SUFFIXES, Segments, open_snapshot, write_snapshot
+from oncelog.broker.log.time_index import TimeIndex
+from oncelog.broker.log.transaction_index import AbortedEntry, TransactionIndex
+from oncelog.broker.ports import Disk, MonotonicMs
+from oncelog.protocol.checksum import crc32c
+from oncelog.protocol.errors import KafkaError, ProtocolError
+from oncelog.protocol.records.batch import BatchHeader
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 
 _BASE_OFFSET = attrgetter("base_offset")
 

@@ -5,8 +5,8 @@ Owns: when a line is due. Invariant: nothing is told within the first interval: 
 
 from collections.abc import Callable
 
-from broker.ports import Clock
-from broker.schedule import Schedule
+from oncelog.broker.ports import Clock
+from oncelog.broker.schedule import Schedule
 
 INTERVAL_MS = 1_000
 

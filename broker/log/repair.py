@@ -8,13 +8,13 @@ Owns: the order of the file operations. Invariants
 
 from collections.abc import Iterable
 
-from broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
-from broker.log.segment import LOG_SUFFIX, file_name
-from broker.log.segment_manifest import INDEX_SUFFIXES
-from broker.log.segment_manifest import NAME as MANIFEST
-from broker.log.survey import FileSurvey, Fill, Keep, Survey
-from broker.ports import Disk
-from protocol.records.batch import assemble_batch
+from oncelog.broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
+from oncelog.broker.log.segment import LOG_SUFFIX, file_name
+from oncelog.broker.log.segment_manifest import INDEX_SUFFIXES
+from oncelog.broker.log.segment_manifest import NAME as MANIFEST
+from oncelog.broker.log.survey import FileSurvey, Fill, Keep, Survey
+from oncelog.broker.ports import Disk
+from oncelog.protocol.records.batch import assemble_batch
 
 _DAMAGED_SUFFIX = ".damaged"
 _REPAIRED_SUFFIX = ".repaired"

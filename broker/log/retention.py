@@ -5,9 +5,9 @@ high watermark go, never the active one; a record without a timestamp keeps its 
 from the future keeps it until its time has come and the retention has passed. Size knows no time.
 """
 
-from broker.log.log_config import LogConfig
-from broker.log.segments import Segments
-from broker.ports import WallMs
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.segments import Segments
+from oncelog.broker.ports import WallMs
 
 
 def prepare_log_start(segments: Segments, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 
-from broker.log.offset_index import OffsetIndex
-from broker.log.time_index import TimeIndex
-from broker.log.transaction_index import TransactionIndex
-from broker.ports import Buffer, Disk, File, MonotonicMs
-from protocol.checksum import crc32c
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.log.offset_index import OffsetIndex
+from oncelog.broker.log.time_index import TimeIndex
+from oncelog.broker.log.transaction_index import TransactionIndex
+from oncelog.broker.ports import Buffer, Disk, File, MonotonicMs
+from oncelog.protocol.checksum import crc32c
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 # base offset, batch length, (leader epoch, magic, crc, attributes), last offset delta, base timestamp, max timestamp
 _BATCH_HEAD = Struct(">qi11xiqq")

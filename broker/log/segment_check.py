@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.log.batch_scan import BatchScan
-from broker.log.flusher import lacks_descriptor
-from broker.log.partition_log import PartitionLog
-from broker.log.segment import LOG_SUFFIX, Segment
-from broker.ports import Clock, Disk, Scheduler
-from protocol.checksum import crc32c
+from oncelog.broker.log.batch_scan import BatchScan
+from oncelog.broker.log.flusher import lacks_descriptor
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.segment import LOG_SUFFIX, Segment
+from oncelog.broker.ports import Clock, Disk, Scheduler
+from oncelog.protocol.checksum import crc32c
 
 SLICE_BYTES = 1024 * 1024
 _FIRST_PAUSE_MS = 100

@@ -9,9 +9,9 @@ serves. Kafka trusts its index files, and shows aborted records when one is lost
 from dataclasses import dataclass
 from struct import Struct
 
-from broker.log.segment import TRANSACTION_INDEX_SUFFIX, Segment
-from broker.ports import Disk, File
-from protocol.checksum import crc32c
+from oncelog.broker.log.segment import TRANSACTION_INDEX_SUFFIX, Segment
+from oncelog.broker.ports import Disk, File
+from oncelog.protocol.checksum import crc32c
 
 NAME = "segment-manifest"
 INDEX_SUFFIXES = (".index", ".timeindex", TRANSACTION_INDEX_SUFFIX)

@@ -9,12 +9,12 @@ Owns: the judgement alone; changes nothing (`repair` does). Invariants
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from broker.log.batch_scan import BatchScan
-from broker.log.segment import LOG_SUFFIX, file_name
-from broker.ports import Disk
-from protocol.errors import ProtocolError
-from protocol.records.batch import BatchHeader, check_crc, read_header
-from protocol.records.control import decode_end_txn_marker
+from oncelog.broker.log.batch_scan import BatchScan
+from oncelog.broker.log.segment import LOG_SUFFIX, file_name
+from oncelog.broker.ports import Disk
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.batch import BatchHeader, check_crc, read_header
+from oncelog.protocol.records.control import decode_end_txn_marker
 
 _HEADER_BYTES = 61
 _LENGTH_PREFIX_BYTES = 12

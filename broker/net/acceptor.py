@@ -13,11 +13,11 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from broker.net.quotas import ConnectionQuotas
-from broker.ports import Timer
+from oncelog.broker.net.quotas import ConnectionQuotas
+from oncelog.broker.ports import Timer
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from oncelog.broker.broker import Broker
 
 _AT_ONCE = 32
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

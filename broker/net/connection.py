@@ -19,63 +19,21 @@ Invariants
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
-from broker.dispatch import CloseConnection, Dispatcher, Exchange, Parts
-from broker.net.memory import AnswerMemory
-from broker.net.open_connections import OpenConnections
-from broker.ports import MonotonicMs
-from protocol.errors import ProtocolError
-from protocol.frames import FrameReader
+from oncelog.broker.dispatch import Dispatcher, Exchange, Parts
+from oncelog.broker.net.open_connections import OpenConnections
+from oncelog.broker.ports import MonotonicMs
+from oncelog.broker.request import CloseConnection, Peer
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.frames import FrameReader
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from oncelog.broker.broker import Broker
 
 _LARGE_PART_BYTES = 16_384
 _OUTPUT_A_TURN_BYTES = 65_536
 _REQUESTS_A_TURN = 100
-_NO_LIMIT = 2**31 - 1
-
-
-class Peer:
-    """Who is at the other end, and the address under which this listener is advertised to it."""
-
-    __slots__ = ("_answers", "advertised", "host", "is_gone", "listener_name", "on_gone", "port")
-
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        listener_name: str,
-        advertised: tuple[str, int],
-        answers: AnswerMemory | None = None,
-    ) -> None:
-        self.host: Final = host
-        self.port: Final = port
-        self.listener_name: Final = listener_name
-        self.advertised: Final = advertised
-        self._answers = answers
-        self.is_gone = False
-        self.on_gone: Callable[[], None] | None = None
-        """Called when the connection ends: what waits for this peer, one thing at a time, need not wait any more."""
-
-    def is_here(self) -> bool:
-        return not self.is_gone
-
-    def go(self) -> None:
-        self.is_gone = True
-        on_gone, self.on_gone = self.on_gone, None
-        if on_gone is not None:
-            on_gone()
-
-    @property
-    def next_answer_bytes(self) -> int:
-        """How many bytes of records one answer may hold now, for all that other clients leave unread."""
-        return _NO_LIMIT if self._answers is None else self._answers.next_answer_bytes
-
-    @property
-    def address(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 class Connection(asyncio.Protocol):

@@ -11,15 +11,15 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.dispatch import Dispatcher, RunInThread
-from broker.net.acceptor import Acceptor
-from broker.net.connection import Connection
-from broker.net.open_connections import OpenConnections
-from broker.net.quotas import ConnectionQuotas
-from broker.net.reachability import FollowWarnings, default_gateways
+from oncelog.broker.dispatch import Dispatcher, RunInThread
+from oncelog.broker.net.acceptor import Acceptor
+from oncelog.broker.net.connection import Connection
+from oncelog.broker.net.open_connections import OpenConnections
+from oncelog.broker.net.quotas import ConnectionQuotas
+from oncelog.broker.net.reachability import FollowWarnings, default_gateways
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from oncelog.broker.broker import Broker
 
 _LAST_WORDS_S = 1.0
 _LAST_FLUSH_S = 10.0

@@ -14,11 +14,11 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Protocol
 
-from broker.net.memory import LOOK_INTERVAL_MS, AnswerMemory, Holder, RequestMemory
-from broker.ports import MonotonicMs, Timer
+from oncelog.broker.net.memory import LOOK_INTERVAL_MS, AnswerMemory, Holder, RequestMemory
+from oncelog.broker.ports import MonotonicMs, Timer
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from oncelog.broker.broker import Broker
 
 _LOOKS_A_TERM = 10
 _MAX_PAUSE_MS = 10_000

@@ -12,8 +12,8 @@ Left out: the rate of one address (a quota of entity type `ip`, KIP-612).
 
 from collections.abc import Callable
 
-from broker.config import BrokerConfig
-from broker.ports import MonotonicMs
+from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.ports import MonotonicMs
 
 
 class ConnectionQuotas:

@@ -10,7 +10,7 @@ from io import StringIO
 from types import ModuleType
 from typing import Any, TextIO
 
-from protocol.printable import json_text, printable
+from oncelog.protocol.printable import json_text, printable
 
 LEVELS = ("debug", "info", "warning", "error")
 _LEVEL_NUMBERS = {"debug": 10, "info": 20, "warning": 30, "error": 40}

@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncio_dgram
 
-from broker.observability.metrics import Metrics
+from oncelog.broker.observability.metrics import Metrics
 
 MAX_DATAGRAM_BYTES = 1432
 _PREFIX = "oncelog"

@@ -5,10 +5,10 @@ Owns: the words and which counter grows. Told by the transaction coordinator onc
 
 from typing import Any
 
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.transaction.states import TransactionState
-from broker.observability.metrics import Metrics
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.broker.observability.metrics import Metrics
+from oncelog.protocol.errors import ErrorCode
 
 
 class TransitionLog:

@@ -4,7 +4,7 @@ import random
 import time
 from uuid import UUID, uuid4
 
-from broker.ports import MonotonicMs, WallMs
+from oncelog.broker.ports import MonotonicMs, WallMs
 
 
 class SystemClock:

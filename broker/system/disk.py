@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from broker.ports import Buffer
+from oncelog.broker.ports import Buffer
 
 DEFAULT_OPEN_FILES = 512
 _LOCK_NAME = ".lock"

@@ -3,8 +3,8 @@
 KIPs: 98 (transactions), 890 (verification, batches from brokers).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int16, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int16, Int32, Int64, String
 
 # Version 1 is the same as version 0.
 #

@@ -3,8 +3,8 @@
 KIPs: 853 (dynamic quorums).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int16, Int32, String, UInt16, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int16, Int32, String, UInt16, Uuid
 
 # Version 1 adds the AckWhenCommitted field.
 ADD_RAFT_VOTER_REQUEST = Schema(

@@ -3,8 +3,8 @@
 KIPs: 455 (reassignment by API), 860 (allow_replication_factor_change).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int16, Int32, String
 
 # Version 1 adds the ability to allow/disallow changing the replication factor as part of the request.
 ALTER_PARTITION_REASSIGNMENTS_REQUEST = Schema(

@@ -3,8 +3,8 @@
 KIPs: 35 (version negotiation), 511 (client's name and version), 584 (features).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int16, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int16, Int32, Int64, String
 
 # Versions 0 through 2 of ApiVersionsRequest are the same.
 #

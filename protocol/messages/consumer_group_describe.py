@@ -3,8 +3,8 @@
 KIPs: 848 (the consumer protocol), 1099 (member type).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int8, Int16, Int32, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String, Uuid
 
 # Version 1 adds MemberType field to ConsumerGroupDescribeResponse (KIP-1099).
 # For ConsumerGroupDescribeRequest, version 1 is same as version 0.

@@ -3,8 +3,8 @@
 KIPs: 848 (the consumer protocol), 1082 (member ids made by members).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, String, Uuid
 
 # Version 1 adds SubscribedTopicRegex (KIP-848), and requires the consumer to generate their own Member ID (KIP-1082)
 CONSUMER_GROUP_HEARTBEAT_REQUEST = Schema(

@@ -3,8 +3,8 @@
 KIPs: 429 (cooperative rebalancing).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Bytes, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Bytes, Int32, String
 
 # Assignment part of the Consumer Protocol.
 #

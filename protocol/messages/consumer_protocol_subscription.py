@@ -3,8 +3,8 @@
 KIPs: 429 (owned partitions), 792 (generation), 881 (rack).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Bytes, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Bytes, Int32, String
 
 # Subscription part of the Consumer Protocol.
 #

@@ -3,8 +3,8 @@
 KIPs: 195 (more partitions by API), 599 (throttling).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int16, Int32, String
 
 # Version 1 is the same as version 0.
 #

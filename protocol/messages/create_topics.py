@@ -3,8 +3,8 @@
 KIPs: 4 (topics by API), 464 (the broker's defaults), 516 (topic ids), 525 (configs in the answer), 599 (throttling).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int8, Int16, Int32, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String, Uuid
 
 # Versions 0-1 were removed in Apache Kafka 4.0, Version 2 is the new baseline.
 #

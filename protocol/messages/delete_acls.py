@@ -3,8 +3,8 @@
 KIPs: 140 (ACLs by API), 290 (prefixed patterns).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int8, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int8, Int16, Int32, String
 
 # Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
 # Version 1 adds the pattern type.

@@ -3,8 +3,8 @@
 KIPs: 107 (records deleted by API).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, Int64, String
 
 # Version 1 is the same as version 0.
 # Version 2 is the first flexible version.

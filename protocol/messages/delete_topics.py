@@ -3,8 +3,8 @@
 KIPs: 4 (topics by API), 516 (topic ids), 599 (throttling).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, String, Uuid
 
 # Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
 # Versions 0, 1, 2, and 3 are the same.

@@ -3,8 +3,8 @@
 KIPs: 546 (quotas by API).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Float64, Int8, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Float64, Int8, Int16, Int32, String
 
 # Version 1 enables flexible versions.
 DESCRIBE_CLIENT_QUOTAS_REQUEST = Schema(

@@ -3,8 +3,8 @@
 KIPs: 700 (clusters described apart from topics), 919 (controllers asked directly), 1073 (fenced brokers).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int8, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String
 
 # Version 1 adds EndpointType for KIP-919 support.
 # Version 2 adds IncludeFencedBrokers for KIP-1073 support.

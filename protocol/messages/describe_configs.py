@@ -3,8 +3,8 @@
 KIPs: 133 (configs by API), 226 (synonyms), 569 (documentation and types).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int8, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String
 
 # Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
 # Version 1 adds IncludeSynonyms and removes IsDefault.

@@ -3,8 +3,8 @@
 KIPs: 345 (static members), 430 (authorized operations), 1043 (GROUP_ID_NOT_FOUND).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Bytes, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Bytes, Int16, Int32, String
 
 # Versions 1 and 2 are the same as version 0.
 #

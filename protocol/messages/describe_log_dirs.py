@@ -3,8 +3,8 @@
 KIPs: 113 (several log directories), 827 (sizes of volumes).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int16, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int16, Int32, Int64, String
 
 # Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
 # Version 1 is the same as version 0.

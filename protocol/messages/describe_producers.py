@@ -3,8 +3,8 @@
 KIPs: 664 (hanging transactions).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, Int64, String
 
 DESCRIBE_PRODUCERS_REQUEST = Schema(
     "DescribeProducersRequest",

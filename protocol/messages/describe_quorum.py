@@ -3,8 +3,8 @@
 KIPs: 595 (Raft), 836 (lag of voters), 853 (dynamic quorums).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, Int64, String, UInt16, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, Int64, String, UInt16, Uuid
 
 # Version 1 adds additional fields in the response. The request is unchanged (KIP-836).
 # Version 2 adds additional fields in the response. The request is unchanged (KIP-853).

@@ -3,8 +3,8 @@
 KIPs: 966 (eligible leader replicas).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int16, Int32, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int16, Int32, String, Uuid
 
 DESCRIBE_TOPIC_PARTITIONS_REQUEST = Schema(
     "DescribeTopicPartitionsRequest",

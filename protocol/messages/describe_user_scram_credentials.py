@@ -3,8 +3,8 @@
 KIPs: 554 (SCRAM credentials by API).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int8, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int8, Int16, Int32, String
 
 DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST = Schema(
     "DescribeUserScramCredentialsRequest",

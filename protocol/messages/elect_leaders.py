@@ -3,8 +3,8 @@
 KIPs: 183 (preferred leaders by API), 460 (kinds of election).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int8, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int8, Int16, Int32, String
 
 # Version 1 implements multiple leader election types, as described by KIP-460.
 #

@@ -5,8 +5,8 @@ storage), 516 (topic ids), 595 (diverging epochs), 853 (directories), 903 (broke
 1166 (high watermark).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int8, Int16, Int32, Int64, Records, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int8, Int16, Int32, Int64, Records, String, Uuid
 
 # Versions 0-3 were removed in Apache Kafka 4.0, Version 4 is the new baseline.
 #

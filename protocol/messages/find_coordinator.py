@@ -3,8 +3,8 @@
 KIPs: 98 (transactions), 699 (several keys), 890 (TRANSACTION_ABORTABLE), 932 (share groups).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int8, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int8, Int16, Int32, String
 
 # Version 1 adds KeyType.
 #

@@ -3,8 +3,8 @@
 KIPs: 714 (clients' metrics).
 """
 
-from protocol.schema import ArrayOf, Field, Schema
-from protocol.types import Boolean, Int8, Int16, Int32, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema
+from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String, Uuid
 
 GET_TELEMETRY_SUBSCRIPTIONS_REQUEST = Schema(
     "GetTelemetrySubscriptionsRequest",

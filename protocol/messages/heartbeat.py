@@ -3,8 +3,8 @@
 KIPs: 345 (static members).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Int16, Int32, String
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Int16, Int32, String
 
 # Version 1 and version 2 are the same as version 0.
 #

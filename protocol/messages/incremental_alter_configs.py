@@ -3,8 +3,8 @@
 KIPs: 339 (configs changed one by one).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int8, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String
 
 # Version 1 is the first flexible version.
 INCREMENTAL_ALTER_CONFIGS_REQUEST = Schema(

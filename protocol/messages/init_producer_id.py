@@ -4,8 +4,8 @@ KIPs: 98 (idempotence and transactions), 360 (epochs bumped by producers), 890 (
 commit).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Boolean, Int16, Int32, Int64, String
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Boolean, Int16, Int32, Int64, String
 
 # Version 1 is the same as version 0.
 #

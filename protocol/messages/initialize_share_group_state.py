@@ -3,8 +3,8 @@
 KIPs: 932 (share groups).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, Int64, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, Int64, String, Uuid
 
 INITIALIZE_SHARE_GROUP_STATE_REQUEST = Schema(
     "InitializeShareGroupStateRequest",

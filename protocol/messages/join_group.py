@@ -4,8 +4,8 @@ KIPs: 62 (rebalance timeout), 345 (static members), 394 (member ids first), 559 
 (skipped assignment).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Bytes, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Bytes, Int16, Int32, String
 
 # Version 1 adds RebalanceTimeoutMs. Version 2 and 3 are the same as version 1.
 #

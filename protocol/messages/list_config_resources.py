@@ -3,8 +3,8 @@
 KIPs: 714 (clients' metrics), 1142 (every kind of resource).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int8, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int8, Int16, Int32, String
 
 # Version 0 is used as ListClientMetricsResourcesRequest which only lists client metrics resources.
 # Version 1 adds ResourceTypes field (KIP-1142). If there is no specified ResourceTypes, it should return all

@@ -3,8 +3,8 @@
 KIPs: 518 (by state), 848 (by type).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, String
 
 # Version 1 and 2 are the same as version 0.
 #

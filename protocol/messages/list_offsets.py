@@ -4,8 +4,8 @@ KIPs: 79 (search by time), 98 (isolation), 320 (leader epochs), 405 (tiered stor
 (last tiered offset), 1023 (first offset to tier), 1075 (timeout).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int8, Int16, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int8, Int16, Int32, Int64, String
 
 # Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
 #

@@ -3,8 +3,8 @@
 KIPs: 455 (reassignment by API).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, String
 
 LIST_PARTITION_REASSIGNMENTS_REQUEST = Schema(
     "ListPartitionReassignmentsRequest",

@@ -3,8 +3,8 @@
 KIPs: 664 (hanging transactions), 994 (by duration), 1152 (by pattern).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, Int64, String
 
 # Version 1: adds DurationFilter to list transactions older than specified duration
 # Version 2: adds TransactionalIdPattern to list transactions with the same pattern(KIP-1152)

@@ -4,8 +4,8 @@ KIPs: 4 (no topics, all topics), 78 (cluster id), 112 (offline replicas), 320 (l
 operations), 516 (topic ids), 700 (cluster operations moved), 1102 (rebootstrap).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int16, Int32, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int16, Int32, String, Uuid
 
 METADATA_REQUEST = Schema(
     "MetadataRequest",

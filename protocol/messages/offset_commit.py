@@ -3,8 +3,8 @@
 KIPs: 211 (retention), 320 (leader epochs), 345 (static members), 516 (topic ids), 848 (member epochs).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, Int64, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, Int64, String, Uuid
 
 # Versions 0-1 were removed in Apache Kafka 4.0, Version 2 is the new baseline.
 #

@@ -3,8 +3,8 @@
 KIPs: 496 (offsets deleted by API).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, String
 
 OFFSET_DELETE_REQUEST = Schema(
     "OffsetDeleteRequest",

@@ -3,8 +3,8 @@
 KIPs: 320 (leader epochs), 447 (stable offsets), 516 (topic ids), 709 (several groups), 848 (member epochs).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int16, Int32, Int64, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int16, Int32, Int64, String, Uuid
 
 # Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
 #

@@ -3,8 +3,8 @@
 KIPs: 101 (leader epochs), 279 (epochs in the answer), 320 (fencing, clients).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, Int64, String
 
 # Versions 0-1 were removed in Apache Kafka 4.0, Version 2 is the new baseline.
 #

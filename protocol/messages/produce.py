@@ -4,8 +4,8 @@ KIPs: 98 (transactions), 110 (zstd), 467 (record errors), 516 (topic ids), 890 (
 (leaders in the answer).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, Int64, Records, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, Int64, Records, String, Uuid
 
 # Versions 0-2 were removed in Apache Kafka 4.0, version 3 is the new baseline. Due to a bug in librdkafka,
 # these versions have to be included in the api versions response (see KAFKA-18659), but are rejected otherwise.

@@ -3,8 +3,8 @@
 KIPs: 714 (clients' metrics).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Boolean, Bytes, Int8, Int16, Int32, Uuid
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Boolean, Bytes, Int8, Int16, Int32, Uuid
 
 PUSH_TELEMETRY_REQUEST = Schema(
     "PushTelemetryRequest",

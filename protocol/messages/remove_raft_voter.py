@@ -3,8 +3,8 @@
 KIPs: 853 (dynamic quorums).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Int16, Int32, String, Uuid
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Int16, Int32, String, Uuid
 
 REMOVE_RAFT_VOTER_REQUEST = Schema(
     "RemoveRaftVoterRequest",

@@ -3,8 +3,8 @@
 KIPs: 48 (delegation tokens).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Bytes, Int16, Int32, Int64
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Bytes, Int16, Int32, Int64
 
 # Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
 # Version 1 is the same as version 0.

@@ -3,8 +3,8 @@
 KIPs: 482 (flexible versions).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Int16, Int32, String
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Int16, Int32, String
 
 # Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
 #

@@ -3,8 +3,8 @@
 KIPs: 482 (flexible versions), 511 (never flexible for ApiVersions).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Int32
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Int32
 
 # Version 1 is the first flexible version.
 RESPONSE_HEADER = Schema(

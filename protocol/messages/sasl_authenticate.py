@@ -3,8 +3,8 @@
 KIPs: 152 (SASL inside Kafka's protocol), 368 (sessions that end).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Bytes, Int16, Int64, String
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Bytes, Int16, Int64, String
 
 # Version 1 is the same as version 0.
 # Version 2 adds flexible version support

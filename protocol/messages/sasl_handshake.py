@@ -3,8 +3,8 @@
 KIPs: 43 (SASL mechanisms), 152 (SASL inside Kafka's protocol).
 """
 
-from protocol.schema import ArrayOf, Field, Schema
-from protocol.types import Int16, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema
+from oncelog.protocol.types import Int16, String
 
 # Version 1 supports SASL_AUTHENTICATE.
 # NOTE: Version cannot be easily bumped due to incorrect

@@ -3,8 +3,8 @@
 KIPs: 932 (share groups), 1206 (strict limits), 1222 (renewed locks).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int8, Int16, Int32, Int64, Records, String, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int8, Int16, Int32, Int64, Records, String, Uuid
 
 # Version 0 was used for early access of KIP-932 in Apache Kafka 4.0 but removed in Apache Kafka 4.1.
 #

@@ -3,8 +3,8 @@
 KIPs: 1071 (streams groups).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int16, Int32, Int64, String, UInt16
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int16, Int32, Int64, String, UInt16
 
 STREAMS_GROUP_DESCRIBE_REQUEST = Schema(
     "StreamsGroupDescribeRequest",

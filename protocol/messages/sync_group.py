@@ -3,8 +3,8 @@
 KIPs: 345 (static members), 559 (protocol names).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Bytes, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Bytes, Int16, Int32, String
 
 # Versions 1 and 2 are the same as version 0.
 #

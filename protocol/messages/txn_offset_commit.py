@@ -3,8 +3,8 @@
 KIPs: 98 (transactions), 320 (leader epochs), 447 (members), 890 (TRANSACTION_ABORTABLE, implicit adds).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int16, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int16, Int32, Int64, String
 
 # Version 1 is the same as version 0.
 #

@@ -3,8 +3,8 @@
 KIPs: 631 (brokers registered with the controller).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Int16, Int32, String
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Int16, Int32, String
 
 UNREGISTER_BROKER_REQUEST = Schema(
     "UnregisterBrokerRequest",

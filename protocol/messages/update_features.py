@@ -3,8 +3,8 @@
 KIPs: 584 (features), 778 (kinds of upgrade), 1022 (one answer for all).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int8, Int16, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String
 
 # Version 1 adds validate only field.
 #

@@ -3,8 +3,8 @@
 KIPs: 98 (transactions), 1228 (the marker's transaction version).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Boolean, Int8, Int16, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Boolean, Int8, Int16, Int32, Int64, String
 
 # Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
 #

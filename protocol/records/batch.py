@@ -9,9 +9,9 @@ Base offset and partition leader epoch lie outside the checksum, so that a broke
 from collections.abc import Iterator, Sequence
 from struct import Struct, error
 
-from protocol.checksum import crc32c
-from protocol.errors import ProtocolError
-from protocol.records.record import Record, encode_records
+from oncelog.protocol.checksum import crc32c
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.record import Record, encode_records
 
 HEADER_SIZE = 61
 LENGTH_OVERHEAD = 12
@@ -174,7 +174,7 @@ def encode_batch(
     body = encode_records(records, base_timestamp)
     attributes = (TRANSACTIONAL_MASK if transactional else 0) | (CONTROL_MASK if control else 0)
     if compression != "none":
-        from protocol.records.compression import CODECS, compress
+        from oncelog.protocol.records.compression import CODECS, compress
 
         attributes |= CODECS[compression]
         body = compress(CODECS[compression], body)

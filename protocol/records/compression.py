@@ -7,7 +7,7 @@ imported at their first use. Invariant: decompression stops at `max_bytes`, so t
 import zlib
 from struct import Struct, error
 
-from protocol.errors import DecompressedSizeError, ProtocolError
+from oncelog.protocol.errors import DecompressedSizeError, ProtocolError
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024

@@ -7,9 +7,9 @@ is transactional and control, carries producer id and epoch, and has no sequence
 from enum import IntEnum
 from struct import Struct, error
 
-from protocol.errors import ProtocolError
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record, decode_records
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record, decode_records
 
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")

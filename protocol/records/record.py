@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from struct import pack
 from typing import NamedTuple
 
-from protocol.errors import ProtocolError
+from oncelog.protocol.errors import ProtocolError
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -201,14 +201,14 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
 
 def decode_records(batch: memoryview, max_bytes: int | None = None) -> list[Record]:
     """The records of a whole batch, decompressed if need be (to at most `max_bytes`); raises ProtocolError."""
-    from protocol.records.batch import HEADER_SIZE, read_header
+    from oncelog.protocol.records.batch import HEADER_SIZE, read_header
 
     header = read_header(batch)
     if header.size_in_bytes > len(batch) or header.size_in_bytes < HEADER_SIZE:
         raise ProtocolError(f"a batch of {header.size_in_bytes} bytes is announced, {len(batch)} are there")
     body: bytes | memoryview = batch[HEADER_SIZE : header.size_in_bytes]
     if header.compression_type:
-        from protocol.records.compression import decompress
+        from oncelog.protocol.records.compression import decompress
 
         body = decompress(header.compression_type, body, max_bytes)
     log_append_time = header.max_timestamp if header.is_log_append_time else None

@@ -3,8 +3,8 @@
 KIPs: 631 (metadata records).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Int8, String
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Int8, String
 
 CONFIG_RECORD = Schema(
     "ConfigRecord",

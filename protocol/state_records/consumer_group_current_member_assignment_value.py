@@ -3,8 +3,8 @@
 KIPs: 848 (the consumer protocol), 915 (tagged fields).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int8, Int32, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int8, Int32, Uuid
 
 CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE = Schema(
     "ConsumerGroupCurrentMemberAssignmentValue",

@@ -3,8 +3,8 @@
 KIPs: 848 (the consumer protocol), 915 (tagged fields).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Bytes, Int32, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Bytes, Int32, String
 
 CONSUMER_GROUP_MEMBER_METADATA_VALUE = Schema(
     "ConsumerGroupMemberMetadataValue",

@@ -3,8 +3,8 @@
 KIPs: 848 (the consumer protocol), 915 (tagged fields).
 """
 
-from protocol.schema import ArrayOf, Field, Schema
-from protocol.types import Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema
+from oncelog.protocol.types import Int64, String
 
 CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE = Schema(
     "ConsumerGroupRegularExpressionValue",

@@ -3,8 +3,8 @@
 KIPs: 848 (the consumer protocol).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import String
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import String
 
 CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY = Schema(
     "ConsumerGroupTargetAssignmentMemberKey",

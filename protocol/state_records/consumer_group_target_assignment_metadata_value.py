@@ -3,8 +3,8 @@
 KIPs: 848 (the consumer protocol), 915 (tagged fields).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Int32, Int64
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Int32, Int64
 
 CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE = Schema(
     "ConsumerGroupTargetAssignmentMetadataValue",

@@ -3,8 +3,8 @@
 KIPs: 584 (features), 631 (metadata records).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Int16, String
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Int16, String
 
 # Note: New metadata logs and snapshots begin with a FeatureLevelRecord which specifies the
 # metadata level that is required to read them. The version of that record cannot advance

@@ -3,8 +3,8 @@
 KIPs: none; it is older than they are.
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import String
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import String
 
 GROUP_METADATA_KEY = Schema(
     "GroupMetadataKey",

@@ -3,8 +3,8 @@
 KIPs: 62 (rebalance timeout), 345 (static members), 915 (tagged fields).
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Bytes, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Bytes, Int32, Int64, String
 
 # Version 4 is the first flexible version.
 # KIP-915: bumping the version will no longer make this record backward compatible.

@@ -3,8 +3,8 @@
 KIPs: none; it is older than they are.
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Int32, String
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Int32, String
 
 LEGACY_OFFSET_COMMIT_KEY = Schema(
     "LegacyOffsetCommitKey",

@@ -3,8 +3,8 @@
 KIPs: 211 (retention), 320 (leader epochs), 516 (topic ids), 915 (tagged fields).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Int32, Int64, String, Uuid
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Int32, Int64, String, Uuid
 
 # Version 4 is the first flexible version.
 # KIP-915: bumping the version will no longer make this record backward compatible.

@@ -3,8 +3,8 @@
 KIPs: 631 (metadata records), 858 (directories), 966 (eligible leader replicas).
 """
 
-from protocol.schema import ArrayOf, Field, Schema
-from protocol.types import Int8, Int32, Uuid
+from oncelog.protocol.schema import ArrayOf, Field, Schema
+from oncelog.protocol.types import Int8, Int32, Uuid
 
 # Version 1 adds Directories for KIP-858
 # Version 2 implements Eligible Leader Replicas and LastKnownElr as described in KIP-966.

@@ -3,8 +3,8 @@
 KIPs: 631 (metadata records), 730 (producer ids from the controller).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import Int32, Int64
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import Int32, Int64
 
 PRODUCER_IDS_RECORD = Schema(
     "ProducerIdsRecord",

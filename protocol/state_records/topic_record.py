@@ -3,8 +3,8 @@
 KIPs: 516 (topic ids), 631 (metadata records).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import String, Uuid
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import String, Uuid
 
 TOPIC_RECORD = Schema(
     "TopicRecord",

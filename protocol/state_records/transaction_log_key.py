@@ -3,8 +3,8 @@
 KIPs: 98 (transactions).
 """
 
-from protocol.schema import Field, Schema
-from protocol.types import String
+from oncelog.protocol.schema import Field, Schema
+from oncelog.protocol.types import String
 
 TRANSACTION_LOG_KEY = Schema(
     "TransactionLogKey",

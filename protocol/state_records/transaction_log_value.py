@@ -4,8 +4,8 @@ KIPs: 98 (transactions), 890 (earlier and next producer id, version), 915 (tagge
 `last_producer_epoch` is not Kafka's, which passes over tags that it does not know; its tag is far from Kafka's own.
 """
 
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Int8, Int16, Int32, Int64, String
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Int8, Int16, Int32, Int64, String
 
 # Version 1 is the first flexible version.
 # KIP-915: bumping the version will no longer make this record backward compatible.

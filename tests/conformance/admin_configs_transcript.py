@@ -7,18 +7,18 @@ changed is asked for until it is seen, because Kafka's broker learns of it a mom
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from broker.config_keys import BROKER_KEYS
-from protocol.generated.alter_configs_request import AlterableConfig as AlterableConfigInFull
-from protocol.generated.alter_configs_request import AlterConfigsRequest
-from protocol.generated.alter_configs_request import AlterConfigsResource as AlterConfigsResourceInFull
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.generated.incremental_alter_configs_request import (
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.protocol.generated.alter_configs_request import AlterableConfig as AlterableConfigInFull
+from oncelog.protocol.generated.alter_configs_request import AlterConfigsRequest
+from oncelog.protocol.generated.alter_configs_request import AlterConfigsResource as AlterConfigsResourceInFull
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.protocol.generated.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.generated.list_config_resources_request import ListConfigResourcesRequest
+from oncelog.protocol.generated.list_config_resources_request import ListConfigResourcesRequest
 from tests.conformance.admin_topics_transcript import code, created, gone, topic
 from tests.unit.group.members import Broker
 

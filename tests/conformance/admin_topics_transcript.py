@@ -8,27 +8,35 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
-from protocol.errors import ErrorCode
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.create_partitions_request import (
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.create_partitions_request import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from protocol.generated.create_topics_request import (
+from oncelog.protocol.generated.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from protocol.generated.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from protocol.generated.describe_topic_partitions_request import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.generated.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from oncelog.protocol.generated.describe_topic_partitions_request import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.unit.group.members import Broker
 
 Told = Iterator[tuple[str, Any]]

@@ -7,9 +7,9 @@ protocols (KIP-98 with verification; KIP-890's part 2). Offsets count here: each
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
-from protocol.generated.list_transactions_request import ListTransactionsRequest
-from protocol.generated.write_txn_markers_request import (
+from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
+from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
+from oncelog.protocol.generated.write_txn_markers_request import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -8,128 +8,48 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
-from protocol.generated import (
-    add_raft_voter_request as add_voter,
-)
-from protocol.generated import (
-    alter_client_quotas_request as alter_quotas,
-)
-from protocol.generated import (
-    alter_partition_reassignments_request as reassign,
-)
-from protocol.generated import (
-    alter_replica_log_dirs_request as move_dirs,
-)
-from protocol.generated import (
-    alter_share_group_offsets_request as alter_share_offsets,
-)
-from protocol.generated import (
-    alter_user_scram_credentials_request as alter_scram,
-)
-from protocol.generated import (
-    create_acls_request as create_acls,
-)
-from protocol.generated import (
-    create_delegation_token_request as create_token,
-)
-from protocol.generated import (
-    delete_acls_request as delete_acls,
-)
-from protocol.generated import (
-    delete_share_group_offsets_request as delete_share_offsets,
-)
-from protocol.generated import (
-    delete_share_group_state_request as delete_share_state,
-)
-from protocol.generated import (
-    describe_acls_request as describe_acls,
-)
-from protocol.generated import (
-    describe_client_quotas_request as describe_quotas,
-)
-from protocol.generated import (
-    describe_cluster_request as describe_cluster,
-)
-from protocol.generated import (
-    describe_delegation_token_request as describe_token,
-)
-from protocol.generated import (
-    describe_groups_request as describe_groups,
-)
-from protocol.generated import (
-    describe_log_dirs_request as describe_dirs,
-)
-from protocol.generated import (
-    describe_quorum_request as describe_quorum,
-)
-from protocol.generated import (
-    describe_share_group_offsets_request as describe_share_offsets,
-)
-from protocol.generated import (
-    describe_user_scram_credentials_request as describe_scram,
-)
-from protocol.generated import (
-    elect_leaders_request as elect,
-)
-from protocol.generated import (
-    expire_delegation_token_request as expire_token,
-)
-from protocol.generated import (
-    find_coordinator_request as find_coordinator,
-)
-from protocol.generated import (
-    initialize_share_group_state_request as initialize_share_state,
-)
-from protocol.generated import (
-    list_partition_reassignments_request as list_reassignments,
-)
-from protocol.generated import (
-    list_transactions_request as list_transactions,
-)
-from protocol.generated import (
-    read_share_group_state_request as read_share_state,
-)
-from protocol.generated import (
-    read_share_group_state_summary_request as read_share_summary,
-)
-from protocol.generated import (
-    remove_raft_voter_request as remove_voter,
-)
-from protocol.generated import (
-    renew_delegation_token_request as renew_token,
-)
-from protocol.generated import (
-    sasl_authenticate_request as sasl_authenticate,
-)
-from protocol.generated import (
-    sasl_handshake_request as sasl_handshake,
-)
-from protocol.generated import (
-    share_acknowledge_request as share_acknowledge,
-)
-from protocol.generated import (
-    share_fetch_request as share_fetch,
-)
-from protocol.generated import (
-    share_group_describe_request as share_describe,
-)
-from protocol.generated import (
-    share_group_heartbeat_request as share_heartbeat,
-)
-from protocol.generated import (
-    streams_group_describe_request as streams_describe,
-)
-from protocol.generated import (
-    streams_group_heartbeat_request as streams_heartbeat,
-)
-from protocol.generated import (
-    unregister_broker_request as unregister,
-)
-from protocol.generated import (
-    write_share_group_state_request as write_share_state,
-)
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.message import Message
+from oncelog.protocol.generated import add_raft_voter_request as add_voter
+from oncelog.protocol.generated import alter_client_quotas_request as alter_quotas
+from oncelog.protocol.generated import alter_partition_reassignments_request as reassign
+from oncelog.protocol.generated import alter_replica_log_dirs_request as move_dirs
+from oncelog.protocol.generated import alter_share_group_offsets_request as alter_share_offsets
+from oncelog.protocol.generated import alter_user_scram_credentials_request as alter_scram
+from oncelog.protocol.generated import create_acls_request as create_acls
+from oncelog.protocol.generated import create_delegation_token_request as create_token
+from oncelog.protocol.generated import delete_acls_request as delete_acls
+from oncelog.protocol.generated import delete_share_group_offsets_request as delete_share_offsets
+from oncelog.protocol.generated import delete_share_group_state_request as delete_share_state
+from oncelog.protocol.generated import describe_acls_request as describe_acls
+from oncelog.protocol.generated import describe_client_quotas_request as describe_quotas
+from oncelog.protocol.generated import describe_cluster_request as describe_cluster
+from oncelog.protocol.generated import describe_delegation_token_request as describe_token
+from oncelog.protocol.generated import describe_groups_request as describe_groups
+from oncelog.protocol.generated import describe_log_dirs_request as describe_dirs
+from oncelog.protocol.generated import describe_quorum_request as describe_quorum
+from oncelog.protocol.generated import describe_share_group_offsets_request as describe_share_offsets
+from oncelog.protocol.generated import describe_user_scram_credentials_request as describe_scram
+from oncelog.protocol.generated import elect_leaders_request as elect
+from oncelog.protocol.generated import expire_delegation_token_request as expire_token
+from oncelog.protocol.generated import find_coordinator_request as find_coordinator
+from oncelog.protocol.generated import initialize_share_group_state_request as initialize_share_state
+from oncelog.protocol.generated import list_partition_reassignments_request as list_reassignments
+from oncelog.protocol.generated import list_transactions_request as list_transactions
+from oncelog.protocol.generated import read_share_group_state_request as read_share_state
+from oncelog.protocol.generated import read_share_group_state_summary_request as read_share_summary
+from oncelog.protocol.generated import remove_raft_voter_request as remove_voter
+from oncelog.protocol.generated import renew_delegation_token_request as renew_token
+from oncelog.protocol.generated import sasl_authenticate_request as sasl_authenticate
+from oncelog.protocol.generated import sasl_handshake_request as sasl_handshake
+from oncelog.protocol.generated import share_acknowledge_request as share_acknowledge
+from oncelog.protocol.generated import share_fetch_request as share_fetch
+from oncelog.protocol.generated import share_group_describe_request as share_describe
+from oncelog.protocol.generated import share_group_heartbeat_request as share_heartbeat
+from oncelog.protocol.generated import streams_group_describe_request as streams_describe
+from oncelog.protocol.generated import streams_group_heartbeat_request as streams_heartbeat
+from oncelog.protocol.generated import unregister_broker_request as unregister
+from oncelog.protocol.generated import write_share_group_state_request as write_share_state
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.message import Message
 
 Told = Iterator[tuple[str, str]]
 TOPIC = "cluster-topic"

@@ -8,34 +8,34 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
-from protocol.errors import ErrorCode
-from protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.delete_groups_request import DeleteGroupsRequest
-from protocol.generated.describe_groups_request import DescribeGroupsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.heartbeat_request import HeartbeatRequest
-from protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from protocol.generated.list_groups_request import ListGroupsRequest
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.offset_commit_request import (
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
+from oncelog.protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.generated.offset_delete_request import (
+from oncelog.protocol.generated.offset_delete_request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from protocol.generated.offset_fetch_request import (
+from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from oncelog.protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.unit.group.members import Broker
 from tests.unit.group.producers import Producer
 

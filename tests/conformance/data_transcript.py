@@ -8,19 +8,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.generated.offset_for_leader_epoch_request import (
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from oncelog.protocol.generated.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.support.fetching import EVERYTHING, Key, fetch_request
 from tests.unit.group.members import Broker
 

@@ -8,7 +8,7 @@ tables of `tests.unit.transaction.tables`; were it to change something, the stat
 from collections.abc import Iterator
 from typing import Any
 
-from protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from tests.conformance.prepared_transcript import HELD, as_it_is, create_held
 from tests.conformance.transaction_transcript import decided, prepare
 from tests.conformance.transactional_producer import IMPLICIT, TOPIC, Conversation, Producer, ends

@@ -14,15 +14,15 @@ from importlib import import_module
 from struct import pack
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.headers import encode_request_header
-from protocol.message import Message
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.headers import encode_request_header
+from oncelog.protocol.message import Message
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.support.wire import WireBroker
 
 TOPIC = "framing"
@@ -362,7 +362,7 @@ def _text(api: ApiKey, version: int, answer: bytes) -> str:
 
 def _decoded(api: ApiKey, version: int, answer: bytes) -> str:
     name = api.name.lower()
-    response = import_module(f"protocol.generated.{name}_response")
+    response = import_module(f"oncelog.protocol.generated.{name}_response")
     flexible = (
         response.FLEXIBLE_FROM is not None and version >= response.FLEXIBLE_FROM and api is not ApiKey.API_VERSIONS
     )

@@ -14,7 +14,7 @@ import random
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protocol.schema import Schema
+from oncelog.protocol.schema import Schema
 from tests.support.java import ask_kafka, kafka_version
 from tests.support.messages import SCHEMAS, every_version, generated, message_from
 

@@ -8,18 +8,18 @@ two and a half minutes of its time.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.delete_groups_request import DeleteGroupsRequest
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.describe_groups_request import DescribeGroupsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from protocol.generated.list_groups_request import ListGroupsRequest
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.offset_delete_request import OffsetDeleteRequest
-from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.offset_delete_request import OffsetDeleteRequest
+from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.unit.group.consumers import Consumer
 from tests.unit.group.members import TOPIC, Broker, Member, commit
 from tests.unit.group.producers import Producer

@@ -6,25 +6,25 @@ Owns: the questions, and which part of an answer counts (error codes, generation
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.delete_groups_request import DeleteGroupsRequest
-from protocol.generated.describe_groups_request import DescribeGroupsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from protocol.generated.list_groups_request import ListGroupsRequest
-from protocol.generated.offset_delete_request import (
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.generated.offset_delete_request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from protocol.generated.offset_fetch_request import (
+from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from protocol.generated.sync_group_request import SyncGroupRequest
+from oncelog.protocol.generated.sync_group_request import SyncGroupRequest
 from tests.unit.group.members import TOPIC, Broker, Member, commit
 from tests.unit.group.producers import Producer
 

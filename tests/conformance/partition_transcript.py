@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.conformance.append_transcript import marker
 from tests.conformance.transaction_transcript import prepare
 from tests.conformance.transactional_producer import IMPLICIT, VERIFIED, Conversation, Producer

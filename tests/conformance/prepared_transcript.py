@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from operator import methodcaller
 from typing import Any
 
-from protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.conformance.transaction_transcript import WHO, Question, prepare, questions
 from tests.conformance.transactional_producer import IMPLICIT, TOPIC, VERIFIED, Conversation, Producer, ends
 from tests.unit.group.members import Broker

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 from crc32c import crc32c
 
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.message import Message
-from protocol.records.batch import assemble_batch, encode_batch, iter_batches
-from protocol.records.record import Record
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.message import Message
+from oncelog.protocol.records.batch import assemble_batch, encode_batch, iter_batches
+from oncelog.protocol.records.record import Record
 
 Told = Iterator[tuple[str, Any]]
 

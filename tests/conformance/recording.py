@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from protocol.message import Message
+from oncelog.protocol.message import Message
 from tests.support.kafka import Kafka
 from tests.support.wire import WireBroker
 

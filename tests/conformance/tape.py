@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from protocol.headers import encode_request_header, encode_response_header
-from protocol.message import Message
+from oncelog.protocol.headers import encode_request_header, encode_response_header
+from oncelog.protocol.message import Message
 from tests.conformance.replay import FRAMES, Step
 from tests.conformance.test_transactions_against_kafka import CONVERSATIONS, DIFFERENCES, virtual_broker
 from tests.fakes.broker import Reply

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api_keys import ApiKey
-from protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from tests.conformance.cluster_transcript import Broker, conversation
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.errors import ProtocolError
+from oncelog.protocol.errors import ProtocolError
 from tests.conformance.golden_messages import Golden, load, provenance
 from tests.support.kafka_json import as_json, renamed
 from tests.support.messages import every_version, generated

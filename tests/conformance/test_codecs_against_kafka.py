@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ProtocolError
-from protocol.schema import Schema
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.schema import Schema
 from tests.support.java import ask_kafka
 from tests.support.kafka_json import as_json, renamed
 from tests.support.messages import every_version, generated, message_from

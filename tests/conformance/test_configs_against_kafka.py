@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from broker.observability.logging import LogLevel
+from oncelog.broker.observability.logging import LogLevel
 from tests.conformance.admin_configs_transcript import conversation
 from tests.conformance.recording import Differences, Recording
 from tests.fakes.broker import VirtualBroker

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.partitioning import coordinator_partition, java_string_hash, murmur2
-from protocol.records.batch import check_crc, encode_batch, read_header
-from protocol.records.compression import CODECS
-from protocol.records.control import ControlRecordType, encode_end_txn_marker
-from protocol.records.record import Record, decode_records
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.partitioning import coordinator_partition, java_string_hash, murmur2
+from oncelog.protocol.records.batch import check_crc, encode_batch, read_header
+from oncelog.protocol.records.compression import CODECS
+from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
+from oncelog.protocol.records.record import Record, decode_records
 from tests.support.java import ask_kafka
 
 pytestmark = pytest.mark.kafka

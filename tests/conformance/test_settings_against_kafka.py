@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from broker.config_keys import BROKER_KEYS
-from broker.config_names import UNNEEDED
-from broker.topic_keys import TOPIC_CONFIGS
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.kafka_names import UNNEEDED
+from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
 from tests.conformance.kafka_settings import RECORDED, asked, kafka_settings
 from tests.test_compatibility_page import TOOL
 

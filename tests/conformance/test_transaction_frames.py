@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from broker.dispatch import Dispatcher
-from broker.net.connection import Peer
+from oncelog.broker.dispatch import Dispatcher
+from oncelog.broker.request import Peer
 from tests.conformance import replay, tape
 from tests.conformance.replay import Replay
 from tests.conformance.test_transactions_against_kafka import DIFFERENCES, LEVELS, recorded, virtual_broker

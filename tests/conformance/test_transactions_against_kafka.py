@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from broker.faults.rule import Action, Point, Rule, Selector
+from oncelog.broker.faults.rule import Action, Point, Rule, Selector
 from tests.conformance import (
     append_transcript,
     exhausted_transcript,

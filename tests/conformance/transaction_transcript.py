@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from operator import methodcaller
 from typing import Any
 
-from protocol.generated.describe_groups_request import DescribeGroupsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.conformance.transactional_producer import GROUP, IMPLICIT, TOPIC, VERIFIED, Conversation, Producer
 from tests.unit.group.members import Broker
 

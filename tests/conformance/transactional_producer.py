@@ -8,27 +8,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from protocol.generated.add_partitions_to_txn_request import (
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from oncelog.protocol.generated.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
-from protocol.generated.end_txn_request import EndTxnRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.generated.txn_offset_commit_request import (
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.message import Message
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.message import Message
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.unit.group.members import Broker
 
 TOPIC, GROUP = "written", "group"

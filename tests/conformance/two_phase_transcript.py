@@ -6,12 +6,12 @@ Owns: the questions. Both are asked in a broker of their own, since both change 
 from collections.abc import Iterator
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.list_transactions_request import ListTransactionsRequest
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
 from tests.conformance.transaction_transcript import prepare
 from tests.conformance.transactional_producer import IMPLICIT, TOPIC, Conversation, Producer, ends, name
 from tests.unit.group.members import Broker

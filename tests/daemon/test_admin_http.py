@@ -290,7 +290,7 @@ def test_connections_are_bounded_and_those_that_wait_do_not_stop_the_broker(
     "address", ["0.0.0.0:9644", "192.0.2.1:9644", "example.org:9644", "9644", "127.0.0.1:x", "[::]:1"]
 )
 def test_an_address_that_others_could_reach_stops_the_start(tmp_path: Path, address: str) -> None:
-    command = [sys.executable, "-P", "-m", "broker", "serve", "--data-dir", str(tmp_path / "data")]
+    command = [sys.executable, "-P", "-m", "oncelog.broker", "serve", "--data-dir", str(tmp_path / "data")]
     command += ["--listen", "127.0.0.1:0", "--override", f"oncelog.admin.listen={address}"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert answer.returncode != 0
@@ -302,7 +302,8 @@ def test_an_address_that_others_could_reach_stops_the_start(tmp_path: Path, addr
 def test_nobody_listens_and_nothing_is_imported_unless_it_is_asked_for(start_daemon: Start) -> None:
     daemon = start_daemon()
     assert "admin.ready" not in daemon.stderr_path.read_text()
-    code = "import sys, broker.app; print([name for name in sys.modules if name in ('h11', 'broker.faults')])"
+    unwanted = ("h11", "oncelog.broker.faults")
+    code = f"import sys, oncelog.broker.app; print([name for name in {unwanted!r} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
 
@@ -334,7 +335,17 @@ def test_rules_that_cannot_be_read_stop_the_start(tmp_path: Path, text: str | No
     rules = tmp_path / "rules.json"
     if text is not None:
         rules.write_text(text)
-    command = [sys.executable, "-P", "-m", "broker", "serve", "--data-dir", str(tmp_path / "data"), "--override", ADMIN]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "oncelog.broker",
+        "serve",
+        "--data-dir",
+        str(tmp_path / "data"),
+        "--override",
+        ADMIN,
+    ]
     command += ["--listen", "127.0.0.1:0", "--override", f"oncelog.admin.faults={rules}"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert answer.returncode != 0

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from client import Admin, Consumer, ConsumerGroupMetadata, NewTopic, Producer, Record, TopicPartition
+from oncelog.client import Admin, Consumer, ConsumerGroupMetadata, NewTopic, Producer, Record, TopicPartition
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 

@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from client.errors import AbortableError, CommitUnknown, ConnectionLost, DeliveryTimeout, RequestTimedOut
-from client.offsets import IsolationLevel
+from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from oncelog.client.errors import AbortableError, CommitUnknown, ConnectionLost, DeliveryTimeout, RequestTimedOut
+from oncelog.client.offsets import IsolationLevel
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 
@@ -187,7 +187,7 @@ async def test_a_consumer_and_its_group_go_on_after_a_kill(daemon: Daemon) -> No
 async def test_a_cancelled_program_stops_soon_though_nobody_answers_its_abort(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("client.transaction._CANCELLED_PATIENCE_S", 0.2)
+    monkeypatch.setattr("oncelog.client.transaction._CANCELLED_PATIENCE_S", 0.2)
     topic = await new_topic(daemon)
     async with asyncio.timeout(10), Producer(daemon.bootstrap, transactional_id="x", linger_ms=0) as producer:
         written = asyncio.Event()

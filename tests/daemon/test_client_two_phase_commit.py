@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from client import Admin, Consumer, PreparedTxnState, Producer, TopicPartition
-from client import sync as client_sync
-from client.errors import ConfigError, FatalError, InvalidState, ProducerFenced
+from oncelog.client import Admin, Consumer, PreparedTxnState, Producer, TopicPartition
+from oncelog.client import sync as client_sync
+from oncelog.client.errors import ConfigError, FatalError, InvalidState, ProducerFenced
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 

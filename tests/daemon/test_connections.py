@@ -14,16 +14,16 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from oncelog.health import check_health
-from protocol.errors import ErrorCode
-from protocol.generated.describe_cluster_request import DescribeClusterRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.incremental_alter_configs_request import (
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.conftest import Start
 from tests.fakes.logs import batch
 from tests.support.daemon import Daemon

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 
 from oncelog.cli import main
-from protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode
 from tests.support.confluent import read_all
 from tests.support.daemon import Daemon
 from tests.support.damage import (

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog.demo_crash import RECORDS, Step, _is_as_expected
+from oncelog.tools.demo.crash import RECORDS, Step, _is_as_expected
 
 BOTH = list(RECORDS)
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from broker.app import EXIT_DISK_FAILED
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.broker.app import EXIT_DISK_FAILED
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.support.daemon import READY, Daemon
 from tests.support.wire import WireBroker
 
@@ -32,7 +32,7 @@ def fdatasync(descriptor):
         raise OSError(errno.EIO, "Input/output error")
     real(descriptor)
 os.fdatasync = fdatasync
-from broker.cli import main
+from oncelog.broker.cli import main
 main(["serve", "--listen", "127.0.0.1:0", "--data-dir", sys.argv[2]])
 """
 

@@ -7,19 +7,20 @@ from typing import Any
 
 import structlog
 
-from broker.assembly import System, assemble
-from broker.broker import Broker
-from broker.config import load_config
-from broker.net.listener import Endpoint, Listeners
-from broker.system.clock import SystemClock, SystemEntropy
-from broker.system.disk import RealDisk
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.generated import produce_request, produce_response
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.headers import encode_request_header
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.broker.assembly.broker import assemble
+from oncelog.broker.broker import Broker
+from oncelog.broker.config.settings import load_config
+from oncelog.broker.machine import System
+from oncelog.broker.net.listener import Endpoint, Listeners
+from oncelog.broker.system.clock import SystemClock, SystemEntropy
+from oncelog.broker.system.disk import RealDisk
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated import produce_request, produce_response
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.headers import encode_request_header
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 
 CONNECTIONS = 16
 APPENDS_EACH = 50

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
-from protocol.generated.list_transactions_request import ListTransactionsRequest
-from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
+from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.support.daemon import Daemon
 from tests.support.large_logs import group_id, transactional_id, write_large_logs
 from tests.support.wire import WireBroker

@@ -52,7 +52,16 @@ def test_a_signal_stops_it_with_code_0_and_nothing_more_on_standard_output(
 def test_a_second_daemon_on_the_same_directory_is_refused_in_one_line(start_daemon: Start) -> None:
     daemon = start_daemon()
     second = subprocess.run(
-        [sys.executable, "-m", "broker", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(daemon.data_dir)],
+        [
+            sys.executable,
+            "-m",
+            "oncelog.broker",
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--data-dir",
+            str(daemon.data_dir),
+        ],
         capture_output=True,
         text=True,
         timeout=20,
@@ -69,7 +78,7 @@ def test_directory_of_somebody_else_is_refused_in_one_line_and_left_as_it_is(tmp
     (tmp_path / "photos-2024").mkdir()
     (tmp_path / "photos-2024" / "beach.jpg").write_bytes(b"photo")
     refused = subprocess.run(
-        [sys.executable, "-m", "broker", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)],
+        [sys.executable, "-m", "oncelog.broker", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=20,
@@ -82,7 +91,16 @@ def test_directory_of_somebody_else_is_refused_in_one_line_and_left_as_it_is(tmp
 def test_a_port_that_is_taken_is_one_line_and_code_1(start_daemon: Start, tmp_path: Path) -> None:
     daemon = start_daemon()
     second = subprocess.run(
-        [sys.executable, "-m", "broker", "serve", "--listen", daemon.bootstrap, "--data-dir", str(tmp_path / "other")],
+        [
+            sys.executable,
+            "-m",
+            "oncelog.broker",
+            "serve",
+            "--listen",
+            daemon.bootstrap,
+            "--data-dir",
+            str(tmp_path / "other"),
+        ],
         capture_output=True,
         text=True,
         timeout=20,
@@ -120,10 +138,11 @@ def test_serving_imports_nothing_that_it_does_not_need() -> None:
         "hypothesis",
         "asyncio_dgram",
         "difflib",
-        "client",
+        "oncelog.client",
         "zstandard",
         "cramjam",
     )
-    code = f"import sys, broker.app, broker.cli; print([name for name in {unwanted!r} if name in sys.modules])"
+    modules = "oncelog.broker.app, oncelog.broker.cli"
+    code = f"import sys, {modules}; print([name for name in {unwanted!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
     assert result.stdout == "[]\n"

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from oncelog.cli import main
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest
 from tests.conformance.transactional_producer import Conversation, Producer, ends
 from tests.support.daemon import Daemon
 from tests.support.hanging import conversation, hang

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.conformance.transactional_producer import Conversation
 from tests.support.daemon import Daemon
 from tests.support.wire import WireBroker

@@ -12,14 +12,15 @@ from uuid import UUID
 
 import structlog
 
-from broker.assembly import System, assemble
-from broker.config import load_config
-from broker.dispatch import Dispatcher, Exchange
-from broker.faults.faults import Faults
-from broker.faults.rule import Rule
-from broker.net.connection import Peer
-from protocol.headers import decode_response_header, encode_request_header
-from protocol.message import Message
+from oncelog.broker.assembly.broker import assemble
+from oncelog.broker.config.settings import load_config
+from oncelog.broker.dispatch import Dispatcher, Exchange
+from oncelog.broker.faults.faults import Faults
+from oncelog.broker.faults.rule import Rule
+from oncelog.broker.machine import System
+from oncelog.broker.request import Peer
+from oncelog.protocol.headers import decode_response_header, encode_request_header
+from oncelog.protocol.message import Message
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.virtual_time import VirtualTime
 

@@ -4,17 +4,17 @@ from dataclasses import replace
 from random import Random
 from uuid import UUID
 
-from broker.log.compaction.cleaner import CompactionSettings
-from broker.log.flusher import Flusher
-from broker.log.log_config import LogConfig
-from broker.log.log_manager import LogManager
-from broker.log.partition_log import AppendOrigin, AppendResult, PartitionLog
-from broker.log.recovery import RecoveryReport
-from broker.log.segment_check import CheckSummary, SegmentCheck
-from broker.ports import Scheduler
-from broker.slices import Sliced, Slices
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.broker.log.compaction.cleaner import CompactionSettings
+from oncelog.broker.log.flusher import Flusher
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, PartitionLog
+from oncelog.broker.log.recovery import RecoveryReport
+from oncelog.broker.log.segment_check import CheckSummary, SegmentCheck
+from oncelog.broker.ports import Scheduler
+from oncelog.broker.slices import Sliced, Slices
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.fakes.disk import MemoryDisk
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 

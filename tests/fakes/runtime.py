@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from broker.completion import Completion
-from broker.coordinator.runtime import CoordinatorRecord, Shard, WriteResult
-from protocol.errors import KafkaError
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.runtime import CoordinatorRecord, Shard, WriteResult
+from oncelog.protocol.errors import KafkaError
 
 T = TypeVar("T")
 ShardT = TypeVar("ShardT", bound=Shard)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from broker.ports import MonotonicMs, WallMs
+from oncelog.broker.ports import MonotonicMs, WallMs
 
 
 class ManualTimer:

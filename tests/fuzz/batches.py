@@ -4,9 +4,9 @@ import struct
 from functools import cache
 from random import Random
 
-from protocol.records.batch import assemble_batch, encode_batch
-from protocol.records.compression import CODECS, compress
-from protocol.records.record import Record, encode_records, zigzag
+from oncelog.protocol.records.batch import assemble_batch, encode_batch
+from oncelog.protocol.records.compression import CODECS, compress
+from oncelog.protocol.records.record import Record, encode_records, zigzag
 
 NOW_MS = 1_700_000_000_000
 _INT_EXTREMES = (-(1 << 31), -2, -1, 0, 1, 1 << 16, (1 << 31) - 1)

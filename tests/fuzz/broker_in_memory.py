@@ -14,9 +14,9 @@ import tracemalloc
 from random import Random
 from typing import Any
 
-from broker.dispatch import Dispatcher
-from broker.net.connection import Connection
-from broker.net.open_connections import OpenConnections
+from oncelog.broker.dispatch import Dispatcher
+from oncelog.broker.net.connection import Connection
+from oncelog.broker.net.open_connections import OpenConnections
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.fuzz.canary import Canary
 from tests.fuzz.conversation import Conversation, Wrong

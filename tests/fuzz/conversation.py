@@ -5,11 +5,11 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from broker.api_table import API_TABLE
-from protocol.api_keys import ApiKey
-from protocol.errors import ProtocolError
-from protocol.frames import FrameReader
-from protocol.headers import decode_request_header, decode_response_header
+from oncelog.broker.api_table import API_TABLE
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.frames import FrameReader
+from oncelog.protocol.headers import decode_request_header, decode_response_header
 
 
 class Wrong(Exception):
@@ -44,7 +44,7 @@ class Conversation:
         api = API_TABLE.get(int.from_bytes(frame[:2], "big", signed=True))
         if api is None or len(frame) < 8:
             return
-        request = import_module(f"protocol.generated.{api.name}_request")
+        request = import_module(f"oncelog.protocol.generated.{api.name}_request")
         with suppress(ProtocolError):
             header, position = decode_request_header(frame, request.FLEXIBLE_FROM or 32_767)
             if api.key == ApiKey.PRODUCE and request.decode(frame, header.api_version, position)[0].acks == 0:
@@ -67,7 +67,7 @@ class Conversation:
 
 def _decoded(frame: memoryview, key: int, version: int) -> Any:
     api = API_TABLE[key]
-    response = import_module(f"protocol.generated.{api.name}_response")
+    response = import_module(f"oncelog.protocol.generated.{api.name}_response")
     if not api.minimum <= version <= api.maximum:
         version = 0  # only ApiVersions answers then
     flexible = response.FLEXIBLE_FROM is not None and version >= response.FLEXIBLE_FROM and key != ApiKey.API_VERSIONS

@@ -8,14 +8,14 @@ import time
 from dataclasses import dataclass
 from random import Random
 
-from broker.api_table import API_TABLE, Api
-from protocol.errors import ProtocolError
-from protocol.headers import encode_request_header
+from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.headers import encode_request_header
 from tests.fuzz.frames import spoil_pieces
 from tests.fuzz.layout import Segment, segments
 from tests.fuzz.requests import request_schema
 from tests.support.adversary import attacks
-from tests.support.costs import CALLS_IN_20_MS, Cost, cost_of, over_budget
+from tests.support.costs import Cost, cost_of, over_budget
 from tests.support.stored import full_broker
 
 _LARGEST_FRAME_BYTES = 60_000
@@ -83,10 +83,10 @@ def climb(seed: int, *, seconds: float = 0.0, frames: int = 0) -> Climb:
         broker.time.settle()
         costly = Costly(api, version, pieces, frame, cost)
         # What is imported, and made in a broker's life once, is no request's cost: it is asked a second time.
-        if over_budget(cost, len(frame), 2 * CALLS_IN_20_MS):
+        if over_budget(cost, len(frame)):
             again = cost_of(broker, frame)
             broker.time.settle()
-            problems = over_budget(again, len(frame), 2 * CALLS_IN_20_MS)
+            problems = over_budget(again, len(frame))
             if problems:
                 return Climb(seed, played, costly, f"{problems}: {costly}")
         best = kept.get(api.name)

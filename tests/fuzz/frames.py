@@ -4,9 +4,9 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from broker.api_table import Api
-from protocol.headers import encode_request_header
-from protocol.message import varint
+from oncelog.broker.api_table import Api
+from oncelog.protocol.headers import encode_request_header
+from oncelog.protocol.message import varint
 from tests.fuzz.layout import Segment, segments
 from tests.fuzz.requests import request_schema
 from tests.support.hostile import HOSTILE

@@ -6,10 +6,10 @@ The pieces joined are what the generated codec writes: `segments` is a third wri
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.codec_parts import attribute
-from protocol.message import varint
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Primitive, Variable
+from oncelog.protocol.codec_parts import attribute
+from oncelog.protocol.message import varint
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Primitive, Variable
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from broker.api_table import API_TABLE, Api
-from protocol.codec_parts import attribute
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Primitive, Variable
+from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.protocol.codec_parts import attribute
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Primitive, Variable
 from tests.fuzz.batches import NOW_MS, bad_batch, good_batch
 from tests.support.hostile import HOSTILE
 from tests.support.messages import generated
@@ -124,7 +124,7 @@ class World:
 
 @cache
 def request_schema(api: Api) -> Schema:
-    schema: Schema = getattr(import_module(f"protocol.messages.{api.name}"), f"{api.name}_request".upper())
+    schema: Schema = getattr(import_module(f"oncelog.protocol.messages.{api.name}"), f"{api.name}_request".upper())
     return schema
 
 

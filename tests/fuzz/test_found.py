@@ -7,33 +7,33 @@ from uuid import UUID
 
 import pytest
 
-from broker.metadata_log import METADATA_TOPIC
-from broker.topic_config import TRANSACTION_STATE
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.heartbeat_request import HeartbeatRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.offset_commit_request import (
+from oncelog.broker.cluster.metadata_log import METADATA_TOPIC
+from oncelog.broker.config.topic_config import TRANSACTION_STATE
+from oncelog.protocol.errors import ErrorCode, ProtocolError
+from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.generated.write_txn_markers_request import (
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.write_txn_markers_request import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from protocol.records.batch import assemble_batch, encode_batch
-from protocol.records.compression import CODECS, compress
-from protocol.records.record import Record
+from oncelog.protocol.records.batch import assemble_batch, encode_batch
+from oncelog.protocol.records.compression import CODECS, compress
+from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 from tests.fuzz.broker_in_memory import play_all
 from tests.fuzz.search import load

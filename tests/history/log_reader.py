@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from protocol.records.batch import check_crc, iter_batches
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
-from protocol.records.record import decode_records
+from oncelog.protocol.records.batch import check_crc, iter_batches
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.protocol.records.record import decode_records
 from tests.history.events import LogBatch
 
 

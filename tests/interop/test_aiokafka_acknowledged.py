@@ -4,7 +4,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from tests.conftest import Start
 from tests.interop.test_aiokafka import new_topic, producing
 from tests.support.wire import WireBroker

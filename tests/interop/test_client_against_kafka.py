@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from client import (
+from oncelog.client import (
     Admin,
     Consumer,
     ConsumerGroupMetadata,
@@ -16,7 +16,7 @@ from client import (
     Record,
     TopicPartition,
 )
-from client.errors import (
+from oncelog.client.errors import (
     CommitFailed,
     ConfigError,
     InvalidState,
@@ -25,10 +25,10 @@ from client.errors import (
     ProducerFenced,
     TransactionAborted,
 )
-from client.offsets import IsolationLevel
-from client.settings import Acks, Compression
-from protocol.errors import ErrorCode
-from protocol.records.control import ControlRecordType
+from oncelog.client.offsets import IsolationLevel
+from oncelog.client.settings import Acks, Compression
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.records.control import ControlRecordType
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.support.daemon import Daemon
 from tests.support.java import ask_kafka
 from tests.support.kafka import Kafka

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from broker.api_table import API_TABLE
-from protocol.api_keys import ApiKey
+from oncelog.broker.api_table import API_TABLE
+from oncelog.protocol.api_keys import ApiKey
 from tests.conftest import Start
 from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon

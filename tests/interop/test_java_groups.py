@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.support.daemon import Daemon
 from tests.support.wire import WireBroker
 from tests.unit.group.consumers import Consumer

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from oncelog.cli import main
-from protocol.records.batch import read_header
+from oncelog.protocol.records.batch import read_header
 from tests.conftest import Start
 from tests.interop.test_kafka_log_tools import write_compacted_partition
 from tests.support.daemon import Daemon

@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from broker.log.compaction.cleaner import CompactionSettings
-from broker.log.flusher import Flusher
-from broker.log.log_config import LogConfig
-from broker.log.log_manager import LogManager
-from broker.system.disk import RealDisk
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.broker.log.compaction.cleaner import CompactionSettings
+from oncelog.broker.log.flusher import Flusher
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.system.disk import RealDisk
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.fakes.logs import Listener, batch
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 

@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from protocol.errors import ErrorCode
-from protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from protocol.records.batch import iter_batches
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from oncelog.protocol.records.batch import iter_batches
 from tests.fakes.broker import VirtualBroker
 from tests.support.fetching import (
     BY_ID,

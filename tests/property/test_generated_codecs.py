@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.codec import GENERATED, generate
-from protocol.errors import ProtocolError
-from protocol.schema import Schema
-from protocol.types import MALFORMED
+from oncelog.protocol.codec import GENERATED, generate
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.schema import Schema
+from oncelog.protocol.types import MALFORMED
 from tests.support.messages import (
     SCHEMAS,
     as_container,
@@ -147,8 +147,13 @@ def test_the_files_in_git_are_what_the_declarations_give() -> None:
 
 def test_serving_never_imports_construct() -> None:
     names = sorted(path.stem for path in GENERATED.glob("*.py") if path.stem != "__init__")
-    modules = [f"protocol.generated.{name}" for name in names]
-    modules += ["protocol.headers", "protocol.frames", "protocol.partitioning", "protocol.state_record_codec"]
-    modules += ["protocol.records.batch", "protocol.records.record", "protocol.records.control"]
+    modules = [f"oncelog.protocol.generated.{name}" for name in names]
+    modules += [
+        "oncelog.protocol.headers",
+        "oncelog.protocol.frames",
+        "oncelog.protocol.partitioning",
+        "oncelog.protocol.state_record_codec",
+    ]
+    modules += ["oncelog.protocol.records.batch", "oncelog.protocol.records.record", "oncelog.protocol.records.control"]
     program = f"import sys, {', '.join(modules)}\nsys.exit('construct' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

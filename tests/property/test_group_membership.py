@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import ErrorCode
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.fakes.broker import VirtualBroker
 from tests.unit.group.members import SESSION_TIMEOUT_MS, Member, Reply, describe, started
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.log.log_config import LogConfig
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from protocol.records.batch import encode_batch, iter_batches
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
-from protocol.records.record import Record, decode_records
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.protocol.records.batch import encode_batch, iter_batches
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.protocol.records.record import Record, decode_records
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.logs import Logs
 

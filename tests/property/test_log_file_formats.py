@@ -5,17 +5,17 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.log import offset_index, time_index, transaction_index
-from broker.log.producer_snapshot import encode_snapshot
-from broker.log.producer_state import ProducerStateManager
-from protocol.records.batch import encode_batch, read_header
-from protocol.records.formats import (
+from oncelog.broker.log import offset_index, time_index, transaction_index
+from oncelog.broker.log.producer_snapshot import encode_snapshot
+from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.protocol.records.batch import encode_batch, read_header
+from oncelog.protocol.records.formats import (
     OFFSET_INDEX_ENTRY,
     PRODUCER_SNAPSHOT,
     TIME_INDEX_ENTRY,
     TRANSACTION_INDEX_ENTRY,
 )
-from protocol.records.record import Record
+from oncelog.protocol.records.record import Record
 
 RISING = st.lists(st.integers(0, 2**31 - 1), unique=True, max_size=20).map(sorted)
 BASE_OFFSET = st.integers(0, 2**40)

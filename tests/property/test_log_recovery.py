@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.log.log_config import LogConfig
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from broker.log.producer_snapshot import encode_snapshot
-from broker.log.producer_state import ProducerStateManager
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import iter_batches, read_header
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.producer_snapshot import encode_snapshot
+from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.records.batch import iter_batches, read_header
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from tests.fakes.disk import PowerCut
 from tests.fakes.logs import Logs, batch
 

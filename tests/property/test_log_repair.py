@@ -5,11 +5,11 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from broker.log.repair import repair_partition
-from broker.log.survey import Survey, survey_partition
-from protocol.records.batch import iter_batches
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.repair import repair_partition
+from oncelog.broker.log.survey import Survey, survey_partition
+from oncelog.protocol.records.batch import iter_batches
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.logs import Logs
 from tests.property.test_log_recovery import (

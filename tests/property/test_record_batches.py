@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from protocol.errors import ProtocolError
-from protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, encode_batch, iter_batches, read_header
-from protocol.records.compression import CODECS
-from protocol.records.control import ControlRecordType, decode_end_txn_marker, encode_end_txn_marker
-from protocol.records.formats import BATCH_HEADER, CONTROL_RECORD_KEY, END_TXN_MARKER
-from protocol.records.record import (
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, encode_batch, iter_batches, read_header
+from oncelog.protocol.records.compression import CODECS
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker, encode_end_txn_marker
+from oncelog.protocol.records.formats import BATCH_HEADER, CONTROL_RECORD_KEY, END_TXN_MARKER
+from oncelog.protocol.records.record import (
     Record,
     decode_records,
     encode_numbered_records,

@@ -18,7 +18,7 @@ from functools import partial
 
 from rich.progress import track
 
-from broker.assembly import StartError
+from oncelog.broker.assembly.broker import StartError
 from tests.history.auditor import HistoryError
 from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.clock_world import ClockWorld

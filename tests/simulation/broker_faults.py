@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from broker.completion import Completion
-from broker.coordinator import runtime
-from broker.coordinator.group.offsets import OffsetCoordinator
-from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.transaction import coordinator, decisions, endings
-from broker.coordinator.transaction.coordinator import TransactionCoordinator
-from broker.coordinator.transaction.marker_delivery import MarkerDelivery
-from broker.coordinator.transaction.timeouts import TransactionTimeouts
-from broker.handlers import produce
-from broker.log import partition_log
-from broker.log.partition_log import PartitionLog
-from broker.log.producer_state import ProducerStateManager
-from broker.metadata_log import ClusterState
-from broker.partition_markers import PartitionMarkers
-from protocol.errors import ErrorCode
+from oncelog.broker.cluster.metadata_log import ClusterState
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator import runtime
+from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
+from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.partition_markers import PartitionMarkers
+from oncelog.broker.coordinator.transaction import coordinator, decisions, endings
+from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
+from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
+from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
+from oncelog.broker.handlers import produce
+from oncelog.broker.log import partition_log
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.protocol.errors import ErrorCode
 from tests.simulation.compaction_faults import (
     drop_tombstones_at_once,
     map_aborted_keys,

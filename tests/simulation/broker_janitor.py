@@ -8,10 +8,10 @@ from collections.abc import Generator
 from random import Random
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.simulation.broker_clients import Life, Question
 
 STATE = "__transaction_state"

@@ -8,9 +8,13 @@ from collections.abc import Generator
 from random import Random
 from typing import Any
 
-from protocol.generated.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.generated.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.history.events import Partition, Send
 from tests.history.recorder import Recorder
 from tests.simulation.broker_clients import Life, Question, look_by_fetch, look_by_list_offsets, produce

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.generated.heartbeat_request import HeartbeatRequest
-from protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.generated.offset_commit_request import (
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
+from oncelog.protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from oncelog.protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.history.events import Generation, GroupCommit, Outcome, Partition
 from tests.history.recorder import Recorder
 from tests.simulation.broker_clients import LEGS, Life, Question

@@ -13,7 +13,7 @@ from random import Random
 from struct import pack
 from typing import Any
 
-from protocol.frames import FrameReader
+from oncelog.protocol.frames import FrameReader
 from tests.fakes.broker import Reply, VirtualBroker
 from tests.simulation.broker_clients import Aborts, Fenced, Life
 

@@ -5,12 +5,12 @@ Owns: the choice of what counts. Left out is what a restart is allowed to forget
 
 from collections.abc import Iterable, Iterator
 
-from broker.coordinator.runtime import CoordinatorRecord
-from broker.coordinator.transaction.records import from_record
-from broker.coordinator.transaction.states import PREPARED, TransactionState
-from broker.log.partition_log import PartitionLog
-from protocol.errors import KafkaError
-from protocol.records.record import decode_records
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.coordinator.transaction.records import from_record
+from oncelog.broker.coordinator.transaction.states import PREPARED, TransactionState
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.records.record import decode_records
 from tests.fakes.broker import VirtualBroker
 from tests.history.auditor import HistoryError
 from tests.history.events import Partition, Step

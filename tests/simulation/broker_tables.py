@@ -7,10 +7,10 @@ than a turn.
 from random import Random
 from uuid import UUID
 
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from broker.log.segment import Segment
-from protocol.errors import KafkaError
-from protocol.records.batch import iter_batches
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.segment import Segment
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.records.batch import iter_batches
 from tests.fakes.broker import VirtualBroker
 from tests.history.events import Partition
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of

@@ -11,8 +11,8 @@ from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
-from broker.log.partition_log import FetchIsolation
-from protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.virtual_time import VirtualTime

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from broker.coordinator.transaction.states import TransactionState
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.records.batch import encode_batch, iter_batches
-from protocol.records.record import Record, decode_records
+from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.records.batch import encode_batch, iter_batches
+from oncelog.protocol.records.record import Record, decode_records
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.virtual_time import VirtualTime, VirtualTimer
 from tests.simulation.log_auditor import AuditError

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from broker.log.compaction import batch_filter, offset_map, swap
-from broker.log.compaction.batch_filter import BatchFilter
-from broker.log.compaction.cleaner import LogCleaner
-from broker.log.compaction.round import CompactionRound
-from broker.log.compaction.transactions import AbortedTransactions, CleanedTransactions
-from broker.log.log_manager import LogManager
-from broker.log.segment import Segment
-from broker.ports import Disk
-from protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader
-from protocol.records.record import Record
+from oncelog.broker.log.compaction import batch_filter, offset_map, swap
+from oncelog.broker.log.compaction.batch_filter import BatchFilter
+from oncelog.broker.log.compaction.cleaner import LogCleaner
+from oncelog.broker.log.compaction.round import CompactionRound
+from oncelog.broker.log.compaction.transactions import AbortedTransactions, CleanedTransactions
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.segment import Segment
+from oncelog.broker.ports import Disk
+from oncelog.protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader
+from oncelog.protocol.records.record import Record
 from tests.simulation.log_faults import (
     Plant,
     compact_past_the_last_stable_offset,
@@ -156,11 +156,11 @@ def delete_before_the_swap_is_durable(patch: pytest.MonkeyPatch) -> None:
             disk.delete(segment.path(".log"))
         return swap_in(disk, directory, old, new)
 
-    patch.setattr("broker.log.partition_log.swap_in", too_early)
+    patch.setattr("oncelog.broker.log.partition_log.swap_in", too_early)
 
 
 def leave_a_swap_half_done(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("broker.log.recovery.complete_swaps", lambda disk, directory: [])
+    patch.setattr("oncelog.broker.log.recovery.complete_swaps", lambda disk, directory: [])
 
 
 def leave_gaps_unexplained(patch: pytest.MonkeyPatch) -> None:

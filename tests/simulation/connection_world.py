@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from broker.net.connection import Connection
+from oncelog.broker.net.connection import Connection
 from tests.simulation.log_auditor import require
 from tests.unit.net.wire import Server, Transport, fetch, metadata, produce
 

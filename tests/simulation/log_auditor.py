@@ -6,11 +6,11 @@ plants a fault for each).
 
 from random import Random
 
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from broker.log.values import FetchResult
-from protocol.errors import KafkaError
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
-from protocol.records.record import Record, decode_records
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.values import FetchResult
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.protocol.records.record import Record, decode_records
 from tests.simulation.log_model import LogModel, batches_in, known
 
 

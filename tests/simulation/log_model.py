@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from broker.log.producer_state import ProducerStateManager
-from protocol.records.batch import BatchHeader, iter_batches, read_header
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
-from protocol.records.record import Record, decode_records
+from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.protocol.records.batch import BatchHeader, iter_batches, read_header
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.protocol.records.record import Record, decode_records
 
 Aborted = tuple[int, int, int]
 """Producer id, first offset, offset of the marker."""

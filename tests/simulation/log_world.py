@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from uuid import UUID
 
-from broker.log.flush_journal import NAME as JOURNAL
-from broker.log.log_config import LogConfig
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from broker.log.retention import prepare_log_start
-from broker.log.segment import Segment
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.broker.log.flush_journal import NAME as JOURNAL
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.retention import prepare_log_start
+from oncelog.broker.log.segment import Segment
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.logs import Logs
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of

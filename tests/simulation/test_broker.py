@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from broker.assembly import StartError
+from oncelog.broker.assembly.broker import StartError
 from tests.history.auditor import HistoryError, require_at_least
 from tests.simulation.broker_faults import PLANTS
 from tests.simulation.broker_world import BrokerWorld

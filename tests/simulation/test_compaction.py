@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from protocol.errors import KafkaError
+from oncelog.protocol.errors import KafkaError
 from tests.history.auditor import require_at_least
 from tests.simulation.compaction_faults import PLANTS
 from tests.simulation.log_auditor import AuditError

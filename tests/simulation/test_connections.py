@@ -6,10 +6,10 @@ from dataclasses import asdict
 
 import pytest
 
-from broker.net import memory
-from broker.net.connection import Connection
-from broker.net.memory import RequestMemory
-from broker.net.open_connections import OpenConnections
+from oncelog.broker.net import memory
+from oncelog.broker.net.connection import Connection
+from oncelog.broker.net.memory import RequestMemory
+from oncelog.broker.net.open_connections import OpenConnections
 from tests.history.auditor import require_at_least
 from tests.simulation.connection_world import ConnectionWorld
 from tests.simulation.log_auditor import AuditError
@@ -27,7 +27,7 @@ def test_memory_is_counted_bounded_and_given_back_whatever_clients_do() -> None:
 
 
 def forget_what_waits_to_start(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("broker.net.connection._buffer_bytes", lambda frame: 0)
+    patch.setattr("oncelog.broker.net.connection._buffer_bytes", lambda frame: 0)
 
 
 def forget_answers_behind_another(patch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from protocol.generated.txn_offset_commit_request import (
+from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from client import Producer
-from pipeline.data import Purchase, totals_of
-from pipeline.load import encode
-from pipeline.totalling import KILL_AFTER_BATCH, Totalling, run_job
-from pipeline.verify import read_topic, read_totals_back
+from oncelog.client import Producer
+from oncelog.pipeline.data import Purchase, totals_of
+from oncelog.pipeline.load import encode
+from oncelog.pipeline.totalling import KILL_AFTER_BATCH, Totalling, run_job
+from oncelog.pipeline.verify import read_topic, read_totals_back
 from tests.support.daemon import Daemon
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from broker.api_table import Api
-from protocol.codec_parts import attribute
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Primitive, Variable
+from oncelog.broker.api_table import Api
+from oncelog.protocol.codec_parts import attribute
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Primitive, Variable
 from tests.fuzz.requests import request_schema
 from tests.support.messages import generated
 

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import pytest
 
-from broker.dispatch import Exchange
-from broker.net.connection import Peer
+from oncelog.broker.dispatch import Exchange
+from oncelog.broker.request import Peer
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 
 T = TypeVar("T")

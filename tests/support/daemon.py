@@ -10,7 +10,7 @@ READY = "oncelog ready "
 
 
 class Daemon:
-    """A running `python -m broker serve`; `bootstrap` stays the same across restarts."""
+    """A running `python -m oncelog.broker serve`; `bootstrap` stays the same across restarts."""
 
     def __init__(self, data_dir: Path, *overrides: str, open_files: int | None = None) -> None:
         """`open_files` is the most that the system lets it open."""
@@ -34,7 +34,7 @@ class Daemon:
         return self._process
 
     def start(self) -> None:
-        command = [sys.executable, "-P", "-m", "broker", "serve", "--data-dir", str(self.data_dir)]
+        command = [sys.executable, "-P", "-m", "oncelog.broker", "serve", "--data-dir", str(self.data_dir)]
         if not any(override.startswith("listeners=") for override in self._overrides):
             command += ["--listen", self._listen]
         for override in self._overrides:

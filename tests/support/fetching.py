@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from broker import dispatch, slices
-from broker.handlers import fetch
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from protocol.generated.fetch_response import FetchResponse, PartitionData
+from oncelog.broker import dispatch, slices
+from oncelog.broker.handlers import fetch
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from oncelog.protocol.generated.fetch_response import FetchResponse, PartitionData
 from tests.fakes.broker import Reply, VirtualBroker
 from tests.fakes.logs import batch
 

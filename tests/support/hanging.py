@@ -3,7 +3,7 @@
 import shutil
 import time
 
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.conformance.transactional_producer import Conversation
 from tests.support.daemon import Daemon
 from tests.support.wire import WireBroker

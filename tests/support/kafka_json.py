@@ -3,9 +3,9 @@
 import base64
 from typing import Any
 
-from protocol.codec_parts import attribute
-from protocol.schema import ArrayOf, Field, Structure
-from protocol.types import Primitive, Variable
+from oncelog.protocol.codec_parts import attribute
+from oncelog.protocol.schema import ArrayOf, Field, Structure
+from oncelog.protocol.types import Primitive, Variable
 
 
 def as_json(message: Any, structure: Structure, version: int) -> dict[str, Any]:

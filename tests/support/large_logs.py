@@ -8,21 +8,22 @@ from pathlib import Path
 
 import structlog
 
-from broker.assembly import System, assemble
-from broker.config import load_config
-from broker.coordinator.group.records import CommittedOffset, offset_record
-from broker.coordinator.runtime import CoordinatorRecord
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.transaction.records import to_record
-from broker.coordinator.transaction.states import TransactionState
-from broker.log.partition_log import AppendOrigin
-from broker.system.clock import SystemClock, SystemEntropy
-from broker.system.disk import RealDisk
-from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
-from broker.topics import Topics
-from protocol.partitioning import coordinator_partition
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.broker.assembly.broker import assemble
+from oncelog.broker.cluster.topics import Topics
+from oncelog.broker.config.settings import load_config
+from oncelog.broker.config.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.broker.coordinator.group.records import CommittedOffset, offset_record
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.coordinator.transaction.records import to_record
+from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.broker.log.partition_log import AppendOrigin
+from oncelog.broker.machine import System
+from oncelog.broker.system.clock import SystemClock, SystemEntropy
+from oncelog.broker.system.disk import RealDisk
+from oncelog.protocol.partitioning import coordinator_partition
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.fakes.virtual_time import VirtualTime
 
 OPEN_EVERY = 1_000

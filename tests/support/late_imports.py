@@ -7,15 +7,15 @@ import os
 import sys
 from importlib import import_module
 
-from broker.api_table import API_TABLE, Api
-from broker.dispatch import import_api
+from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.dispatch import import_api
 from tests.fakes.broker import VirtualBroker
 from tests.support.messages import filled_request
 
 
 def late_imports(broker: VirtualBroker, api: Api) -> list[str]:
     message = filled_request(api)
-    import_module(f"protocol.generated.{api.name}_response")
+    import_module(f"oncelog.protocol.generated.{api.name}_response")
     frame = broker.frame(message, api.maximum)
     import_api(api)
     before = set(sys.modules)
@@ -26,7 +26,7 @@ def late_imports(broker: VirtualBroker, api: Api) -> list[str]:
 
 def main() -> None:
     broker = VirtualBroker()
-    if "broker.group_assembly" in sys.modules:
+    if "oncelog.broker.assembly.groups" in sys.modules:
         raise SystemExit("groups are loaded: a request could not be seen to load them")
     for api in API_TABLE.values():
         child = os.fork()

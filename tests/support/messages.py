@@ -9,11 +9,11 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from broker.api_table import Api
-from protocol.codec import all_schemas
-from protocol.codec_parts import attribute, snake_case
-from protocol.schema import ArrayOf, Field, Schema, Structure
-from protocol.types import Primitive, Variable
+from oncelog.broker.api_table import Api
+from oncelog.protocol.codec import all_schemas
+from oncelog.protocol.codec_parts import attribute, snake_case
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.types import Primitive, Variable
 
 SCHEMAS: dict[str, Schema] = {schema.name: schema for _, schema in all_schemas()}
 
@@ -23,7 +23,7 @@ _CHARACTERS = "aZ0 .ü漢🙂\x00"
 
 
 def generated(schema: Schema) -> ModuleType:
-    return import_module(f"protocol.generated.{snake_case(schema.name)}")
+    return import_module(f"oncelog.protocol.generated.{snake_case(schema.name)}")
 
 
 def every_version() -> Iterator[tuple[Schema, int]]:
@@ -149,5 +149,5 @@ def filled(structure: Structure, classes: Any) -> Any:
 
 
 def filled_request(api: Api) -> Any:
-    schema: Schema = getattr(import_module(f"protocol.messages.{api.name}"), f"{api.name}_request".upper())
+    schema: Schema = getattr(import_module(f"oncelog.protocol.messages.{api.name}"), f"{api.name}_request".upper())
     return filled(schema.structure, generated(schema))

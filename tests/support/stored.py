@@ -1,17 +1,17 @@
 """A broker that stores some thousands of everything that a request may ask for."""
 
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.metadata_request import MetadataRequest
-from protocol.generated.offset_commit_request import (
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 from tests.support.adversary import Stored
 

@@ -8,8 +8,8 @@ import socket
 from importlib import import_module
 from typing import Any
 
-from protocol.headers import decode_response_header, encode_request_header
-from protocol.message import Message
+from oncelog.protocol.headers import decode_response_header, encode_request_header
+from oncelog.protocol.message import Message
 
 _ANSWER_TIMEOUT_S = 30.0
 _HELD_S = 0.4

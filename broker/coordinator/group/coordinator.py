@@ -13,25 +13,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from broker.completion import Completion
-from broker.coordinator.group.consumer.classic_members import ClassicMembers
-from broker.coordinator.group.consumer.coordinator import ConsumerGroupCoordinator
-from broker.coordinator.group.consumer.exchange import LeavingMember
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.surroundings import ConsumerGroupSettings, TopicCatalog
-from broker.coordinator.group.consumer.writer import Decision
-from broker.coordinator.group.exchange import JoinRequest, JoinResult, SyncResult
-from broker.coordinator.group.inventory import Inventory
-from broker.coordinator.group.membership import Group, Member, member_from, restored
-from broker.coordinator.group.offsets import OffsetCoordinator
-from broker.coordinator.group.rebalance import Rebalancer, append_error
-from broker.coordinator.group.records import group_record
-from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.group.states import GroupState
-from broker.coordinator.runtime import CoordinatorRuntime, WriteResult
-from broker.ports import Clock, Entropy, Scheduler
-from broker.slices import Sliced
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.consumer.classic_members import ClassicMembers
+from oncelog.broker.coordinator.group.consumer.coordinator import ConsumerGroupCoordinator
+from oncelog.broker.coordinator.group.consumer.exchange import LeavingMember
+from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.surroundings import ConsumerGroupSettings, TopicCatalog
+from oncelog.broker.coordinator.group.consumer.writer import Decision
+from oncelog.broker.coordinator.group.exchange import JoinRequest, JoinResult, SyncResult
+from oncelog.broker.coordinator.group.inventory import Inventory
+from oncelog.broker.coordinator.group.membership import Group, Member, member_from, restored
+from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
+from oncelog.broker.coordinator.group.rebalance import Rebalancer, append_error
+from oncelog.broker.coordinator.group.records import group_record
+from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
+from oncelog.broker.ports import Clock, Entropy, Scheduler
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 

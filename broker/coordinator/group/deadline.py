@@ -6,7 +6,7 @@ Invariant: `on_passed` is called at most once for each `set`, never before the m
 
 from collections.abc import Callable
 
-from broker.ports import Clock, Scheduler, Timer
+from oncelog.broker.ports import Clock, Scheduler, Timer
 
 
 class Deadline:

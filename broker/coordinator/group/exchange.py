@@ -6,7 +6,7 @@ Owns: the shapes, free of wire versions. Does not own: what follows from them.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode
 
 NO_GENERATION = -1
 Protocol = tuple[str, bytes]

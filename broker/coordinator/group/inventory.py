@@ -13,20 +13,20 @@ KIPs: 211 (expiry of offsets), 229 (DeleteGroups), 496 (OffsetDelete), 518 and 8
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from broker.completion import Completion
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.update import tombstones
-from broker.coordinator.group.exchange import CONSUMER_TYPE, GroupDescription
-from broker.coordinator.group.membership import Group
-from broker.coordinator.group.records import NO_TIMESTAMP, TopicPartition, group_record, offset_record
-from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.group.states import GroupState
-from broker.coordinator.group.subscription import CONSUMER, subscribed_topics
-from broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
-from broker.ports import Clock, WallMs
-from broker.schedule import Schedule
-from broker.slices import Sliced
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.update import tombstones
+from oncelog.broker.coordinator.group.exchange import CONSUMER_TYPE, GroupDescription
+from oncelog.broker.coordinator.group.membership import Group
+from oncelog.broker.coordinator.group.records import NO_TIMESTAMP, TopicPartition, group_record, offset_record
+from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.coordinator.group.subscription import CONSUMER, subscribed_topics
+from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
+from oncelog.broker.ports import Clock, WallMs
+from oncelog.broker.schedule import Schedule
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 _BATCH_BYTES = 512 * 1024
 _RECORD_OVERHEAD_BYTES = 24

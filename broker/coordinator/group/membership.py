@@ -11,9 +11,9 @@ KIPs: 345 (static members), 394 (pending members).
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from broker.completion import Completion
-from broker.coordinator.group.deadline import Deadline
-from broker.coordinator.group.exchange import (
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.deadline import Deadline
+from oncelog.broker.coordinator.group.exchange import (
     DescribedMember,
     GroupDescription,
     JoinedMember,
@@ -22,10 +22,10 @@ from broker.coordinator.group.exchange import (
     Protocol,
     SyncResult,
 )
-from broker.coordinator.group.records import StoredGroup, StoredMember
-from broker.coordinator.group.states import GroupState, check_transition
-from broker.ports import WallMs
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.group.records import StoredGroup, StoredMember
+from oncelog.broker.coordinator.group.states import GroupState, check_transition
+from oncelog.broker.ports import WallMs
+from oncelog.protocol.errors import ErrorCode
 
 
 @dataclass(slots=True, eq=False)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from broker.completion import Completion
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import ConsumerMember
-from broker.coordinator.group.membership import Group, Member
-from broker.coordinator.group.records import (
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
+from oncelog.broker.coordinator.group.membership import Group, Member
+from oncelog.broker.coordinator.group.records import (
     NO_COMMITTED_OFFSET,
     NO_TIMESTAMP,
     NO_TOPIC_ID,
@@ -26,11 +26,11 @@ from broker.coordinator.group.records import (
     TopicPartition,
     offset_record,
 )
-from broker.coordinator.group.shard import GroupShard, Recorded
-from broker.coordinator.group.states import GroupState
-from broker.coordinator.runtime import CoordinatorRuntime, WriteResult
-from broker.ports import Clock
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.coordinator.group.shard import GroupShard, Recorded
+from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
+from oncelog.broker.ports import Clock
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ KIPs: 62 (rebalance timeout), 134 (initial delay), 345 (static members may come 
 
 from collections.abc import Callable, Mapping
 
-from broker.completion import Completion
-from broker.coordinator.group.deadline import Deadline
-from broker.coordinator.group.exchange import JoinResult, SyncResult
-from broker.coordinator.group.membership import Group, Member
-from broker.coordinator.group.states import GroupState
-from broker.ports import Clock, Scheduler
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.deadline import Deadline
+from oncelog.broker.coordinator.group.exchange import JoinResult, SyncResult
+from oncelog.broker.coordinator.group.membership import Group, Member
+from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.ports import Clock, Scheduler
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
 """How long the join of a new member is held: whoever is still there asks again. A client that gave up on an answer and

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from broker.coordinator.runtime import CoordinatorRecord
-from protocol import state_record_codec
-from protocol.generated import group_metadata_key, group_metadata_value, offset_commit_key, offset_commit_value
-from protocol.generated.group_metadata_key import GroupMetadataKey
-from protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
-from protocol.generated.offset_commit_key import OffsetCommitKey
-from protocol.generated.offset_commit_value import OffsetCommitValue
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.protocol import state_record_codec
+from oncelog.protocol.generated import group_metadata_key, group_metadata_value, offset_commit_key, offset_commit_value
+from oncelog.protocol.generated.group_metadata_key import GroupMetadataKey
+from oncelog.protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
+from oncelog.protocol.generated.offset_commit_key import OffsetCommitKey
+from oncelog.protocol.generated.offset_commit_value import OffsetCommitValue
 
 OFFSET_COMMIT_TYPES = (0, 1)
 GROUP_METADATA_TYPE = 2

@@ -10,9 +10,9 @@ Invariants
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.records import CONSUMER_GROUP_TYPES, GroupChanged, decode
-from broker.coordinator.group.records import (
+from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.records import CONSUMER_GROUP_TYPES, GroupChanged, decode
+from oncelog.broker.coordinator.group.records import (
     NO_TIMESTAMP,
     CommittedOffset,
     OffsetKey,
@@ -22,10 +22,10 @@ from broker.coordinator.group.records import (
     decode_key,
     decode_offset,
 )
-from broker.coordinator.runtime import CoordinatorRecord
-from broker.ports import WallMs
-from broker.slices import Sliced
-from protocol import state_record_codec
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.ports import WallMs
+from oncelog.broker.slices import Sliced
+from oncelog.protocol import state_record_codec
 
 
 class Recorded(NamedTuple):

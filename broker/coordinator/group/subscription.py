@@ -10,12 +10,12 @@ from struct import Struct
 from types import ModuleType
 from typing import Any
 
-from broker.coordinator.group.membership import Group
-from protocol import state_record_codec
-from protocol.errors import ProtocolError
-from protocol.generated import consumer_protocol_assignment, consumer_protocol_subscription
-from protocol.generated.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
-from protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
+from oncelog.broker.coordinator.group.membership import Group
+from oncelog.protocol import state_record_codec
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.generated import consumer_protocol_assignment, consumer_protocol_subscription
+from oncelog.protocol.generated.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from oncelog.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 CONSUMER = "consumer"
 _VERSION = Struct(">h")

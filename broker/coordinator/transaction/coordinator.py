@@ -18,19 +18,23 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from broker.completion import Completion, all_of
-from broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
-from broker.coordinator.transaction.decision import NOTHING_TO_DO, Decision, refuse
-from broker.coordinator.transaction.decisions import prepare_add_partitions, prepare_init_producer_id, verify_partition
-from broker.coordinator.transaction.endings import (
+from oncelog.broker.completion import Completion, all_of
+from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
+from oncelog.broker.coordinator.transaction.decision import NOTHING_TO_DO, Decision, refuse
+from oncelog.broker.coordinator.transaction.decisions import (
+    prepare_add_partitions,
+    prepare_init_producer_id,
+    verify_partition,
+)
+from oncelog.broker.coordinator.transaction.endings import (
     TRANSACTION_V2,
     prepare_abort_by_coordinator,
     prepare_end_transaction_v1,
     prepare_end_transaction_v2,
 )
-from broker.coordinator.transaction.marker_delivery import MarkerDelivery
-from broker.coordinator.transaction.markers import MarkerSender
-from broker.coordinator.transaction.metadata import (
+from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
+from oncelog.broker.coordinator.transaction.markers import MarkerSender
+from oncelog.broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
     NO_PRODUCER,
     NO_PRODUCER_EPOCH,
@@ -41,14 +45,14 @@ from broker.coordinator.transaction.metadata import (
     TransactionMetadata,
     check_step,
 )
-from broker.coordinator.transaction.producer_ids import ProducerIdManager
-from broker.coordinator.transaction.records import to_record, to_tombstone
-from broker.coordinator.transaction.shard import TransactionShard
-from broker.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TransactionState
-from broker.coordinator.transaction.timeouts import TransactionTimeouts
-from broker.ports import Clock, Scheduler
-from broker.schedule import Schedule
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
+from oncelog.broker.coordinator.transaction.records import to_record, to_tombstone
+from oncelog.broker.coordinator.transaction.shard import TransactionShard
+from oncelog.broker.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TransactionState
+from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
+from oncelog.broker.ports import Clock, Scheduler
+from oncelog.broker.schedule import Schedule
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 CLASSIC = 1
 """The level of `transaction.version` without KIP-890's part 2."""
@@ -318,9 +322,7 @@ class TransactionCoordinator:
     def describe(self, transactional_id: str) -> Completion[TransactionMetadata]:
         """What is known of an id, once durable; a prepared transaction shows the partitions that lack their marker."""
         if not transactional_id:
-            failed: Completion[TransactionMetadata] = Completion()
-            failed.fail(KafkaError(ErrorCode.INVALID_REQUEST))
-            return failed
+            return Completion.failed(KafkaError(ErrorCode.INVALID_REQUEST))
 
         def look(shard: TransactionShard) -> TransactionMetadata:
             metadata = shard.get(transactional_id)
@@ -337,9 +339,7 @@ class TransactionCoordinator:
         try:
             self._runtime.check_loaded()
         except KafkaError as error:
-            refused: Completion[list[TransactionMetadata]] = Completion()
-            refused.fail(error)
-            return refused
+            return Completion.failed(error)
         for shard in self._runtime.shards():
             first = next(iter(shard.all()), None)
             if first is not None:
@@ -595,6 +595,4 @@ def _is_concurrent(error: Exception) -> bool:
 
 
 def _failed(error: ErrorCode) -> Completion[T]:
-    failed: Completion[T] = Completion()
-    failed.fail(KafkaError(error))
-    return failed
+    return Completion.failed(KafkaError(error))

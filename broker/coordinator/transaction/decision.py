@@ -5,8 +5,8 @@ Owns: the value. Does not own: any rule but the producer's identity (`decisions`
 
 from dataclasses import dataclass
 
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.protocol.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ KIPs: 98, 360 (a producer that resumes with its epoch), 588, 890, 939 (an instan
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
-from broker.coordinator.transaction.decision import (
+from oncelog.broker.coordinator.transaction.decision import (
     NEEDS_PRODUCER_ID,
     NOTHING_TO_DO,
     Decision,
     check_producer,
     refuse,
 )
-from broker.coordinator.transaction.endings import prepare_abort_by_coordinator
-from broker.coordinator.transaction.metadata import (
+from oncelog.broker.coordinator.transaction.endings import prepare_abort_by_coordinator
+from oncelog.broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -26,9 +26,9 @@ from broker.coordinator.transaction.metadata import (
     TopicPartition,
     TransactionMetadata,
 )
-from broker.coordinator.transaction.states import PREPARED, TransactionState
-from broker.ports import WallMs
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.transaction.states import PREPARED, TransactionState
+from oncelog.broker.ports import WallMs
+from oncelog.protocol.errors import ErrorCode
 
 
 def prepare_init_producer_id(

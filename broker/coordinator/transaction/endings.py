@@ -8,16 +8,16 @@ transaction that was taken over carry the epoch after its own, under either prot
 
 from dataclasses import replace
 
-from broker.coordinator.transaction.decision import NEEDS_PRODUCER_ID, Decision, check_producer, refuse
-from broker.coordinator.transaction.metadata import (
+from oncelog.broker.coordinator.transaction.decision import NEEDS_PRODUCER_ID, Decision, check_producer, refuse
+from oncelog.broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
     FENCING_PRODUCER_EPOCH,
     NO_PRODUCER_EPOCH,
     TransactionMetadata,
 )
-from broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
-from broker.ports import WallMs
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
+from oncelog.broker.ports import WallMs
+from oncelog.protocol.errors import ErrorCode
 
 TRANSACTION_V2 = 2
 """The level of `transaction.version` from which on every end bumps the epoch."""

@@ -8,12 +8,12 @@ never of what was forgotten in between.
 
 from collections.abc import Callable
 
-from broker.completion import Completion, all_of
-from broker.coordinator.transaction.markers import EndMarker, MarkerSender, Verdict, verdict
-from broker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata
-from broker.coordinator.transaction.states import TransactionState
-from broker.ports import Scheduler
-from protocol.errors import ErrorCode
+from oncelog.broker.completion import Completion, all_of
+from oncelog.broker.coordinator.transaction.markers import EndMarker, MarkerSender, Verdict, verdict
+from oncelog.broker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata
+from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.broker.ports import Scheduler
+from oncelog.protocol.errors import ErrorCode
 
 COORDINATOR_EPOCH = 0
 """One node never hands its coordinator over, so the epoch never moves."""

@@ -1,8 +1,8 @@
 """Markers on their way from the coordinator to the partitions of a transaction.
 
 Owns: the values that travel, the local channel, the verdict on each answer. Does not own: when to send and what
-follows (`marker_delivery`), how a partition writes a marker (`broker.partition_markers`). The remote form of the
-channel is a WriteTxnMarkers request to the node that leads the partitions.
+follows (`marker_delivery`), how a partition writes a marker (`broker.coordinator.partition_markers`). The remote form
+of the channel is a WriteTxnMarkers request to the node that leads the partitions.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from broker.completion import Completion, all_of
-from broker.coordinator.transaction.metadata import TopicPartition
-from protocol.errors import ErrorCode
+from oncelog.broker.completion import Completion, all_of
+from oncelog.broker.coordinator.transaction.metadata import TopicPartition
+from oncelog.protocol.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class MarkerSender(Protocol):
 
 
 class MarkerWriter(Protocol):
-    """`broker.partition_markers.PartitionMarkers`."""
+    """`broker.coordinator.partition_markers.PartitionMarkers`."""
 
     def write_marker(
         self,

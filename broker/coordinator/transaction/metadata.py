@@ -9,14 +9,14 @@ producer epoch: who took over an open transaction).
 
 from dataclasses import dataclass, replace
 
-from broker.coordinator.transaction.states import (
+from oncelog.broker.coordinator.transaction.states import (
     COMPLETED,
     PREPARED,
     IllegalTransition,
     TransactionState,
     check_transition,
 )
-from broker.ports import WallMs
+from oncelog.broker.ports import WallMs
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1

@@ -7,9 +7,9 @@ ProducerIdManager, KIP-730).
 
 from collections import deque
 
-from broker.completion import Completion
-from broker.metadata_log import MetadataLog
-from protocol.generated.producer_ids_record import ProducerIdsRecord
+from oncelog.broker.cluster.metadata_log import MetadataLog
+from oncelog.broker.completion import Completion
+from oncelog.protocol.generated.producer_ids_record import ProducerIdsRecord
 
 BLOCK_SIZE = 1_000
 

@@ -5,14 +5,14 @@ before the last bump is a tag of our own, which Kafka's decoder passes over (KIP
 restart forgets that epoch.
 """
 
-from broker.coordinator.runtime import CoordinatorRecord
-from broker.coordinator.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionMetadata
-from broker.coordinator.transaction.states import TransactionState
-from protocol import state_record_codec
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.generated import transaction_log_key, transaction_log_value
-from protocol.generated.transaction_log_key import TransactionLogKey
-from protocol.generated.transaction_log_value import PartitionsSchema, TransactionLogValue
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.coordinator.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionMetadata
+from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.protocol import state_record_codec
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.protocol.generated import transaction_log_key, transaction_log_value
+from oncelog.protocol.generated.transaction_log_key import TransactionLogKey
+from oncelog.protocol.generated.transaction_log_value import PartitionsSchema, TransactionLogValue
 
 _NEVER_LOGGED = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 

@@ -7,10 +7,10 @@ shard; that each is a legal step from the one before was checked when it was dec
 
 from collections.abc import Iterable
 
-from broker.coordinator.runtime import CoordinatorRecord
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.transaction.records import from_record
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.coordinator.transaction.records import from_record
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 class TransactionShard:

@@ -11,8 +11,8 @@ Invariants
 
 from collections.abc import Callable
 
-from broker.coordinator.transaction.metadata import NO_TIMEOUT_MS, TransactionMetadata
-from broker.ports import Clock, Scheduler, Timer
+from oncelog.broker.coordinator.transaction.metadata import NO_TIMEOUT_MS, TransactionMetadata
+from oncelog.broker.ports import Clock, Scheduler, Timer
 
 RETRY_MS = 20
 

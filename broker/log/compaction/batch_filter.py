@@ -13,12 +13,12 @@ After Kafka's Cleaner.checkBatchRetention and MemoryRecords.filterTo; KIP-534.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.log.compaction.offset_map import OffsetMap
-from broker.log.compaction.transactions import CleanedTransactions
-from broker.ports import WallMs
-from protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader, assemble_batch
-from protocol.records.compression import compress
-from protocol.records.record import Record, decode_records, encode_record
+from oncelog.broker.log.compaction.offset_map import OffsetMap
+from oncelog.broker.log.compaction.transactions import CleanedTransactions
+from oncelog.broker.ports import WallMs
+from oncelog.protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader, assemble_batch
+from oncelog.protocol.records.compression import compress
+from oncelog.protocol.records.record import Record, decode_records, encode_record
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,17 @@ A slice that must wait for the disk is handed out as a function to be run off th
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
-from broker.log.compaction.batch_filter import BatchFilter, KnownProducer
-from broker.log.compaction.offset_map import OffsetMap
-from broker.log.compaction.swap import CLEANED_SUFFIX
-from broker.log.compaction.transactions import AbortedTransactions, CleanedTransactions
-from broker.log.partition_log import PartitionLog
-from broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from broker.log.producer_snapshot import open_producers
-from broker.log.reader import iterate_batches
-from broker.log.segment import Segment
-from broker.ports import Disk, WallMs
-from protocol.records.record import decode_records
+from oncelog.broker.log.compaction.batch_filter import BatchFilter, KnownProducer
+from oncelog.broker.log.compaction.offset_map import OffsetMap
+from oncelog.broker.log.compaction.swap import CLEANED_SUFFIX
+from oncelog.broker.log.compaction.transactions import AbortedTransactions, CleanedTransactions
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from oncelog.broker.log.producer_snapshot import open_producers
+from oncelog.broker.log.reader import iterate_batches
+from oncelog.broker.log.segment import Segment
+from oncelog.broker.ports import Disk, WallMs
+from oncelog.protocol.records.record import decode_records
 
 SLICE_BYTES = 64 * 1024
 _SYNC_BYTES = 8 * 1024 * 1024

@@ -8,12 +8,12 @@ entries can vouch for a file that is no longer what it was.
 
 import re
 
-from broker.log.flusher import is_transient
-from broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
-from broker.log.segment import LOG_SUFFIX, Segment, file_name
-from broker.log.segment_manifest import NO_SNAPSHOT, append_entry, entry_of, load_manifest, rewrite_manifest
-from broker.log.segments import SEGMENT_SUFFIXES
-from broker.ports import Disk, File
+from oncelog.broker.log.flusher import is_transient
+from oncelog.broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
+from oncelog.broker.log.segment import LOG_SUFFIX, Segment, file_name
+from oncelog.broker.log.segment_manifest import NO_SNAPSHOT, append_entry, entry_of, load_manifest, rewrite_manifest
+from oncelog.broker.log.segments import SEGMENT_SUFFIXES
+from oncelog.broker.ports import Disk, File
 
 CLEANED_SUFFIX = ".log.cleaned"
 _SWAP_SUFFIX = ".swap"

@@ -13,8 +13,8 @@ After Kafka's CleanedTransactionMetadata, which instead must be shown every mark
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from broker.log.transaction_index import AbortedEntry
-from protocol.records.batch import BatchHeader
+from oncelog.broker.log.transaction_index import AbortedEntry
+from oncelog.protocol.records.batch import BatchHeader
 
 
 class AbortedTransactions:

@@ -5,15 +5,15 @@ from importlib import import_module
 from typing import Any
 from uuid import UUID
 
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from protocol.generated.fetch_response import PartitionData
-from protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.generated.produce_response import PartitionProduceResponse
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.fetch_response import PartitionData
+from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.produce_response import PartitionProduceResponse
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 from tests.unit.net.wire import Server, Transport
 
@@ -54,7 +54,9 @@ class Wire:
 
 def decode(api: str, version: int, answer: bytes, start: int) -> Any:
     """The whole of an answer's body, from `start` on."""
-    message, end = import_module(f"protocol.generated.{api}_response").decode(memoryview(answer), version, start)
+    message, end = import_module(f"oncelog.protocol.generated.{api}_response").decode(
+        memoryview(answer), version, start
+    )
     assert end == len(answer)
     return message
 

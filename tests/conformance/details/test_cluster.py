@@ -2,20 +2,20 @@
 
 import pytest
 
-from broker.config_keys import BROKER_KEYS
-from broker.topic_keys import TOPIC_CONFIGS
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.generated.end_txn_request import EndTxnRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.sasl_authenticate_request import SaslAuthenticateRequest
-from protocol.generated.sasl_handshake_request import SaslHandshakeRequest
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.sasl_authenticate_request import SaslAuthenticateRequest
+from oncelog.protocol.generated.sasl_handshake_request import SaslHandshakeRequest
 from tests.conformance.details.asking import TOPIC, create, with_topic
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.unit.transaction.requests import Producer, broker_with_topic

@@ -2,18 +2,22 @@
 
 import pytest
 
-from broker.fetch_session import next_epoch
-from protocol.errors import ErrorCode
-from protocol.generated.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.fetch_request import FetchRequest
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.offset_for_leader_epoch_request import (
+from oncelog.broker.fetching.session import next_epoch
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.fetch_request import FetchRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from protocol.records.batch import iter_batches
+from oncelog.protocol.records.batch import iter_batches
 from tests.conformance.details.asking import (
     NOW_MS,
     TOPIC,

@@ -5,11 +5,15 @@ from uuid import UUID
 import pytest
 from crc32c import crc32c
 
-from protocol.errors import ErrorCode
-from protocol.generated.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.conformance.details.asking import (
     NO_ID,
     NOW_MS,

@@ -4,13 +4,13 @@ from importlib import import_module
 
 import pytest
 
-from broker.api_table import API_TABLE
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.offset_delete_request import OffsetDeleteRequest
+from oncelog.broker.api_table import API_TABLE
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.offset_delete_request import OffsetDeleteRequest
 from tests.conformance.details.asking import (
     TOPIC,
     Wire,
@@ -110,7 +110,7 @@ def test_detail_06_a_version_that_is_not_served_closes_the_connection(api: objec
     key, minimum, maximum = api.key, api.minimum, api.maximum  # type: ignore[attr-defined]
     if key is ApiKey.API_VERSIONS:
         return
-    flexible_from = import_module(f"protocol.generated.{api.name}_request").FLEXIBLE_FROM  # type: ignore[attr-defined]
+    flexible_from = import_module(f"oncelog.protocol.generated.{api.name}_request").FLEXIBLE_FROM  # type: ignore[attr-defined]
     for version in (minimum - 1, maximum + 1):
         wire = Wire()
         tags = NO_TAGS if flexible_from is not None and version >= flexible_from else b""

@@ -2,23 +2,27 @@
 
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.generated.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from protocol.generated.incremental_alter_configs_request import (
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from oncelog.protocol.generated.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.fakes.broker import Reply, VirtualBroker
 
 TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE, GROUP_RESOURCE = 2, 4, 8, 32

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode
 from tests.fakes.broker import VirtualBroker
 from tests.unit.broker.administration import (
     BROKER_RESOURCE,

@@ -9,31 +9,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.api_table import API_TABLE, Api
-from broker.pattern import LONGEST_PATTERN, matcher
-from protocol.codec import snake_case
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
-from protocol.generated import alter_client_quotas_request as quotas
-from protocol.generated import alter_user_scram_credentials_request as scram
-from protocol.generated import describe_log_dirs_request as log_dirs
-from protocol.generated import describe_quorum_request as quorum
-from protocol.generated.alter_replica_log_dirs_request import (
+from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.pattern import LONGEST_PATTERN, matcher
+from oncelog.protocol.codec import snake_case
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.protocol.generated import alter_client_quotas_request as quotas
+from oncelog.protocol.generated import alter_user_scram_credentials_request as scram
+from oncelog.protocol.generated import describe_log_dirs_request as log_dirs
+from oncelog.protocol.generated import describe_quorum_request as quorum
+from oncelog.protocol.generated.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from protocol.generated.describe_client_quotas_request import DescribeClientQuotasRequest
-from protocol.generated.describe_cluster_request import DescribeClusterRequest
-from protocol.generated.describe_groups_request import DescribeGroupsRequest
-from protocol.generated.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
-from protocol.generated.elect_leaders_request import ElectLeadersRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.list_transactions_request import ListTransactionsRequest
-from protocol.generated.unregister_broker_request import UnregisterBrokerRequest
-from protocol.schema import ArrayOf, Structure
-from protocol.types import Variable
+from oncelog.protocol.generated.describe_client_quotas_request import DescribeClientQuotasRequest
+from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
+from oncelog.protocol.generated.elect_leaders_request import ElectLeadersRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
+from oncelog.protocol.generated.unregister_broker_request import UnregisterBrokerRequest
+from oncelog.protocol.schema import ArrayOf, Structure
+from oncelog.protocol.types import Variable
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.unit.broker.administration import create, delete, produce
 
@@ -240,9 +240,9 @@ def long_winded(structure: Structure, classes: Any) -> Any:
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_the_longest_texts_are_answered(api: Api, version: int) -> None:
-    declarations = import_module(f"protocol.messages.{api.name}")
+    declarations = import_module(f"oncelog.protocol.messages.{api.name}")
     request = getattr(declarations, f"{api.name}_request".upper())
-    classes = import_module(f"protocol.generated.{snake_case(request.name)}")
+    classes = import_module(f"oncelog.protocol.generated.{snake_case(request.name)}")
     broker = VirtualBroker()
     reply = broker.send(long_winded(request.structure, classes), version)
     broker.time.advance(60_000)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.system import loop
+from oncelog.broker.system import loop
 
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="the collector goes through old objects in slices")
 STORED = 400_000

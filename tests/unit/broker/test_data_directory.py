@@ -5,12 +5,12 @@ from uuid import UUID
 
 import pytest
 
-from broker.assembly import StartError
-from broker.log.partition_directory import encode_partition_metadata, partition_of
-from broker.log.partition_log import FetchIsolation
-from protocol.errors import ErrorCode
-from protocol.records.batch import iter_batches
-from protocol.records.record import decode_records
+from oncelog.broker.assembly.broker import StartError
+from oncelog.broker.log.partition_directory import encode_partition_metadata, partition_of
+from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.records.batch import iter_batches
+from oncelog.protocol.records.record import decode_records
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.unit.broker.administration import create, delete, grow, produce

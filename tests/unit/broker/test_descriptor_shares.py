@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.system.limits import share_descriptors
+from oncelog.broker.system.limits import share_descriptors
 
 
 @given(st.integers(16, 10_000_000))

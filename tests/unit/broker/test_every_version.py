@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.api_table import API_TABLE, Api
-from protocol.api_keys import ApiKey
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.fakes.broker import Reply, VirtualBroker
 from tests.support.messages import filled_request
 

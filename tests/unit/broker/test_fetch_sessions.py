@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from broker.fetch_session import next_epoch
-from protocol.errors import ErrorCode
-from protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from protocol.generated.fetch_response import FetchResponse
+from oncelog.broker.fetching.session import next_epoch
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from oncelog.protocol.generated.fetch_response import FetchResponse
 from tests.fakes.broker import VirtualBroker
 from tests.support.fetching import (
     BY_ID,

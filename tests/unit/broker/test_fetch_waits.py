@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.log.reader import PLENTY_BYTES
-from broker.log.values import FetchIsolation
-from broker.net.connection import Peer
-from protocol.errors import ErrorCode
-from protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from oncelog.broker.log.reader import PLENTY_BYTES
+from oncelog.broker.log.values import FetchIsolation
+from oncelog.broker.request import Peer
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from tests.fakes.broker import HOST, PORT, Reply, VirtualBroker
 from tests.fakes.disk import MemoryFile
 from tests.fakes.logs import Logs, batch

@@ -5,20 +5,20 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.log.partition_log import FetchIsolation
-from protocol.errors import ErrorCode
-from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.offset_commit_request import (
+from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
-from protocol.generated.txn_offset_commit_request import (
+from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.delete_groups_request import DeleteGroupsRequest
-from protocol.generated.delete_records_request import (
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
+from oncelog.protocol.generated.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.scheduler import ManualScheduler
 from tests.support.garbage import cyclic_garbage

@@ -2,9 +2,9 @@
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from tests.fakes.broker import VirtualBroker
 from tests.unit.broker.administration import (
     BROKER_RESOURCE,

@@ -4,20 +4,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.coordinator import loading
-from broker.coordinator.loading import RECORDS_AT_ONCE, RECORDS_IN_A_SLICE, CoordinatorLoading
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.heartbeat_request import HeartbeatRequest
-from protocol.generated.list_groups_request import ListGroupsRequest
-from protocol.generated.list_transactions_request import ListTransactionsRequest
-from protocol.generated.offset_commit_request import (
+from oncelog.broker.coordinator import loading
+from oncelog.broker.coordinator.loading import RECORDS_AT_ONCE, RECORDS_IN_A_SLICE, CoordinatorLoading
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
+from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.fakes.virtual_time import VirtualTime
 from tests.unit.transaction.requests import TOPIC, Producer, broker_with_topic
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.assembly import StartError
-from broker.metadata_snapshot import decode_snapshot
-from oncelog.log_check import examine
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.broker.assembly.broker import StartError
+from oncelog.broker.cluster.metadata_snapshot import decode_snapshot
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.tools.log.check import examine
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.virtual_time import VirtualTime

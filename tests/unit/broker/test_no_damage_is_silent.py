@@ -9,9 +9,9 @@ from functools import cache
 
 import pytest
 
-from broker.assembly import StartError
-from oncelog.log_check import Examination, NoDataDirectory, examine, repair
-from protocol.errors import ErrorCode
+from oncelog.broker.assembly.broker import StartError
+from oncelog.protocol.errors import ErrorCode
+from oncelog.tools.log.check import Examination, NoDataDirectory, examine, repair
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk
 from tests.support.damage import (

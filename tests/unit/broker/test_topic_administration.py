@@ -2,10 +2,10 @@
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.fakes.broker import VirtualBroker
 from tests.unit.broker.administration import (
     create,

@@ -1,17 +1,17 @@
 """Which partitions exist is what the metadata log says, whatever lies on the disk."""
 
-from broker.dispatch import Dispatcher
-from broker.net.connection import Peer
-from protocol.errors import ErrorCode
-from protocol.generated import fetch_request, metadata_request
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.headers import encode_request_header
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.broker.dispatch import Dispatcher
+from oncelog.broker.request import Peer
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated import fetch_request, metadata_request
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.headers import encode_request_header
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 
 TOPIC = "topic"

@@ -5,29 +5,29 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.dispatch import Exchange
-from broker.net.connection import Peer
-from protocol.errors import ErrorCode
-from protocol.generated.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from protocol.generated.create_partitions_request import (
+from oncelog.broker.dispatch import Exchange
+from oncelog.broker.request import Peer
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from oncelog.protocol.generated.create_partitions_request import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from protocol.generated.create_topics_request import (
+from oncelog.protocol.generated.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.offset_commit_request import (
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.message import Message
+from oncelog.protocol.message import Message
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.support.costs import CALLS_IN_20_MS, cost_of
 from tests.unit.broker.administration import create, delete, partition_count, produce

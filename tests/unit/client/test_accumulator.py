@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.accumulator import Accumulator, PartitionQueue
-from client.batch import Batch, Delivery, ProducerIdentity
-from client.errors import DeliveryTimeout, KafkaError, OutOfOrderSequence
-from client.records import TopicPartition
-from protocol.records.batch import check_crc, read_header
-from protocol.records.record import decode_records
+from oncelog.client.accumulator import Accumulator, PartitionQueue
+from oncelog.client.batch import Batch, Delivery, ProducerIdentity
+from oncelog.client.errors import DeliveryTimeout, KafkaError, OutOfOrderSequence
+from oncelog.client.records import TopicPartition
+from oncelog.protocol.records.batch import check_crc, read_header
+from oncelog.protocol.records.record import decode_records
 
 PLACE = TopicPartition("topic", 0)
 FIRST = ProducerIdentity(7, 0)

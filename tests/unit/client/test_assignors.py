@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.assignors import (
+from oncelog.client.assignors import (
     ASSIGNORS,
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from client.records import TopicPartition
-from protocol.errors import ProtocolError
+from oncelog.client.records import TopicPartition
+from oncelog.protocol.errors import ProtocolError
 
 topics = st.sampled_from(("a", "b", "c"))
 subscriptions = st.dictionaries(

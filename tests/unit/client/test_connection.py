@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.apis import API_VERSIONS, METADATA, PRODUCE
-from client.connection import Connection
-from client.errors import ConnectionLost, FatalError, KafkaError
-from protocol.errors import ProtocolError
-from protocol.generated import api_versions_response, metadata_response
-from protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
-from protocol.generated.metadata_request import MetadataRequest
-from protocol.generated.metadata_response import MetadataResponse
-from protocol.generated.produce_request import ProduceRequest
-from protocol.headers import encode_response_header
+from oncelog.client.apis import API_VERSIONS, METADATA, PRODUCE
+from oncelog.client.connection import Connection
+from oncelog.client.errors import ConnectionLost, FatalError, KafkaError
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.generated import api_versions_response, metadata_response
+from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
+from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.generated.metadata_response import MetadataResponse
+from oncelog.protocol.generated.produce_request import ProduceRequest
+from oncelog.protocol.headers import encode_response_header
 
 
 def frame(*parts: bytes | memoryview) -> bytes:

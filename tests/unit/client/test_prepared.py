@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client import PreparedTxnState
-from client.errors import ConfigError
+from oncelog.client import PreparedTxnState
+from oncelog.client.errors import ConfigError
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1))

@@ -5,12 +5,12 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from client.errors import AbortableError, ConfigError, FatalError, InvalidState, RetriableError, error_for
-from client.partitioner import Partitioner
-from client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions, ProducerSettings
-from client.transaction_states import VALID_PREVIOUS, TransactionState, check_move
-from protocol.errors import ErrorCode
-from protocol.partitioning import partition_for_key
+from oncelog.client.errors import AbortableError, ConfigError, FatalError, InvalidState, RetriableError, error_for
+from oncelog.client.partitioner import Partitioner
+from oncelog.client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions, ProducerSettings
+from oncelog.client.transaction_states import VALID_PREVIOUS, TransactionState, check_move
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.partitioning import partition_for_key
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import BrokerConfig, ConfigError, Origin, environment_key, load_config
-from broker.config_keys import BROKER_KEYS
-from broker.config_names import REMOVED, UNNEEDED
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED
+from oncelog.broker.config.settings import BrokerConfig, ConfigError, Origin, environment_key, load_config
 
 
 def _load(*overrides: str, **variables: str) -> BrokerConfig:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.config_keys import BROKER_KEYS, ConfigKey
+from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey
 
 _PAGE = (Path(__file__).parent.parent.parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
 _ROWS = {line.split("|")[1].strip(" `"): line for line in _PAGE.splitlines() if line.startswith("| `")}

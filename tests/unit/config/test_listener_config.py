@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import ConfigError, load_config
-from broker.listener_config import ListenerConfig
+from oncelog.broker.config.listeners import ListenerConfig
+from oncelog.broker.config.settings import ConfigError, load_config
 
 
 def _listeners(*overrides: str, listen: str | None = None) -> list[tuple[str, str, int, str, int]]:

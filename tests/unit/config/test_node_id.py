@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.node_id import check_node_id, parse_int32
-from protocol.errors import KafkaError
+from oncelog.broker.config.node_id import check_node_id, parse_int32
+from oncelog.protocol.errors import KafkaError
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.sampled_from(["", "0", "0" * 6_000]))

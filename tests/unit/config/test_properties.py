@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.properties import PropertiesError, parse_properties
+from oncelog.broker.config.properties import PropertiesError, parse_properties
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,16 @@
 
 import pytest
 
-from broker.config import BrokerConfig, load_config
-from broker.topic_config import (
+from oncelog.broker.config.settings import BrokerConfig, load_config
+from oncelog.broker.config.topic_config import (
     ConfigSource,
     internal_topic_config,
     log_config_for,
     resolve_topic_config,
     validate_topic_config,
 )
-from broker.topic_keys import TOPIC_CONFIGS
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 def _broker(*overrides: str) -> BrokerConfig:

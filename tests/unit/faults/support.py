@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from broker.faults.planted import PlantedRule
-from broker.faults.rule import Action, Point, Rule, Selector
-from broker.log.partition_log import FetchIsolation
-from protocol.errors import ErrorCode
-from protocol.generated.end_txn_request import EndTxnRequest
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records.batch import encode_batch, iter_batches
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
-from protocol.records.record import Record, decode_records
+from oncelog.broker.faults.planted import PlantedRule
+from oncelog.broker.faults.rule import Action, Point, Rule, Selector
+from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.records.batch import encode_batch, iter_batches
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.protocol.records.record import Record, decode_records
 from tests.fakes.broker import Reply, VirtualBroker
 from tests.unit.transaction.requests import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from broker.faults.rule import Action, Point, Selector
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode as E
-from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.txn_offset_commit_request import (
+from oncelog.broker.faults.rule import Action, Point, Selector
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode as E
+from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

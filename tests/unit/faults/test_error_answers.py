@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from broker.api_table import API_TABLE, Api
-from broker.faults.error_answers import error_names, has_place_for_error
-from broker.faults.request_subjects import partitions_of, transactional_ids_of
-from broker.faults.rule import Action, Point, Rule, RuleError, Selector
-from protocol.api_keys import ApiKey
-from protocol.codec import snake_case
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.message import Message
+from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.faults.error_answers import error_names, has_place_for_error
+from oncelog.broker.faults.request_subjects import partitions_of, transactional_ids_of
+from oncelog.broker.faults.rule import Action, Point, Rule, RuleError, Selector
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.codec import snake_case
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.message import Message
 from tests.fakes.broker import VirtualBroker
 from tests.support.messages import filled
 from tests.unit.broker.test_every_version import EVERY_VERSION
@@ -50,9 +50,9 @@ def with_rows(message: Any) -> Any:
 
 
 def request_of(api: Api) -> Any:
-    declarations = import_module(f"protocol.messages.{api.name}")
+    declarations = import_module(f"oncelog.protocol.messages.{api.name}")
     request = getattr(declarations, f"{api.name}_request".upper())
-    return with_rows(filled(request.structure, import_module(f"protocol.generated.{snake_case(request.name)}")))
+    return with_rows(filled(request.structure, import_module(f"oncelog.protocol.generated.{snake_case(request.name)}")))
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=lambda value: getattr(value, "name", str(value)))

@@ -1,9 +1,9 @@
 """What can be seen of a broker between two steps, and in which order it is told."""
 
-from broker.faults.events import KEPT, Events
-from broker.faults.rule import Action, Point, Selector
-from broker.faults.snapshot import show_partitions, show_transactions
-from protocol.api_keys import ApiKey
+from oncelog.broker.faults.events import KEPT, Events
+from oncelog.broker.faults.rule import Action, Point, Selector
+from oncelog.broker.faults.snapshot import show_partitions, show_transactions
+from oncelog.protocol.api_keys import ApiKey
 from tests.fakes.virtual_time import VirtualTime
 from tests.unit.faults.support import V1, V2, begin, opened, plant
 from tests.unit.transaction.requests import TOPIC, TRANSACTIONAL_ID

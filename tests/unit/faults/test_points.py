@@ -4,11 +4,11 @@ from itertools import product
 
 import pytest
 
-from broker.faults.planted import PlantedRule
-from broker.faults.rule import POSSIBLE, Action, Point, Rule, RuleError, Selector, rule_from_json
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.broker.faults.planted import PlantedRule
+from oncelog.broker.faults.rule import POSSIBLE, Action, Point, Rule, RuleError, Selector, rule_from_json
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from tests.fakes.broker import Reply, VirtualBroker
 from tests.fakes.disk import PowerCut
 from tests.unit.transaction.requests import TRANSACTIONAL_ID, Producer, broker_with_topic, log_of

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.faults.time import MovableTime
+from oncelog.broker.faults.time import MovableTime
 from tests.fakes.virtual_time import VirtualTime
 
 Delays = st.lists(st.integers(0, 1_000), max_size=8)

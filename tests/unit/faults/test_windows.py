@@ -5,19 +5,19 @@ Each test stops a broker there, kills it or repeats a packet, and holds what mus
 
 import pytest
 
-from broker.faults.rule import Action, Point, Rule, Selector
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.errors import ErrorCode as E
-from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.offset_fetch_request import (
+from oncelog.broker.faults.rule import Action, Point, Rule, Selector
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode as E
+from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from protocol.generated.txn_offset_commit_request import (
+from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from protocol.errors import ErrorCode
-from protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.unit.group.members import GROUP, REBALANCE_TIMEOUT_MS, TOPIC, Broker
 
 ASSIGNMENT_INTERVAL_MS = 1_000

@@ -4,21 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from protocol.errors import ErrorCode
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.describe_groups_request import DescribeGroupsRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.heartbeat_request import HeartbeatRequest
-from protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from protocol.generated.offset_commit_request import (
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
+from oncelog.protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
-from protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.message import Message
+from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from oncelog.protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from oncelog.protocol.message import Message
 from tests.fakes.broker import VirtualBroker
 
 SESSION_TIMEOUT_MS = 10_000

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
-from broker.coordinator.group.assignors.table import ASSIGNORS
+from oncelog.broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
+from oncelog.broker.coordinator.group.assignors.table import ASSIGNORS
 
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 GONE = UUID(int=99)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
 from tests.fakes.broker import VirtualBroker
 from tests.unit.group.consumers import (
     ASSIGNMENT_INTERVAL_MS,

@@ -4,14 +4,14 @@ from uuid import UUID
 
 import pytest
 
-from broker.coordinator.group.consumer.member import (
+from oncelog.broker.coordinator.group.consumer.member import (
     ClassicMetadata,
     CurrentAssignment,
     MemberMetadata,
     MemberState,
     ResolvedRegex,
 )
-from broker.coordinator.group.consumer.records import (
+from oncelog.broker.coordinator.group.consumer.records import (
     Change,
     CurrentChanged,
     GroupChanged,
@@ -24,13 +24,13 @@ from broker.coordinator.group.consumer.records import (
     decode,
     encoded,
 )
-from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.runtime import CoordinatorRecord
-from protocol.generated.consumer_group_current_member_assignment_value import (
+from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.protocol.generated.consumer_group_current_member_assignment_value import (
     ConsumerGroupCurrentMemberAssignmentValue,
     TopicPartitions,
 )
-from protocol.state_record_codec import encode_value
+from oncelog.protocol.state_record_codec import encode_value
 
 
 def test_a_tombstone_makes_no_consumer_group() -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.generated.delete_groups_request import DeleteGroupsRequest
-from protocol.generated.describe_groups_request import DescribeGroupsRequest
-from protocol.generated.list_groups_request import ListGroupsRequest
-from protocol.generated.offset_delete_request import (
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.generated.offset_delete_request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,

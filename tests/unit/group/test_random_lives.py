@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from tests.unit.group.consumers import ASSIGNMENT_INTERVAL_MS, CONSUMER_SESSION_TIMEOUT_MS, Consumer, described, settle
 from tests.unit.group.members import TOPIC, started
 

@@ -1,6 +1,6 @@
 """From the first join to a stable generation, and from there to the next."""
 
-from protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode
 from tests.unit.group.members import (
     REBALANCE_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,

@@ -4,8 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from broker.coordinator.group.membership import restored
-from broker.coordinator.group.records import (
+from oncelog.broker.config.topic_config import CONSUMER_OFFSETS
+from oncelog.broker.coordinator.group.membership import restored
+from oncelog.broker.coordinator.group.records import (
     CommittedOffset,
     OffsetKey,
     StoredGroup,
@@ -16,15 +17,14 @@ from broker.coordinator.group.records import (
     group_record,
     offset_record,
 )
-from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.group.states import GroupState
-from broker.coordinator.runtime import CoordinatorRecord
-from broker.topic_config import CONSUMER_OFFSETS
-from protocol.errors import ProtocolError
-from protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
-from protocol.generated.offset_commit_value import OffsetCommitValue
-from protocol.records.record import decode_records
-from protocol.state_record_codec import encode_value
+from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
+from oncelog.protocol.generated.offset_commit_value import OffsetCommitValue
+from oncelog.protocol.records.record import decode_records
+from oncelog.protocol.state_record_codec import encode_value
 from tests.unit.group.members import GROUP, Member, form, started
 
 TOPIC_ID = UUID(int=7)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode
 from tests.unit.group.members import SESSION_TIMEOUT_MS, Member, describe, fetch, form, started, state_of
 
 

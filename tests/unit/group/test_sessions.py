@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.coordinator.group.rebalance import NEW_MEMBER_TIMEOUT_MS
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.group.rebalance import NEW_MEMBER_TIMEOUT_MS
+from oncelog.protocol.errors import ErrorCode
 from tests.unit.group.members import SESSION_TIMEOUT_MS, Member, form, started, state_of
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.coordinator.group.states import (
+from oncelog.broker.coordinator.group.states import (
     VALID_PREVIOUS_STATES,
     GroupState,
     IllegalTransition,

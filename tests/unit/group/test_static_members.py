@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
 from tests.fakes.broker import VirtualBroker
 from tests.unit.group.members import (
     GROUP,

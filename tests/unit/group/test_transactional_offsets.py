@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode
 from tests.unit.group.members import GROUP, Member, commit, fetch, form, started
 from tests.unit.group.producers import TIMEOUT_MS, Producer
 

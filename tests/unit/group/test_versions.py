@@ -4,24 +4,24 @@ from uuid import UUID
 
 import pytest
 
-from broker.api_table import API_TABLE
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.heartbeat_request import HeartbeatRequest
-from protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from protocol.generated.offset_commit_request import (
+from oncelog.broker.api_table import API_TABLE
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
+from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.generated.offset_fetch_request import (
+from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from oncelog.protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.unit.group.members import GROUP, TOPIC, Member, commit, form, started
 

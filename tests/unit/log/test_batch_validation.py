@@ -5,10 +5,10 @@ from struct import pack, pack_into
 import pytest
 from crc32c import crc32c
 
-from broker.log.batch_validation import validate_batch
-from broker.log.log_config import LogConfig
-from broker.log.values import AppendOrigin
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.log.batch_validation import validate_batch
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.values import AppendOrigin
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import batch
 
 NOW_MS = 1_000_000

@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.log.log_config import LogConfig
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from protocol.records.batch import encode_batch, iter_batches
-from protocol.records.record import Record, decode_records
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.protocol.records.batch import encode_batch, iter_batches
+from oncelog.protocol.records.record import Record, decode_records
 from tests.fakes.logs import Logs, batch
 
 DAY_MS = 86_400_000

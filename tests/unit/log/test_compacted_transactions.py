@@ -11,11 +11,11 @@ import re
 
 import pytest
 
-from broker.log.checkpoints import CLEANER_OFFSET
-from broker.log.log_config import LogConfig
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.broker.log.checkpoints import CLEANER_OFFSET
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.fakes.logs import Logs
 from tests.property.test_log_compaction import latest, read
 

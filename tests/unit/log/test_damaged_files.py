@@ -7,7 +7,7 @@ be rebuilt makes a difference, and whatever cannot takes the partition offline.
 
 import pytest
 
-from protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode
 from tests.fakes.broker import VirtualBroker
 from tests.support.damage import (
     DESTRUCTIVE,

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from broker.log.flusher import Flusher
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.log.flusher import Flusher
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import Logs, batch
 from tests.fakes.scheduler import ManualScheduler
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.log.flusher import Flusher
-from broker.log.log_config import LogConfig
-from broker.log.log_manager import LogManager
-from broker.system.clock import SystemClock
-from broker.system.disk import RealDisk
+from oncelog.broker.log.flusher import Flusher
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.system.clock import SystemClock
+from oncelog.broker.system.disk import RealDisk
 from tests.fakes.logs import TOPIC_ID, Listener, batch
 from tests.fakes.scheduler import ManualScheduler
 

@@ -5,10 +5,10 @@ import errno
 import pytest
 from crc32c import crc32c
 
-from broker.log.partition_log import AppendOrigin, FetchIsolation
-from broker.log.producer_snapshot import encode_snapshot
-from protocol.errors import ErrorCode, KafkaError
-from protocol.records.batch import check_crc, iter_batches, read_header
+from oncelog.broker.log.partition_log import AppendOrigin, FetchIsolation
+from oncelog.broker.log.producer_snapshot import encode_snapshot
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.records.batch import check_crc, iter_batches, read_header
 from tests.fakes.logs import Logs, batch
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from broker.log.producer_snapshot import encode_snapshot, load_batches, load_snapshot
-from broker.log.producer_state import MAX_PRODUCER_EPOCH, MAX_SEQUENCE
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.producer_snapshot import encode_snapshot, load_batches, load_snapshot
+from oncelog.broker.log.producer_state import MAX_PRODUCER_EPOCH, MAX_SEQUENCE
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import Logs, batch
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.log.flusher import Flusher
-from broker.log.log_config import LogConfig
-from broker.log.log_manager import LogManager
-from broker.log.partition_log import FetchIsolation
-from broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
+from oncelog.broker.log.flusher import Flusher
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from tests.fakes.logs import TOPIC_ID, Listener, batch, delete_topic
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 

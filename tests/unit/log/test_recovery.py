@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.log.log_config import LogConfig
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from broker.log.producer_snapshot import encode_snapshot
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.producer_snapshot import encode_snapshot
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import TOPIC_ID, Logs, batch
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=50)

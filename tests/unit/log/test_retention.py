@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from broker.log.log_config import LogConfig
-from broker.log.partition_log import PartitionLog
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.partition_log import PartitionLog
 from tests.fakes.logs import Logs, batch
 
 

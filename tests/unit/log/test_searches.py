@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.log.partition_log import AbortedTransaction, FetchIsolation, PartitionLog
-from broker.log.reader import collect_aborted
-from protocol.records.control import ControlRecordType, decode_end_txn_marker
-from protocol.records.record import decode_records
+from oncelog.broker.log.partition_log import AbortedTransaction, FetchIsolation, PartitionLog
+from oncelog.broker.log.reader import collect_aborted
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.protocol.records.record import decode_records
 from tests.fakes.logs import Logs, batch
 
 PRODUCERS = 3

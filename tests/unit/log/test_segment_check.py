@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.log.log_config import LogConfig
-from broker.log.partition_log import FetchIsolation, PartitionLog
-from broker.log.segment_check import SLICE_BYTES
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.segment_check import SLICE_BYTES
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import Logs, batch
 
 STOPS = {"clean": Logs.stopped_cleanly, "kill": Logs.killed}

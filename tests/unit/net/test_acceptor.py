@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from broker.net.acceptor import Acceptor
-from broker.net.quotas import ConnectionQuotas
+from oncelog.broker.net.acceptor import Acceptor
+from oncelog.broker.net.quotas import ConnectionQuotas
 from tests.fakes.broker import VirtualBroker
 
 LISTENER = "PLAINTEXT"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import dispatch
-from broker.api_table import Api
+from oncelog.broker import dispatch
+from oncelog.broker.api_table import Api
 from tests.fakes.scheduler import ManualScheduler
 from tests.unit.net.wire import Server, Transport, api_versions, correlation_ids, frame, metadata, produce
 

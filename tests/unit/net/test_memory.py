@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.net.memory import LOOK_INTERVAL_MS, SMALL_ANSWER_BYTES, AnswerMemory, RequestMemory
+from oncelog.broker.net.memory import LOOK_INTERVAL_MS, SMALL_ANSWER_BYTES, AnswerMemory, RequestMemory
 
 MIB = 1 << 20
 KIB = 1 << 10

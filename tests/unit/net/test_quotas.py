@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.config import ConfigError, load_config
-from broker.connection_limits import parse_connection_limits
-from broker.net.quotas import ConnectionQuotas
+from oncelog.broker.config.connection_limits import parse_connection_limits
+from oncelog.broker.config.settings import ConfigError, load_config
+from oncelog.broker.net.quotas import ConnectionQuotas
 
 A, B = "10.0.0.1", "10.0.0.2"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.net.reachability import FollowWarnings, default_gateways, is_loopback
+from oncelog.broker.net.reachability import FollowWarnings, default_gateways, is_loopback
 
 GATEWAY = "172.17.0.1"
 

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from broker.dispatch import Dispatcher, RunInThread
-from broker.net.connection import Connection
-from broker.net.open_connections import OpenConnections
-from protocol.generated import api_versions_request, fetch_request, metadata_request, produce_request
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.headers import encode_request_header
+from oncelog.broker.dispatch import Dispatcher, RunInThread
+from oncelog.broker.net.connection import Connection
+from oncelog.broker.net.open_connections import OpenConnections
+from oncelog.protocol.generated import api_versions_request, fetch_request, metadata_request, produce_request
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.headers import encode_request_header
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.fakes.logs import batch
 

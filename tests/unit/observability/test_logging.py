@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from broker.observability.logging import loop_errors, start_logging
+from oncelog.broker.observability.logging import loop_errors, start_logging
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.observability.metrics import COUNTERS, GAUGES, Metrics
-from broker.observability.statsd import MAX_DATAGRAM_BYTES, StatsdReporter, pack_datagrams, statsd_lines
+from oncelog.broker.observability.metrics import COUNTERS, GAUGES, Metrics
+from oncelog.broker.observability.statsd import MAX_DATAGRAM_BYTES, StatsdReporter, pack_datagrams, statsd_lines
 from tests.support.hostile import names
 
 _LINE = re.compile(rb"oncelog\.([a-z_]+):(-?\d+)\|([cg])\Z")

@@ -1,32 +1,30 @@
-"""`import oncelog` finds oncelog's own packages, or says what stands in their way."""
+"""`import oncelog` gives every public name, loads little, and stands in nobody's way."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+import oncelog
+from oncelog import client
 
 
-@pytest.mark.parametrize("package", ["client", "protocol", "broker"])
-@pytest.mark.parametrize("form", ["module", "package"])
-def test_a_file_of_the_users_with_the_name_of_ours_is_named(tmp_path: Path, package: str, form: str) -> None:
-    own = tmp_path / f"{package}.py" if form == "module" else tmp_path / package / "__init__.py"
-    own.parent.mkdir(exist_ok=True)
-    own.write_text("")
-    (tmp_path / "program.py").write_text("import oncelog\n")
-    result = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=20)
-    assert result.returncode == 1
-    assert str(own) in result.stderr
-    assert "rename that file" in result.stderr
+def test_facade_has_the_public_names_of_the_client() -> None:
+    assert oncelog.__all__ == client.__all__ == sorted(oncelog.__all__)
+    assert all(getattr(oncelog, name) is getattr(client, name) for name in oncelog.__all__)
+    assert set(oncelog.__all__) <= set(dir(oncelog))
 
 
-def test_a_folder_of_other_things_is_no_hindrance(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text("import oncelog\n")
-    result = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=20)
-    assert (result.returncode, result.stderr) == (0, "")
+def test_every_error_and_setting_of_the_client_is_public() -> None:
+    public = {
+        name
+        for module in (client.errors, client.records, client.settings, client.admin)
+        for name, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_")
+    }
+    assert public <= set(oncelog.__all__)
 
 
 def test_the_daemon_reads_no_client(tmp_path: Path) -> None:
-    code = "import sys, oncelog.cli; print('client' in sys.modules)"
+    code = "import sys, oncelog.cli; print('oncelog.client' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=20)
     assert result.stdout == "False\n"

@@ -12,16 +12,19 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from broker.log.survey import LostRange, Survey
-from client.errors import KafkaError
-from client.records import TopicPartition
-from oncelog import demo_crash, demo_isolation, log_check, txn_tail
+from oncelog.broker.log.survey import LostRange, Survey
 from oncelog.cli import main
+from oncelog.client.errors import KafkaError
+from oncelog.client.records import TopicPartition
 from oncelog.health import NotHealthy
-from oncelog.txn_tail import Transition
-from protocol.errors import ErrorCode
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
+from oncelog.tools.demo import crash as demo_crash
+from oncelog.tools.demo import isolation as demo_isolation
+from oncelog.tools.log import check as log_check
+from oncelog.tools.txn import tail as txn_tail
+from oncelog.tools.txn.tail import Transition
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
 
 ALL = [*HOSTILE.values(), SURROGATE]
@@ -103,7 +106,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, name: str) -> type[ForeignCluster]:
     class Cluster(ForeignCluster): ...
 
     Cluster.name = name
-    monkeypatch.setattr("client.admin.Admin", Cluster)
+    monkeypatch.setattr("oncelog.client.admin.Admin", Cluster)
     return Cluster
 
 

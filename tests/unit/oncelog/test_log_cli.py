@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from broker.assembly import StartError
-from broker.system.disk import RealDisk
+from oncelog.broker.assembly.broker import StartError
+from oncelog.broker.system.disk import RealDisk
 from oncelog.cli import main
-from protocol.errors import ErrorCode
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk
 from tests.support.damage import (

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.cli import main
-from oncelog.log_dump_decoders import java_string, metadata, offsets, transactions
-from oncelog.log_dump_json import FIELDS, NOT_KAFKAS, to_text
-from oncelog.log_dump_lines import add_to_sequence
-from protocol.errors import ProtocolError
-from protocol.messages import consumer_protocol_assignment, consumer_protocol_subscription
-from protocol.records.batch import assemble_batch, iter_batches
-from protocol.records.compression import CODECS, compress
-from protocol.records.record import Record, encode_records
-from protocol.schema import Schema, Structure, version_range
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.messages import consumer_protocol_assignment, consumer_protocol_subscription
+from oncelog.protocol.records.batch import assemble_batch, iter_batches
+from oncelog.protocol.records.compression import CODECS, compress
+from oncelog.protocol.records.record import Record, encode_records
+from oncelog.protocol.schema import Schema, Structure, version_range
+from oncelog.tools.log.dump.decoders import java_string, metadata, offsets, transactions
+from oncelog.tools.log.dump.json import FIELDS, NOT_KAFKAS, to_text
+from oncelog.tools.log.dump.lines import add_to_sequence
 from tests.support.log_dumps import CASES, PARTITIONS, ROOT, arguments
 
 DATA = ROOT / "orders-0"
@@ -210,7 +210,7 @@ def test_no_record_stops_a_decoder(decode: Any, data: st.DataObject) -> None:
 
 
 def _records() -> list[Record]:
-    from protocol.records.record import decode_records
+    from oncelog.protocol.records.record import decode_records
 
     topics = ("__consumer_offsets-0", "__transaction_state-0", "__cluster_metadata-0")
     logs = [path for topic in topics for path in sorted((ROOT / topic).glob("*.log"))]
@@ -298,14 +298,14 @@ def _declarations() -> list[Schema]:
     from importlib import import_module
     from pkgutil import iter_modules
 
-    import protocol.state_records
+    import oncelog.protocol.state_records
 
     modules = [
         consumer_protocol_assignment,
         consumer_protocol_subscription,
         *(
-            import_module(f"protocol.state_records.{found.name}")
-            for found in iter_modules(protocol.state_records.__path__)
+            import_module(f"oncelog.protocol.state_records.{found.name}")
+            for found in iter_modules(oncelog.protocol.state_records.__path__)
         ),
     ]
     return [value for module in modules for value in vars(module).values() if isinstance(value, Schema)]

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.cli import main
-from oncelog.log_map import PartitionMap, State
-from oncelog.log_map_picture import svg
-from oncelog.log_map_reader import read_map
-from oncelog.log_points import KnownPoints, known_points
-from protocol.records.batch import iter_batches
+from oncelog.protocol.records.batch import iter_batches
+from oncelog.tools.log.map.partition import PartitionMap, State
+from oncelog.tools.log.map.picture import svg
+from oncelog.tools.log.map.reader import read_map
+from oncelog.tools.log.points import KnownPoints, known_points
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk
 from tests.fakes.logs import Logs, batch

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.transaction.records import to_record, to_tombstone
-from broker.coordinator.transaction.states import TransactionState
-from client.records import Record
-from oncelog.terminal import Styled
-from oncelog.txn_tail import TOPIC, Transition, TransitionReader
-from oncelog.txn_tail_cli import Printer
-from protocol.errors import ProtocolError
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.coordinator.transaction.records import to_record, to_tombstone
+from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.client.records import Record
+from oncelog.protocol.errors import ProtocolError
+from oncelog.tools.terminal import Styled
+from oncelog.tools.txn.tail import TOPIC, Transition, TransitionReader
+from oncelog.tools.txn.tail_cli import Printer
 
 EMPTY = TransactionMetadata("orders", 7, 3, 60_000, TransactionState.EMPTY, frozenset(), -1, 1_000)
 OPEN = replace(

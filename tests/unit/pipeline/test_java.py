@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from pipeline.java import _SHIM, version_of
+from oncelog.pipeline.java import _SHIM, version_of
 
 
 def executable(path: Path, text: str) -> Path:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from client import OffsetAndMetadata
-from pipeline.sink import MarkerMismatch, decide, fingerprint_of, sink_id_of
+from oncelog.client import OffsetAndMetadata
+from oncelog.pipeline.sink import MarkerMismatch, decide, fingerprint_of, sink_id_of
 
 
 def marker(next_batch: int, fingerprint: str = "same") -> OffsetAndMetadata:

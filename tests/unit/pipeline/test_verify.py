@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.raw_batches import Fate
-from pipeline.data import Purchase, totals_of
-from pipeline.load import share_of
-from pipeline.loading import Troubles
-from pipeline.picture import draw, money
-from pipeline.survey import Span, Strip, joined
-from pipeline.totalling import Totalling
-from pipeline.verify import Published, Seen, differences
+from oncelog.client.raw_batches import Fate
+from oncelog.pipeline.data import Purchase, totals_of
+from oncelog.pipeline.load import share_of
+from oncelog.pipeline.loading import Troubles
+from oncelog.pipeline.picture import draw, money
+from oncelog.pipeline.survey import Span, Strip, joined
+from oncelog.pipeline.totalling import Totalling
+from oncelog.pipeline.verify import Published, Seen, differences
 
 PURCHASES = [
     Purchase("a", "19970101", 100),

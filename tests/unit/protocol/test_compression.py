@@ -9,8 +9,8 @@ from cramjam import snappy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import ProtocolError
-from protocol.records.compression import CODECS, compress, decompress
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.compression import CODECS, compress, decompress
 
 COMPRESSING = sorted(set(CODECS) - {"none"})
 EVERY_CODEC = pytest.mark.parametrize("codec", [CODECS[name] for name in COMPRESSING], ids=COMPRESSING)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 
 
 def test_every_code_from_minus_one_on_is_there_once() -> None:

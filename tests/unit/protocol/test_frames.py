@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import ProtocolError
-from protocol.frames import FrameReader
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.frames import FrameReader
 
 BODIES = st.lists(st.binary(min_size=1, max_size=40), max_size=8)
 

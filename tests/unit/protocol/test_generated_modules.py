@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from protocol import messages, state_records
-from protocol.generated import fetch_response, metadata_response, produce_request
-from protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
-from protocol.generated.metadata_response import MetadataResponse, MetadataResponseTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol import messages, state_records
+from oncelog.protocol.generated import fetch_response, metadata_response, produce_request
+from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from oncelog.protocol.generated.metadata_response import MetadataResponse, MetadataResponseTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.messages import SCHEMAS, generated
 
 

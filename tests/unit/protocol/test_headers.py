@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ProtocolError
-from protocol.generated import request_header, response_header
-from protocol.headers import (
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.generated import request_header, response_header
+from oncelog.protocol.headers import (
     RequestHeader,
     decode_request_header,
     decode_response_header,

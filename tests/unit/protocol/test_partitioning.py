@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.partitioning import coordinator_partition, java_string_hash, murmur2, partition_for_key
+from oncelog.protocol.partitioning import coordinator_partition, java_string_hash, murmur2, partition_for_key
 
 
 # From Kafka's own UtilsTest.

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 
-from protocol.printable import json_text, printable
+from oncelog.protocol.printable import json_text, printable
 from tests.support.hostile import HOSTILE, ORDINARY, SURROGATE, names, require_harmless
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from protocol import state_record_codec
-from protocol.errors import ProtocolError
-from protocol.generated import group_metadata_key, offset_commit_key, transaction_log_key, transaction_log_value
-from protocol.generated.transaction_log_value import PartitionsSchema, TransactionLogValue
+from oncelog.protocol import state_record_codec
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.generated import group_metadata_key, offset_commit_key, transaction_log_key, transaction_log_value
+from oncelog.protocol.generated.transaction_log_value import PartitionsSchema, TransactionLogValue
 
 ONGOING = TransactionLogValue(
     producer_id=5,

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from broker.completion import Completion
-from broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits
-from broker.coordinator.transaction.markers import EndMarker
-from broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition, TransactionMetadata
-from broker.coordinator.transaction.producer_ids import ProducerIdManager
-from broker.coordinator.transaction.records import from_record
-from broker.coordinator.transaction.shard import TransactionShard
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits
+from oncelog.broker.coordinator.transaction.markers import EndMarker
+from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition, TransactionMetadata
+from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
+from oncelog.broker.coordinator.transaction.records import from_record
+from oncelog.broker.coordinator.transaction.shard import TransactionShard
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.runtime import FakeRuntime
 from tests.fakes.virtual_time import VirtualTime
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.transaction.states import TransactionState
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.coordinator.transaction.states import TransactionState
 from tests.unit.transaction.samples import LOGGED, metadata
 
 S = TransactionState

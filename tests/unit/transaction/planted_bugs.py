@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.transaction import coordinator as coordinator_module
-from broker.coordinator.transaction import markers
-from broker.coordinator.transaction.metadata import (
+from oncelog.broker.coordinator.transaction import coordinator as coordinator_module
+from oncelog.broker.coordinator.transaction import markers
+from oncelog.broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
     ProducerIdAndEpoch,
     TransactionMetadata,
 )
-from broker.handlers import produce as produce_handler
-from broker.log.partition_log import PartitionLog
-from broker.log.producer_state import ProducerStateManager
+from oncelog.broker.handlers import produce as produce_handler
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.producer_state import ProducerStateManager
 
 
 def pid_before_pending(patch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def bumps_twice(patch: pytest.MonkeyPatch) -> None:
     def buggy(metadata: TransactionMetadata, **settings: Any) -> Any:
         return abort(replace(metadata, producer_epoch=metadata.producer_epoch + 1), **settings)
 
-    patch.setattr("broker.coordinator.transaction.decisions.prepare_abort_by_coordinator", buggy)
+    patch.setattr("oncelog.broker.coordinator.transaction.decisions.prepare_abort_by_coordinator", buggy)
     patch.setattr(coordinator_module, "check_step", lambda *_: None)
 
 

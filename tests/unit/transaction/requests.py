@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from broker.api_table import API_TABLE, Api
-from broker.log.partition_log import PartitionLog
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.generated.add_partitions_to_txn_request import (
+from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.end_txn_request import EndTxnRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records.batch import encode_batch
-from protocol.records.record import Record
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
 from tests.fakes.broker import Reply, VirtualBroker
 
 TOPIC, TRANSACTIONAL_ID = "topic", "id"

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.transaction.states import PREPARED, TransactionState
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.coordinator.transaction.states import PREPARED, TransactionState
 
 PRODUCER_ID, PRODUCER_EPOCH = 7, 3
 PARTITION = ("topic", 0)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.init_producer_id_response import InitProducerIdResponse
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
 from tests.fakes.broker import VirtualBroker
 from tests.unit.transaction.requests import TIMEOUT_MS, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 

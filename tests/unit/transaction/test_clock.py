@@ -1,7 +1,7 @@
 """Transactions on a machine whose wall clock is set back."""
 
-from broker.coordinator.transaction.states import TransactionState
-from protocol.errors import ErrorCode as E
+from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.protocol.errors import ErrorCode as E
 from tests.unit.transaction.harness import P0, P1, TIMEOUT_MS, Coordinator
 
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from broker.coordinator.transaction.decision import Decision
-from broker.coordinator.transaction.metadata import ProducerIdAndEpoch
-from broker.coordinator.transaction.records import to_record
-from broker.coordinator.transaction.states import IllegalTransition, TransactionState
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.coordinator.transaction.decision import Decision
+from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from oncelog.broker.coordinator.transaction.records import to_record
+from oncelog.broker.coordinator.transaction.states import IllegalTransition, TransactionState
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.unit.transaction.harness import (
     EXPIRATION_MS,
     EXPIRY_INTERVAL_MS,

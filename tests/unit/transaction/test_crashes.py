@@ -5,23 +5,23 @@ from typing import Any
 
 import pytest
 
-from broker.log.partition_log import FetchIsolation
-from protocol.errors import ErrorCode
-from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from protocol.generated.end_txn_request import EndTxnRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
-from protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.generated.txn_offset_commit_request import (
+from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.records.batch import encode_batch, iter_batches
-from protocol.records.record import Record, decode_records
+from oncelog.protocol.records.batch import encode_batch, iter_batches
+from oncelog.protocol.records.record import Record, decode_records
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import PowerCut
 

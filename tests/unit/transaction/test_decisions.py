@@ -2,15 +2,15 @@
 
 import pytest
 
-from broker.coordinator.transaction.decision import NOTHING_TO_DO, Decision
-from broker.coordinator.transaction.decisions import (
+from oncelog.broker.coordinator.transaction.decision import NOTHING_TO_DO, Decision
+from oncelog.broker.coordinator.transaction.decisions import (
     prepare_add_partitions,
     prepare_init_producer_id,
     verify_partition,
 )
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
+from oncelog.protocol.errors import ErrorCode
 from tests.unit.transaction.samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, TIMEOUT_MS, metadata
 
 S, E = TransactionState, ErrorCode

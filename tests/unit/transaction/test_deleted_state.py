@@ -4,12 +4,12 @@
 
 import pytest
 
-from broker.faults.rule import Action, Point, Rule, Selector
-from protocol.errors import ErrorCode
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.end_txn_request import EndTxnRequest
-from protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from protocol.generated.list_transactions_request import ListTransactionsRequest
+from oncelog.broker.faults.rule import Action, Point, Rule, Selector
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
 from tests.fakes.broker import VirtualBroker
 from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from broker.coordinator.transaction.decision import Decision
-from broker.coordinator.transaction.endings import (
+from oncelog.broker.coordinator.transaction.decision import Decision
+from oncelog.broker.coordinator.transaction.endings import (
     prepare_abort_by_coordinator,
     prepare_end_transaction_v1,
     prepare_end_transaction_v2,
 )
-from broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, check_step
-from broker.coordinator.transaction.states import TransactionState
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, check_step
+from oncelog.broker.coordinator.transaction.states import TransactionState
+from oncelog.protocol.errors import ErrorCode
 from tests.unit.transaction.samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, metadata
 
 S, E = TransactionState, ErrorCode

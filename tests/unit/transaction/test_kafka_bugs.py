@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata
-from broker.faults.rule import Action, Point, Rule, Selector
-from broker.log.partition_log import FetchIsolation
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.records.batch import iter_batches
+from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata
+from oncelog.broker.faults.rule import Action, Point, Rule, Selector
+from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.records.batch import iter_batches
 from tests.fakes.broker import VirtualBroker
 from tests.unit.broker.administration import set_feature
 from tests.unit.transaction import planted_bugs

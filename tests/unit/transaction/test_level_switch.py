@@ -3,10 +3,10 @@ producers asked, and clients see the new level in the next ApiVersions."""
 
 import pytest
 
-from broker.faults.rule import Action, Point, Rule, Selector
-from protocol.errors import ErrorCode
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from oncelog.broker.faults.rule import Action, Point, Rule, Selector
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.fakes.broker import VirtualBroker
 from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, Producer, broker_with_topic, log_of
 from tests.unit.transaction.test_crashes import visible

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.coordinator.runtime import CoordinatorRecord
-from broker.coordinator.transaction.metadata import TransactionMetadata, check_step
-from broker.coordinator.transaction.records import from_record, to_record, to_tombstone
-from broker.coordinator.transaction.shard import TransactionShard
-from broker.coordinator.transaction.states import IllegalTransition, TransactionState
-from protocol import state_record_codec
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata, check_step
+from oncelog.broker.coordinator.transaction.records import from_record, to_record, to_tombstone
+from oncelog.broker.coordinator.transaction.shard import TransactionShard
+from oncelog.broker.coordinator.transaction.states import IllegalTransition, TransactionState
+from oncelog.protocol import state_record_codec
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.unit.transaction.samples import LOGGED, NOW_MS, metadata
 
 S = TransactionState

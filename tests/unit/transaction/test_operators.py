@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
-from protocol.generated.describe_transactions_request import DescribeTransactionsRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.list_transactions_request import ListTransactionsRequest
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
+from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
 from tests.fakes.broker import VirtualBroker
 from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, Producer, broker_with_topic
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode
 from tests.unit.transaction.requests import Producer, broker_with_topic, log_of
 
 E = ErrorCode

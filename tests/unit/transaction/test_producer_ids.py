@@ -5,10 +5,10 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.completion import Completion
-from broker.coordinator.transaction.producer_ids import BLOCK_SIZE, ProducerIdManager
-from broker.metadata_log import MetadataLog
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.cluster.metadata_log import MetadataLog
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.transaction.producer_ids import BLOCK_SIZE, ProducerIdManager
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 class HeldMetadata:

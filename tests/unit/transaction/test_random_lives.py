@@ -8,10 +8,10 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, check_step
-from broker.coordinator.transaction.records import from_record
-from broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, check_step
+from oncelog.broker.coordinator.transaction.records import from_record
+from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
+from oncelog.protocol.errors import ErrorCode
 from tests.unit.transaction.harness import P0, P1, TIMEOUT_MS, Asked, Coordinator
 
 WEIGHTS = {

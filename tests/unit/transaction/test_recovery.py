@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.coordinator.transaction.metadata import ProducerIdAndEpoch
-from broker.coordinator.transaction.records import from_record
-from broker.coordinator.transaction.states import PREPARED, TransactionState
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from oncelog.broker.coordinator.transaction.records import from_record
+from oncelog.broker.coordinator.transaction.states import PREPARED, TransactionState
+from oncelog.protocol.errors import ErrorCode
 from tests.unit.transaction.harness import P0, P1, TIMEOUT_MS, Coordinator, outcomes
 
 LIFE = ["Empty", "Ongoing", "Ongoing", "Prepare", "Complete"]

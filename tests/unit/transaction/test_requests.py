@@ -2,17 +2,17 @@
 
 import pytest
 
-from broker.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
-from protocol.errors import ErrorCode
-from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from protocol.generated.add_partitions_to_txn_request import (
+from oncelog.broker.config.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from oncelog.protocol.generated.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from protocol.generated.delete_topics_request import DeleteTopicsRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.write_txn_markers_request import (
+from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.write_txn_markers_request import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.coordinator.transaction.states import (
+from oncelog.broker.coordinator.transaction.states import (
     VALID_PREVIOUS_STATES,
     IllegalTransition,
     TransactionState,

@@ -11,20 +11,20 @@ from itertools import product
 
 import pytest
 
-from broker.coordinator.transaction.decision import Decision
-from broker.coordinator.transaction.decisions import (
+from oncelog.broker.coordinator.transaction.decision import Decision
+from oncelog.broker.coordinator.transaction.decisions import (
     prepare_add_partitions,
     prepare_init_producer_id,
     verify_partition,
 )
-from broker.coordinator.transaction.endings import (
+from oncelog.broker.coordinator.transaction.endings import (
     prepare_abort_by_coordinator,
     prepare_end_transaction_v1,
     prepare_end_transaction_v2,
 )
-from broker.coordinator.transaction.metadata import TransactionMetadata, check_step
-from broker.coordinator.transaction.states import IllegalTransition, TransactionState
-from protocol.errors import ErrorCode
+from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata, check_step
+from oncelog.broker.coordinator.transaction.states import IllegalTransition, TransactionState
+from oncelog.protocol.errors import ErrorCode
 from tests.unit.transaction.lives import FRESH_ID, LIVES, STATES, UNKNOWN, Pair
 from tests.unit.transaction.samples import NOW_MS, PARTITION, TIMEOUT_MS, metadata
 from tests.unit.transaction.tables import (

@@ -10,8 +10,8 @@ from itertools import product
 
 import pytest
 
-from broker.log.partition_log import PartitionLog
-from protocol.errors import KafkaError
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.protocol.errors import KafkaError
 from tests.fakes.logs import Logs, batch
 from tests.unit.transaction.append_tables import BATCHES, KINDS, MARKERS, rows
 

@@ -8,9 +8,9 @@ from itertools import product
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from tests.fakes.broker import Reply
 from tests.unit.transaction.requests import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 

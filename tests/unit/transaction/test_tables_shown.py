@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from broker.completion import Completion
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from protocol.generated.init_producer_id_request import InitProducerIdRequest
-from protocol.generated.txn_offset_commit_request import (
+from oncelog.broker.completion import Completion
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

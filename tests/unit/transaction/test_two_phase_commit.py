@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.generated.api_versions_request import ApiVersionsRequest
-from protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode, ProtocolError
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
 from tests.fakes.broker import VirtualBroker
 from tests.unit.transaction.requests import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.unit.transaction.test_crashes import visible

@@ -8,7 +8,7 @@ and keep their places when they return under another member id (KIP-345, KIP-848
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
+from oncelog.broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
 
 
 def assign(subscribers: Sequence[Subscriber], partition_counts: Mapping[UUID, int]) -> dict[str, TopicPartitions]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from broker.coordinator.group.assignors import range as by_range
-from broker.coordinator.group.assignors import uniform
-from broker.coordinator.group.assignors.subscriber import Assignor
+from oncelog.broker.coordinator.group.assignors import range as by_range
+from oncelog.broker.coordinator.group.assignors import uniform
+from oncelog.broker.coordinator.group.assignors.subscriber import Assignor
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform.assign, "range": by_range.assign}

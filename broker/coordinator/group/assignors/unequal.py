@@ -10,7 +10,7 @@ patterns that do not settle in ROUND_COUNT rounds.
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
+from oncelog.broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
 
 ROUND_COUNT = 16
 """As many as Kafka allows; overlapping subscriptions nearly always settle in two."""

@@ -8,8 +8,8 @@ that may have one more are, as far as possible, those that already do.
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from broker.coordinator.group.assignors import unequal
-from broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
+from oncelog.broker.coordinator.group.assignors import unequal
+from oncelog.broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
 
 Partition = tuple[UUID, int]
 

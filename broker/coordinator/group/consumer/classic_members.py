@@ -9,26 +9,31 @@ Invariant: such a member rejoins once for each step of its reconciliation, and o
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from broker.completion import Completion
-from broker.coordinator.group.consumer.coordinator import (
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.consumer.coordinator import (
     ConsumerGroupCoordinator,
     check_room,
     check_static,
     unknown_member,
 )
-from broker.coordinator.group.consumer.exchange import LeavingMember
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import ClassicMetadata, ConsumerMember, MemberMetadata, MemberState
-from broker.coordinator.group.consumer.migration import classic_assignment, may_downgrade
-from broker.coordinator.group.consumer.sessions import Wait
-from broker.coordinator.group.consumer.surroundings import MigrationPolicy, TopicCatalog, by_topic_id
-from broker.coordinator.group.consumer.update import GroupUpdate
-from broker.coordinator.group.consumer.writer import Decision
-from broker.coordinator.group.exchange import JoinRequest, JoinResult, SyncResult
-from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.group.subscription import CONSUMER, read_subscription
-from protocol.errors import ErrorCode, KafkaError
-from protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
+from oncelog.broker.coordinator.group.consumer.exchange import LeavingMember
+from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.member import (
+    ClassicMetadata,
+    ConsumerMember,
+    MemberMetadata,
+    MemberState,
+)
+from oncelog.broker.coordinator.group.consumer.migration import classic_assignment, may_downgrade
+from oncelog.broker.coordinator.group.consumer.sessions import Wait
+from oncelog.broker.coordinator.group.consumer.surroundings import MigrationPolicy, TopicCatalog, by_topic_id
+from oncelog.broker.coordinator.group.consumer.update import GroupUpdate
+from oncelog.broker.coordinator.group.consumer.writer import Decision
+from oncelog.broker.coordinator.group.exchange import JoinRequest, JoinResult, SyncResult
+from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.group.subscription import CONSUMER, read_subscription
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 
 class ClassicMembers:

@@ -12,15 +12,15 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
-from broker.completion import Completion
-from broker.coordinator.group.consumer.exchange import (
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.consumer.exchange import (
     NOT_SAID,
     HeartbeatRequest,
     HeartbeatResult,
     check_heartbeat,
 )
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import (
+from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.member import (
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
     CurrentAssignment,
@@ -28,22 +28,18 @@ from broker.coordinator.group.consumer.member import (
     PartitionEpochs,
     without_epochs,
 )
-from broker.coordinator.group.consumer.migration import check_upgrade, downgraded, may_downgrade, upgraded
-from broker.coordinator.group.consumer.records import CurrentChanged, GroupChanged, GroupEpoch
-from broker.coordinator.group.consumer.sessions import Sessions, Wait
-from broker.coordinator.group.consumer.surroundings import (
-    ConsumerGroupSettings,
-    TopicCatalog,
-    metadata_hash,
-)
-from broker.coordinator.group.consumer.update import GroupUpdate
-from broker.coordinator.group.consumer.writer import ClassicGroups, Decision, GroupWriter
-from broker.coordinator.group.records import group_record
-from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.group.states import GroupState
-from broker.coordinator.runtime import CoordinatorRuntime
-from broker.ports import Clock, Entropy, Scheduler
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.coordinator.group.consumer.migration import check_upgrade, downgraded, may_downgrade, upgraded
+from oncelog.broker.coordinator.group.consumer.records import CurrentChanged, GroupChanged, GroupEpoch
+from oncelog.broker.coordinator.group.consumer.sessions import Sessions, Wait
+from oncelog.broker.coordinator.group.consumer.surroundings import ConsumerGroupSettings, TopicCatalog, metadata_hash
+from oncelog.broker.coordinator.group.consumer.update import GroupUpdate
+from oncelog.broker.coordinator.group.consumer.writer import ClassicGroups, Decision, GroupWriter
+from oncelog.broker.coordinator.group.records import group_record
+from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime
+from oncelog.broker.ports import Clock, Entropy, Scheduler
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 Follow = Callable[[], None]
 

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from broker.coordinator.group.assignors.subscriber import TopicPartitions
-from broker.coordinator.group.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 NOT_SAID = -1
 _BLANK = "".join(map(chr, range(0x21)))

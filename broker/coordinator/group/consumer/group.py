@@ -16,14 +16,9 @@ from enum import Enum
 from typing import TypeVar
 from uuid import UUID
 
-from broker.coordinator.group.assignors.subscriber import TopicPartitions
-from broker.coordinator.group.consumer.member import (
-    LEFT,
-    ConsumerMember,
-    CurrentAssignment,
-    ResolvedRegex,
-)
-from broker.coordinator.group.consumer.records import (
+from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.consumer.member import LEFT, ConsumerMember, CurrentAssignment, ResolvedRegex
+from oncelog.broker.coordinator.group.consumer.records import (
     Change,
     CurrentChanged,
     GroupChanged,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from uuid import UUID
 
-from broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 
 PartitionEpochs = Mapping[UUID, Mapping[int, int]]
 """Partitions, each with the epoch of the target assignment that gave it to the member."""

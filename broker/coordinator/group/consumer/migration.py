@@ -7,16 +7,16 @@ Invariant: nobody loses a partition by a conversion: what members owned in the o
 
 from collections.abc import Collection, Iterable, Mapping
 
-from broker.coordinator.group.assignors.subscriber import TopicPartitions
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import (
+from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.member import (
     ClassicMetadata,
     ConsumerMember,
     CurrentAssignment,
     MemberMetadata,
     with_epoch,
 )
-from broker.coordinator.group.consumer.records import (
+from oncelog.broker.coordinator.group.consumer.records import (
     Change,
     CurrentChanged,
     GroupChanged,
@@ -26,16 +26,21 @@ from broker.coordinator.group.consumer.records import (
     TargetEpoch,
     TargetEpochChanged,
 )
-from broker.coordinator.group.consumer.surroundings import (
+from oncelog.broker.coordinator.group.consumer.surroundings import (
     ConsumerGroupSettings,
     TopicCatalog,
     by_topic_id,
     metadata_hash,
 )
-from broker.coordinator.group.membership import Group, Member
-from broker.coordinator.group.states import GroupState
-from broker.coordinator.group.subscription import CONSUMER, read_assignment, read_subscription, written_assignment
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.coordinator.group.membership import Group, Member
+from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.coordinator.group.subscription import (
+    CONSUMER,
+    read_assignment,
+    read_subscription,
+    written_assignment,
+)
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 # --- from classic to consumer -----------------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from broker.coordinator.group.assignors.subscriber import TopicPartitions
-from broker.coordinator.group.consumer.member import CurrentAssignment, MemberState, PartitionEpochs
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.consumer.member import CurrentAssignment, MemberState, PartitionEpochs
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from uuid import UUID
 
-from broker.coordinator.group.assignors.subscriber import TopicPartitions
-from broker.coordinator.group.consumer.member import (
+from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.consumer.member import (
     ClassicMetadata,
     CurrentAssignment,
     MemberMetadata,
@@ -18,9 +18,9 @@ from broker.coordinator.group.consumer.member import (
     PartitionEpochs,
     ResolvedRegex,
 )
-from broker.coordinator.runtime import CoordinatorRecord
-from protocol import state_record_codec
-from protocol.generated import (
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.protocol import state_record_codec
+from oncelog.protocol.generated import (
     consumer_group_current_member_assignment_key,
     consumer_group_current_member_assignment_value,
     consumer_group_member_metadata_key,
@@ -34,31 +34,37 @@ from protocol.generated import (
     consumer_group_target_assignment_metadata_key,
     consumer_group_target_assignment_metadata_value,
 )
-from protocol.generated.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
-from protocol.generated.consumer_group_current_member_assignment_value import (
+from oncelog.protocol.generated.consumer_group_current_member_assignment_key import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+from oncelog.protocol.generated.consumer_group_current_member_assignment_value import (
     ConsumerGroupCurrentMemberAssignmentValue,
 )
-from protocol.generated.consumer_group_current_member_assignment_value import TopicPartitions as OwnedPartitions
-from protocol.generated.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
-from protocol.generated.consumer_group_member_metadata_value import (
+from oncelog.protocol.generated.consumer_group_current_member_assignment_value import TopicPartitions as OwnedPartitions
+from oncelog.protocol.generated.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from oncelog.protocol.generated.consumer_group_member_metadata_value import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupMemberMetadataValue,
 )
-from protocol.generated.consumer_group_metadata_key import ConsumerGroupMetadataKey
-from protocol.generated.consumer_group_metadata_value import ConsumerGroupMetadataValue
-from protocol.generated.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
-from protocol.generated.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
-from protocol.generated.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
-from protocol.generated.consumer_group_target_assignment_member_value import (
+from oncelog.protocol.generated.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from oncelog.protocol.generated.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from oncelog.protocol.generated.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
+from oncelog.protocol.generated.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
+from oncelog.protocol.generated.consumer_group_target_assignment_member_key import (
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+from oncelog.protocol.generated.consumer_group_target_assignment_member_value import (
     ConsumerGroupTargetAssignmentMemberValue,
     TopicPartition,
 )
-from protocol.generated.consumer_group_target_assignment_metadata_key import ConsumerGroupTargetAssignmentMetadataKey
-from protocol.generated.consumer_group_target_assignment_metadata_value import (
+from oncelog.protocol.generated.consumer_group_target_assignment_metadata_key import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from oncelog.protocol.generated.consumer_group_target_assignment_metadata_value import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from protocol.message import Message
+from oncelog.protocol.message import Message
 
 _VERSION = 0
 

@@ -7,7 +7,7 @@ could stop the broker with it. The library is imported at the first expression.
 from collections.abc import Iterable
 from typing import Any
 
-from protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 def compiled(regex: str) -> Any:

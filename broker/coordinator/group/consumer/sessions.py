@@ -9,8 +9,8 @@ session.
 from collections.abc import Callable
 from enum import Enum
 
-from broker.coordinator.group.deadline import Deadline
-from broker.ports import Clock, Scheduler
+from oncelog.broker.coordinator.group.deadline import Deadline
+from oncelog.broker.ports import Clock, Scheduler
 
 
 class Wait(Enum):

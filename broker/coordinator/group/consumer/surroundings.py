@@ -1,7 +1,7 @@
 """What the coordinator of consumer groups is given: the topics that exist, and its settings.
 
-Owns: the ports, what a group's knowledge of its topics comes to as a number. Does not own: topics (`broker.topics`),
-the values of settings (`broker.group_settings`).
+Owns: the ports, what a group's knowledge of its topics comes to as a number. Does not own: topics
+(`broker.cluster.topics`), the values of settings (`broker.assembly.group_settings`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Protocol
 from uuid import UUID
 
-from broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 
 
 class Topic(Protocol):
@@ -25,7 +25,7 @@ class Topic(Protocol):
 
 
 class TopicCatalog(Protocol):
-    """The topics as they are now (`broker.topics`)."""
+    """The topics as they are now (`broker.cluster.topics`)."""
 
     def get(self, name: str) -> Topic | None: ...
 

@@ -10,12 +10,17 @@ KIPs: 345, 848, 1101 (metadata hash), 1263 (the target assignment is not compute
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
-from broker.coordinator.group.assignors.subscriber import Subscriber
-from broker.coordinator.group.assignors.table import ASSIGNORS
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import ConsumerMember, CurrentAssignment, MemberMetadata, ResolvedRegex
-from broker.coordinator.group.consumer.reconciliation import Step, reconciled
-from broker.coordinator.group.consumer.records import (
+from oncelog.broker.coordinator.group.assignors.subscriber import Subscriber
+from oncelog.broker.coordinator.group.assignors.table import ASSIGNORS
+from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.member import (
+    ConsumerMember,
+    CurrentAssignment,
+    MemberMetadata,
+    ResolvedRegex,
+)
+from oncelog.broker.coordinator.group.consumer.reconciliation import Step, reconciled
+from oncelog.broker.coordinator.group.consumer.records import (
     Change,
     CurrentChanged,
     GroupChanged,
@@ -27,15 +32,15 @@ from broker.coordinator.group.consumer.records import (
     TargetEpochChanged,
     encoded,
 )
-from broker.coordinator.group.consumer.regex import matching
-from broker.coordinator.group.consumer.surroundings import (
+from oncelog.broker.coordinator.group.consumer.regex import matching
+from oncelog.broker.coordinator.group.consumer.surroundings import (
     ConsumerGroupSettings,
     TopicCatalog,
     metadata_hash,
     topic_ids,
 )
-from broker.coordinator.runtime import CoordinatorRecord
-from broker.ports import WallMs
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.ports import WallMs
 
 _REGEX_VERSION = 0
 """Kafka keeps the version of its metadata here; 0 makes it look again."""

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from broker.completion import Completion
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.sessions import Sessions, Wait
-from broker.coordinator.group.consumer.surroundings import ConsumerGroupSettings, TopicCatalog
-from broker.coordinator.group.consumer.update import GroupUpdate
-from broker.coordinator.group.membership import Group
-from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.runtime import CoordinatorRuntime, WriteResult
-from broker.ports import Clock, WallMs
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.sessions import Sessions, Wait
+from oncelog.broker.coordinator.group.consumer.surroundings import ConsumerGroupSettings, TopicCatalog
+from oncelog.broker.coordinator.group.consumer.update import GroupUpdate
+from oncelog.broker.coordinator.group.membership import Group
+from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
+from oncelog.broker.ports import Clock, WallMs
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""How the parts of a broker are made and put together."""

@@ -1,0 +1,417 @@
+"""Builds a broker out of its parts, on whatever machine it is given.
+
+Owns: which part gets which other part, and the order in which their state is replayed. Does not own: the machine
+(`System`: real in `broker.app`, virtual in tests and simulation), sockets, signals.
+Invariant: when `assemble` returns, every log is recovered, and every coordinator has replayed its records or says that
+it is still at it (`broker.coordinator.loading`).
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.broker import Broker
+from oncelog.broker.cluster.features import first_levels
+from oncelog.broker.cluster.metadata_log import (
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    MetadataLog,
+    ResourceType,
+    SnapshotSettings,
+    cluster_id_records,
+)
+from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
+from oncelog.broker.cluster.topics import InternalTopicSource, Topics
+from oncelog.broker.config.dynamic_keys import is_security
+from oncelog.broker.config.live import LiveConfig
+from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.topic_config import (
+    CONSUMER_OFFSETS,
+    TRANSACTION_STATE,
+    internal_topic_config,
+    log_config_for,
+)
+from oncelog.broker.coordinator.loading import CoordinatorLoading
+from oncelog.broker.coordinator.partition_markers import PartitionMarkers
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime
+from oncelog.broker.coordinator.transaction.coordinator import (
+    TransactionCoordinator,
+    TransactionLimits,
+    TransitionListener,
+)
+from oncelog.broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
+from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
+from oncelog.broker.coordinator.transaction.shard import TransactionShard
+from oncelog.broker.fetching.purgatory import FetchPurgatory
+from oncelog.broker.fetching.session_cache import FetchSessionCache
+from oncelog.broker.log.compaction.cleaner import CompactionSettings
+from oncelog.broker.log.data_directory import ForeignDirectoryError, check_data_directory, shown
+from oncelog.broker.log.flusher import Flusher, trouble
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_directory import directory_of
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.recovery import RecoveryReport
+from oncelog.broker.log.recovery_progress import RecoveryProgress
+from oncelog.broker.log.segment_check import CheckSummary, SegmentCheck
+from oncelog.broker.machine import System
+from oncelog.broker.observability.metrics import Metrics
+from oncelog.broker.observability.transitions import TransitionLog
+from oncelog.broker.ports import Disk, Scheduler
+from oncelog.broker.slices import Slices
+from oncelog.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
+    from oncelog.broker.coordinator.group.shard import GroupShard
+
+WHAT_TO_DO = (
+    "stop the broker; `oncelog log verify DIR` tells what is lost, `oncelog log repair DIR` makes it usable again"
+)
+METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1)
+
+
+class StartError(Exception):
+    """The broker cannot start; the message says why and what to do."""
+
+
+def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
+    """A broker that has recovered and is ready to listen. Raises StartError."""
+    try:
+        return _assemble(config, system, log)
+    except OSError as error:
+        raise StartError(f"cannot start from the data directory {config.data_dir}: {trouble(error)}.") from error
+
+
+def _assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
+    check_directory(config, system.disk)
+    metrics = Metrics()
+    flusher = Flusher(
+        system.scheduler,
+        config.get_str("oncelog.flush.policy"),
+        system.on_disk_failure,
+        system.clock,
+        system.run_all,
+    )
+    purgatory = FetchPurgatory(system.scheduler)
+    logs = _logs(config, system, log, metrics, flusher, purgatory)
+    metadata = _load_metadata(config, system, logs, log)
+    # A first start has written the cluster id: nobody may be told of it before it is durable.
+    flusher.flush_now()
+    node_id = config.get_int("node.id")
+    live_config = LiveConfig(config, metadata, node_id)
+    _warn_of_security(log, metadata, live_config, node_id)
+    slices = Slices(system.scheduler)
+    topics = _topics(config, live_config, system, metadata, logs, slices)
+    for line in topics.load():
+        log.warning("data_dir.entry", message=line)
+    coordinators = _coordinators(config, system, topics, live_config, metadata, TransitionLog(log, metrics))
+    broker = Broker(
+        live_config=live_config,
+        clock=system.clock,
+        entropy=system.entropy,
+        scheduler=system.scheduler,
+        slices=slices,
+        node_id=node_id,
+        cluster_id=metadata.state.cluster_id or "",
+        metadata=metadata,
+        topics=topics,
+        logs=logs,
+        flusher=flusher,
+        purgatory=purgatory,
+        fetch_sessions=_fetch_sessions(config, system, metrics),
+        markers=coordinators.markers,
+        transactions=coordinators.transactions,
+        make_groups=coordinators.make_groups,
+        known_groups=None,
+        metrics=metrics,
+        log=log,
+        fetch_max_bytes=config.get_int("fetch.max.bytes"),
+        faults=system.faults,
+    )
+    if system.faults is not None:
+        system.faults.broker = broker
+    _load_coordinators(broker, coordinators, system)
+    return broker
+
+
+def _warn_of_security(log: Any, metadata: MetadataLog, live_config: LiveConfig, node_id: int) -> None:
+    """Settings of TLS and SASL are kept as Kafka keeps them, and somebody may rely on them."""
+
+    def warn(resource_type: int, name: str) -> None:
+        if resource_type == ResourceType.BROKER:
+            names = sorted(filter(is_security, metadata.state.config(resource_type, name)))
+            if names:
+                log.warning("config.no_security", settings=names, message="without effect: every listener is PLAINTEXT")
+
+    live_config.watch(warn)
+    warn(ResourceType.BROKER, "")
+    warn(ResourceType.BROKER, str(node_id))
+
+
+def _topics(
+    config: BrokerConfig,
+    live_config: LiveConfig,
+    system: System,
+    metadata: MetadataLog,
+    logs: LogManager,
+    slices: Slices,
+) -> Topics:
+    """The topics, whose logs and their cleaner follow the settings that change while running."""
+    topics = Topics(
+        metadata,
+        logs,
+        system.entropy,
+        config.get_int("node.id"),
+        lambda topic: log_config_for(topic.config, live_config.current),
+        {name: internal_topic_config(name, config) for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)},
+        slices,
+    )
+
+    def set_up_cleaner(*_: object) -> None:
+        current = live_config.current
+        if logs.cleaner is not None:
+            logs.cleaner.set_up(
+                current.get_int("log.cleaner.dedupe.buffer.size"), current.get_int("log.cleaner.backoff.ms")
+            )
+
+    live_config.watch(topics.on_config_change)
+    live_config.watch(set_up_cleaner)
+    set_up_cleaner()
+    return topics
+
+
+@dataclass(frozen=True, slots=True)
+class _Coordinators:
+    markers: PartitionMarkers
+    transactions: TransactionCoordinator
+    make_groups: Callable[[], "GroupCoordinator"]
+    transaction_runtime: CoordinatorRuntime[TransactionShard]
+    group_runtime: "CoordinatorRuntime[GroupShard]"
+
+
+def _coordinators(
+    config: BrokerConfig,
+    system: System,
+    topics: Topics,
+    live_config: LiveConfig,
+    metadata: MetadataLog,
+    transitions: TransitionListener,
+) -> _Coordinators:
+    """Both coordinators, nothing replayed yet; markers reach offsets through the group runtime."""
+    node_id = config.get_int("node.id")
+    group_runtime: "CoordinatorRuntime[GroupShard]" = CoordinatorRuntime(
+        CONSUMER_OFFSETS, InternalTopicSource(topics, CONSUMER_OFFSETS), _group_shard, system.clock
+    )
+    transaction_runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+        TRANSACTION_STATE, InternalTopicSource(topics, TRANSACTION_STATE), TransactionShard, system.clock
+    )
+    markers = PartitionMarkers(topics, group_runtime, system.clock)
+    channel: MarkerSender = LocalMarkerChannel(node_id, markers)
+    if system.faults is not None:
+        channel = system.faults.around_markers(channel)
+        transitions = system.faults.around_listener(transitions)
+    transactions = TransactionCoordinator(
+        transaction_runtime,
+        ProducerIdManager(metadata, node_id),
+        channel,
+        topics.leader_of,
+        system.clock,
+        system.scheduler,
+        _transaction_limits(config),
+        transitions,
+        lambda: metadata.state.features.get("transaction.version", 0),
+    )
+
+    topics.watch(transactions.on_topic_changed)
+
+    def make_groups() -> "GroupCoordinator":
+        from oncelog.broker.assembly.groups import assemble_groups
+
+        return assemble_groups(config, system, group_runtime, topics, live_config, metadata)
+
+    if system.faults is not None:
+        system.faults.watch(transactions)
+    return _Coordinators(markers, transactions, make_groups, transaction_runtime, group_runtime)
+
+
+def _load_coordinators(broker: Broker, coordinators: _Coordinators, system: System) -> None:
+    def load_groups() -> None:
+        if broker.known_groups is not None:  # somebody has asked already, and was told to wait
+            broker.known_groups.load()
+        elif next(coordinators.group_runtime.shards(), None) is not None:
+            broker.known_groups = coordinators.make_groups()
+
+    def on_failure(error: KafkaError) -> None:
+        system.on_disk_failure(OSError(_not_replayed(error)))
+
+    loading = CoordinatorLoading(system.scheduler, on_failure)
+    try:
+        loading.begin(
+            (
+                (coordinators.group_runtime.begin_loading, load_groups),
+                (coordinators.transaction_runtime.begin_loading, coordinators.transactions.load),
+            )
+        )
+    except KafkaError as error:
+        raise StartError(_not_replayed(error)) from error
+
+
+def _not_replayed(error: KafkaError) -> str:
+    return f"{error}; {WHAT_TO_DO}."
+
+
+def _group_shard(partition: int) -> "GroupShard":
+    from oncelog.broker.coordinator.group.shard import GroupShard
+
+    return GroupShard(partition)
+
+
+def _logs(
+    config: BrokerConfig, system: System, log: Any, metrics: Metrics, flusher: Flusher, purgatory: FetchPurgatory
+) -> LogManager:
+    """The logs, none of them open; what is wrong with files becomes lines of the log."""
+    reports = _FileReports(log, metrics)
+    logs = LogManager(
+        system.disk,
+        system.clock,
+        flusher,
+        purgatory,
+        on_report=reports.on_recovery,
+        on_damage=reports.on_damage,
+        remembers_batches=config.get_str("oncelog.compat") != "kafka",
+        retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
+        compaction=_compaction(config, system.scheduler, log),
+        segment_check=_segment_check(system, log),
+        progress=_progress(system, log),
+    )
+    for line in logs.problems:
+        reports.on_problem("data_dir.damaged", line)
+    return logs
+
+
+def check_directory(config: BrokerConfig, disk: Disk) -> None:
+    """Raises StartError for a directory that is not ours to write into, OSError."""
+    try:
+        check_data_directory(disk, directory_of(METADATA_TOPIC, 0))
+    except ForeignDirectoryError as error:
+        raise StartError(f"cannot use {config.data_dir} as the data directory: {error}.") from error
+
+
+def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, log: Any) -> MetadataLog:
+    """The replayed metadata log; a first start writes the cluster id and the features of this release."""
+    max_new_bytes = config.get_int("metadata.log.max.record.bytes.between.snapshots")
+    # A segment is deleted whole, so it should hold no more than lies between two snapshots.
+    log_config = replace(METADATA_LOG_CONFIG, segment_bytes=min(METADATA_LOG_CONFIG.segment_bytes, max_new_bytes))
+    metadata_log = logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, log_config)
+    if metadata_log.offline_error is not None:
+        raise StartError(f"the metadata log is damaged: {metadata_log.offline_error}; {WHAT_TO_DO}.")
+    snapshots = SnapshotSettings(
+        scheduler=system.scheduler,
+        node_id=config.get_int("node.id"),
+        max_new_bytes=max_new_bytes,
+        max_interval_ms=config.get_int("metadata.log.max.snapshot.interval.ms"),
+        delete_log_below=logs.delete_records,
+    )
+    files = SnapshotFiles(system.disk, directory_of(METADATA_TOPIC, 0))
+    metadata = MetadataLog(metadata_log, system.clock, files, snapshots)
+    try:
+        for line in metadata.load():
+            log.warning("metadata.snapshot", message=line)
+    except KafkaError as error:
+        raise StartError(f"the metadata log cannot be replayed: {error}; {WHAT_TO_DO}.") from error
+    wanted = config.get_str("cluster.id")
+    known = metadata.state.cluster_id
+    if known is None:
+        others = [directory_of(*place) for place in logs.directory.partitions() if place != (METADATA_TOPIC, 0)]
+        if others and not metadata_log.log_end_offset:  # otherwise a repair has left it empty
+            raise StartError(
+                f"{config.data_dir} holds partitions ({shown(others)}), but its metadata log is gone: put "
+                f"{directory_of(METADATA_TOPIC, 0)} back from a copy, or start with another --data-dir."
+            )
+        cluster_id = wanted or urlsafe_b64encode(system.entropy.uuid().bytes).decode().rstrip("=")
+        written = metadata.write(cluster_id_records(cluster_id, first_levels(config)))
+        if written.error is not None:
+            raise StartError(f"cannot write into the data directory {config.data_dir}: {written.error}.")
+    elif wanted and wanted != known:
+        raise StartError(
+            f"the data directory {config.data_dir} belongs to the cluster {known}, not to {wanted}: "
+            "drop cluster.id, or use another --data-dir."
+        )
+    return metadata
+
+
+def _fetch_sessions(config: BrokerConfig, system: System, metrics: Metrics) -> FetchSessionCache:
+    slot_count = config.get_int("max.incremental.fetch.session.cache.slots")
+    return FetchSessionCache(slot_count, system.clock, system.entropy, metrics)
+
+
+def _compaction(config: BrokerConfig, scheduler: Scheduler, log: Any) -> CompactionSettings | None:
+    if not config.get_bool("log.cleaner.enable"):
+        return None
+    return CompactionSettings(
+        scheduler,
+        config.get_int("log.cleaner.dedupe.buffer.size"),
+        config.get_int("log.cleaner.backoff.ms"),
+        lambda problem: log.warning("log.compaction", message=problem),
+    )
+
+
+def _segment_check(system: System, log: Any) -> SegmentCheck:
+    def on_done(summary: CheckSummary) -> None:
+        log.info(
+            "log.checked",
+            segments=summary.segment_count,
+            bytes=summary.checked_bytes,
+            duration_ms=summary.duration_ms,
+            damaged=summary.damaged_count,
+        )
+
+    return SegmentCheck(system.disk, system.scheduler, system.clock, on_done)
+
+
+def _progress(system: System, log: Any) -> RecoveryProgress:
+    def tell(scanned_bytes: int, partition_count: int, name: str) -> None:
+        log.info("log.recovering", partitions_done=partition_count, bytes_read=scanned_bytes, reading=name)
+
+    return RecoveryProgress(system.clock, tell)
+
+
+class _FileReports:
+    """Where lines about files become lines of the log, and are counted."""
+
+    def __init__(self, log: Any, metrics: Metrics) -> None:
+        self._log = log
+        self._metrics = metrics
+
+    def on_problem(self, event: str, line: str, **where: Any) -> None:
+        self._metrics.file_problems += 1
+        report = self._log.error if event == "log.offline" else self._log.warning
+        report(event, **where, message=line)
+
+    def on_recovery(self, report: RecoveryReport) -> None:
+        event = "log.offline" if report.offline_error else "log.recovered"
+        for line in report.lines:
+            told = f"{line}; {WHAT_TO_DO}" if line == report.offline_error else line
+            self.on_problem(event, told, topic=report.topic, partition=report.partition)
+
+    def on_damage(self, damaged: PartitionLog, line: str) -> None:
+        self.on_problem("log.offline", f"{line}; {WHAT_TO_DO}", topic=damaged.topic, partition=damaged.partition)
+
+
+def _transaction_limits(config: BrokerConfig) -> TransactionLimits:
+    is_kafka = config.get_str("oncelog.compat") == "kafka"
+    two_phase_commit = config.get_bool("transaction.two.phase.commit.enable")
+    return TransactionLimits(
+        max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
+        id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
+        expiry_interval_ms=config.get_int("transaction.remove.expired.transaction.cleanup.interval.ms"),
+        timeout_check_interval_ms=config.get_int("transaction.abort.timed.out.transaction.cleanup.interval.ms")
+        if is_kafka
+        else 0,
+        keeps_last_epoch=not is_kafka,
+        retries_classic_ends=is_kafka,
+        two_phase_commit=two_phase_commit,
+        keeps_prepared=two_phase_commit and not is_kafka,
+    )

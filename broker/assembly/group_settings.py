@@ -1,0 +1,53 @@
+"""The settings of consumer groups as they are now, for the coordinator (KIP-848, KIP-1043).
+
+Owns: where each setting comes from. Does not own: the values (`broker.config.live`), bounds
+(`broker.config.group_config`).
+"""
+
+from collections.abc import Sequence
+
+from oncelog.broker.cluster.metadata_log import MetadataLog, ResourceType
+from oncelog.broker.config.group_config import group_config_value
+from oncelog.broker.config.live import LiveConfig
+from oncelog.broker.coordinator.group.consumer.surroundings import MigrationPolicy
+
+GROUP_VERSION = "group.version"
+
+
+class GroupSettings:
+    def __init__(self, live_config: LiveConfig, metadata: MetadataLog) -> None:
+        self._live_config = live_config
+        self._metadata = metadata
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._metadata.state.features.get(GROUP_VERSION, 0) >= 1
+
+    @property
+    def assignors(self) -> Sequence[str]:
+        return [name.strip() for name in self._live_config.current.get_str("group.consumer.assignors").split(",")]
+
+    @property
+    def max_size(self) -> int:
+        return self._live_config.current.get_int("group.consumer.max.size")
+
+    @property
+    def classic_max_size(self) -> int:
+        return self._live_config.current.get_int("group.max.size")
+
+    @property
+    def migration_policy(self) -> MigrationPolicy:
+        return MigrationPolicy(self._live_config.current.get_str("group.consumer.migration.policy").lower())
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        return self._of_group(group_id, "consumer.session.timeout.ms")
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        return self._of_group(group_id, "consumer.heartbeat.interval.ms")
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        return self._of_group(group_id, "consumer.assignment.interval.ms")
+
+    def _of_group(self, group_id: str, name: str) -> int:
+        config = self._metadata.state.config(ResourceType.GROUP, group_id)
+        return group_config_value(name, config, self._live_config.current)

@@ -1,0 +1,55 @@
+"""Makes the coordinator of groups, once a group is asked for or found in the log.
+
+Owns: which part it gets, its limits. Apart from `broker.assembly.broker` because it is imported late: the code of
+groups is a fifth of what a broker would have to load before it can answer anybody.
+"""
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.assembly.group_settings import GroupSettings
+from oncelog.broker.cluster.metadata_log import MetadataLog
+from oncelog.broker.cluster.topics import Topics
+from oncelog.broker.config.live import LiveConfig
+from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.coordinator.group.coordinator import GroupCoordinator, GroupLimits
+from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime
+
+if TYPE_CHECKING:
+    from oncelog.broker.machine import System
+
+
+def assemble_groups(
+    config: BrokerConfig,
+    system: "System",
+    runtime: CoordinatorRuntime[GroupShard],
+    topics: Topics,
+    live_config: LiveConfig,
+    metadata: MetadataLog,
+) -> GroupCoordinator:
+    """The shards of `runtime` have replayed what is in the log."""
+    groups = GroupCoordinator(
+        runtime,
+        system.clock,
+        system.scheduler,
+        system.entropy,
+        _limits(config),
+        topics,
+        GroupSettings(live_config, metadata),
+    )
+    topics.watch(groups.on_topic_changed)
+    topics.watch_removals(groups.on_topic_removed)
+    groups.load()
+    return groups
+
+
+def _limits(config: BrokerConfig) -> GroupLimits:
+    return GroupLimits(
+        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
+        max_size=config.get_int("group.max.size"),
+        offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
+        offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
+    )

@@ -1,0 +1,1 @@
+"""What the cluster is: topics, their durable description, features, who leads what."""

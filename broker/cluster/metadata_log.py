@@ -1,0 +1,385 @@
+"""The one metadata log: cluster id, topics with ids and settings, settings of brokers and groups, finalized features,
+producer-id blocks.
+
+Owns: `ClusterState`, changed only by replaying a record of `__cluster_metadata-0`, the writing of such records, and
+when their sum is kept as a snapshot. Does not own: which partition logs are open (`broker.cluster.topics`), what a
+config means, the form of snapshots (`broker.cluster.metadata_snapshot`).
+Invariants
+- A write is replayed in the turn in which it is appended; its completion ends once it is durable.
+- A snapshot holds only what is durable in the log. The log is deleted below the snapshot before the newest one, so
+  either of the two is enough to load from, and a damaged newest one costs nothing.
+
+Records are Kafka's own metadata records in Kafka's own framing (KIP-631), so that `kafka-dump-log.sh
+--cluster-metadata-decoder` reads the files. Kafka keeps its cluster id in a file beside the log; here it is a broker
+config record named `cluster.id`, because one replayed log must be enough to know everything.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from itertools import chain
+from typing import Any
+from uuid import UUID
+
+from oncelog.broker.cluster.metadata_records import (
+    NewPartitions,
+    count_of,
+    decode_metadata_record,
+    encode_metadata_batch,
+)
+from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles, decode_snapshot, encode_snapshot
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.flusher import is_transient
+from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
+from oncelog.broker.ports import Clock, Scheduler
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.protocol.generated import (
+    config_record,
+    feature_level_record,
+    partition_record,
+    producer_ids_record,
+    remove_topic_record,
+    topic_record,
+)
+from oncelog.protocol.records.record import decode_records
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC_ID = UUID("00000000-0000-0000-0000-000000000001")
+CLUSTER_ID_CONFIG = "cluster.id"
+
+_FILLER_RECORDS = 1_000
+
+
+class ResourceType(IntEnum):
+    """What can have settings: Kafka's ConfigResource.Type."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the metadata log tells it; `config` holds only what was set on the topic itself."""
+
+    name: str
+    topic_id: UUID
+    partition_count: int
+    config: Mapping[str, str]
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def folded(name: str) -> str:
+    """What Kafka's metrics make of a topic's name."""
+    return name.replace(".", "_")
+
+
+class ClusterState:
+    """What the replayed records add up to."""
+
+    def __init__(self) -> None:
+        self.cluster_id: str | None = None
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[UUID, Topic] = {}
+        self.removed: dict[UUID, str] = {}
+        """Topics whose removal was replayed, and whose files may not all be gone yet: id and name."""
+        self.names_by_folded: dict[str, str] = {}
+        """Names of topics by what metrics make of them: '.' and '_' are one there."""
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        """Settings of brokers ("" for all of them) and groups, by resource type and name; topics hold their own."""
+        self.features: dict[str, int] = {}
+        self.features_epoch = 0
+        self.next_producer_id = 0
+
+    def replay(self, record: Any, offset: int) -> None:
+        """Apply one record; unknown ids are refused, because skipping would give another state than before."""
+        match record:
+            case topic_record.TopicRecord():
+                self._put(Topic(record.name, record.topic_id, 0, {}))
+            case partition_record.PartitionRecord():
+                self._replay_partitions(record.topic_id, 1, offset)
+            case NewPartitions():
+                self._replay_partitions(record.topic_id, len(record.indexes), offset)
+            case config_record.ConfigRecord():
+                self._replay_config(record)
+            case remove_topic_record.RemoveTopicRecord():
+                topic = self._topic(record.topic_id, offset)
+                del self.topics[topic.name]
+                self.names_by_folded.pop(folded(topic.name), None)
+                del self.topics_by_id[topic.topic_id]
+                self.removed[topic.topic_id] = topic.name
+            case feature_level_record.FeatureLevelRecord():
+                self.features[record.name] = record.feature_level
+                self.features_epoch = offset
+            case producer_ids_record.ProducerIdsRecord():
+                self.next_producer_id = record.next_producer_id
+            case _:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"unknown metadata record {record!r} at offset {offset}")
+
+    def _replay_partitions(self, topic_id: UUID, count: int, offset: int) -> None:
+        topic = self._topic(topic_id, offset)
+        # Not by `replace`, which takes five times as long, and a start replays each partition.
+        self._put(Topic(topic.name, topic.topic_id, topic.partition_count + count, topic.config))
+
+    def _replay_config(self, record: config_record.ConfigRecord) -> None:
+        if record.resource_type != ResourceType.TOPIC:
+            if record.resource_type == ResourceType.BROKER and record.name == CLUSTER_ID_CONFIG:
+                self.cluster_id = record.value
+            else:
+                self._replay_other_config(record)
+            return
+        topic = self.topics[record.resource_name]
+        config = dict(topic.config)
+        if record.value is None:
+            config.pop(record.name, None)
+        else:
+            config[record.name] = record.value
+        self._put(replace(topic, config=config))
+
+    def _replay_other_config(self, record: config_record.ConfigRecord) -> None:
+        resource = (record.resource_type, record.resource_name)
+        config = self.configs.setdefault(resource, {})
+        if record.value is None:
+            config.pop(record.name, None)
+        else:
+            config[record.name] = record.value
+        if not config:
+            del self.configs[resource]
+
+    def config(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """What is set on the resource itself; nothing for one that is not there."""
+        if resource_type == ResourceType.TOPIC:
+            topic = self.topics.get(name)
+            return topic.config if topic is not None else {}
+        return self.configs.get((resource_type, name), {})
+
+    def records(self, node_id: int) -> Iterator[Any]:
+        """Records that add up to this state as it is now, whatever becomes of it while they are taken."""
+        topics = list(self.topics.values())
+        removed = [
+            record
+            for topic_id, name in self.removed.items()
+            for record in (
+                topic_record.TopicRecord(name=name, topic_id=topic_id),
+                remove_topic_record.RemoveTopicRecord(topic_id=topic_id),
+            )
+        ]
+        configs = [(resource, dict(config)) for resource, config in self.configs.items()]
+        head = feature_records(self.features)
+        if self.cluster_id is not None:
+            head.append(cluster_id_record(self.cluster_id))
+        if self.next_producer_id:
+            head.append(
+                producer_ids_record.ProducerIdsRecord(broker_id=node_id, next_producer_id=self.next_producer_id)
+            )
+        settings = (
+            config_record.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+            for (kind, name), config in configs
+            for key, value in config.items()
+        )
+        return chain(head, settings, removed, chain.from_iterable(topic_records(topic, node_id) for topic in topics))
+
+    def _topic(self, topic_id: UUID, offset: int) -> Topic:
+        topic = self.topics_by_id.get(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"metadata offset {offset} names the unknown topic {topic_id}")
+        return topic
+
+    def _put(self, topic: Topic) -> None:
+        self.topics[topic.name] = topic
+        self.names_by_folded[folded(topic.name)] = topic.name
+        self.topics_by_id[topic.topic_id] = topic
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSettings:
+    """When a snapshot is due: once so much was logged since the last one, or after this time."""
+
+    scheduler: Scheduler
+    node_id: int
+    max_new_bytes: int
+    max_interval_ms: int
+    """0: never because of time."""
+    delete_log_below: Callable[[PartitionLog, int], None]
+
+
+class MetadataLog:
+    def __init__(
+        self, log: PartitionLog, clock: Clock, files: SnapshotFiles, snapshots: SnapshotSettings | None = None
+    ) -> None:
+        """Without `snapshots` none is taken: for those who only read."""
+        self._log = log
+        self._clock = clock
+        self._files = files
+        self._snapshots = snapshots
+        self._snapshot_end: int | None = None
+        self._snapshot_bytes = 0
+        self._snapshot_at_ms = clock.monotonic_ms()
+        self._new_bytes = 0
+        self._is_taking_snapshot = False
+        self.state = ClusterState()
+
+    # -- loading
+
+    def load(self) -> list[str]:
+        """Replay the newest whole snapshot and the log behind it; once, before the first request.
+
+        Returns a line for whatever was not as it should be. Raises KafkaError(CORRUPT_MESSAGE) when the log begins
+        behind everything that is whole.
+        """
+        log = self._log
+        lines: list[str] = []
+        for end_offset in self._files.end_offsets():
+            try:
+                self.state = self._replayed(end_offset)
+            except (KafkaError, ProtocolError, OSError, ValueError) as error:
+                lines.append(f"the snapshot {self._files.path(end_offset)} cannot be used: {error}")
+                continue
+            self._snapshot_end = end_offset
+            break
+        start_offset = self._snapshot_end or 0
+        if start_offset < log.log_start_offset:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                "; ".join([*lines, f"no snapshot reaches to offset {log.log_start_offset}, where the log begins"]),
+            )
+        if start_offset > log.log_end_offset:
+            lines.append(f"the metadata log ends at {log.log_end_offset}, its snapshot is used from {start_offset} on")
+            self._fill(start_offset)
+            return lines
+        for _, batch in log.batches(start_offset):
+            self._new_bytes += len(batch)
+            for record in decode_records(batch):
+                if record.value is None:
+                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"an empty metadata record at offset {record.offset}")
+                self.state.replay(decode_metadata_record(memoryview(record.value), record.offset), record.offset)
+        return lines
+
+    def _replayed(self, end_offset: int) -> ClusterState:
+        state = ClusterState()
+        data = self._files.read(end_offset)
+        self._snapshot_bytes = len(data)
+        for record in decode_snapshot(data):
+            # The offset of each is gone; the epoch of the features may not fall behind what clients have seen.
+            state.replay(record, end_offset - 1)
+        return state
+
+    def _fill(self, end_offset: int) -> None:
+        """With `oncelog.flush.policy=os` a power cut may take from the log what the snapshot holds. New records must
+        come behind the snapshot: offsets up to there are used up by records that change nothing. Raises KafkaError."""
+        filler = feature_records(self.state.features)[:1] or [cluster_id_record(self.state.cluster_id or "")]
+        while (missing := end_offset - self._log.log_end_offset) > 0:
+            written = self.write(filler * min(missing, _FILLER_RECORDS))
+            if written.error is not None:
+                raise written.error
+
+    # -- writing
+
+    def write(self, records: Sequence[Any]) -> Completion[None]:
+        """Append `records` as one batch (all or none after a crash), replay them now, complete once durable."""
+        wall_ms = self._clock.wall_ms()
+        batch = encode_metadata_batch(records, wall_ms)
+        try:
+            appended = self._log.append(memoryview(batch), wall_ms=wall_ms, origin=AppendOrigin.METADATA)
+        except KafkaError as error:
+            return Completion.failed(error)
+        offset = appended.base_offset
+        for record in records:
+            self.state.replay(record, offset)
+            offset += count_of(record)
+        self._new_bytes += len(batch)
+        if self._snapshots is not None:
+            self._maybe_take_snapshot(self._snapshots, wall_ms)
+        return self._log.when_durable(appended.last_offset + 1)
+
+    def _maybe_take_snapshot(self, settings: SnapshotSettings, last_timestamp_ms: int) -> None:
+        """The state of this turn, written once it is durable. As much must be new as the last snapshot was large:
+        then the cost of snapshots is a constant factor, however much there is to keep."""
+        interval_ms = settings.max_interval_ms
+        is_due = self._new_bytes >= max(settings.max_new_bytes, self._snapshot_bytes)
+        if not is_due and interval_ms:
+            is_due = self._clock.monotonic_ms() - self._snapshot_at_ms >= interval_ms
+        if not is_due or self._is_taking_snapshot:
+            return
+        self._is_taking_snapshot = True
+        self._new_bytes = 0
+        self._snapshot_at_ms = self._clock.monotonic_ms()
+        end_offset = self._log.log_end_offset
+        records = self.state.records(settings.node_id)
+
+        def write() -> None:
+            data = encode_snapshot(records, last_timestamp_ms)
+            self._snapshot_bytes = len(data)
+            self._files.write(end_offset, data)
+
+        def on_durable(_: Completion[None]) -> None:
+            settings.scheduler.run_in_thread(write, lambda error: self._on_snapshot(settings, end_offset, error))
+
+        self._log.when_durable(end_offset).then(on_durable)
+
+    def _on_snapshot(self, settings: SnapshotSettings, end_offset: int, error: Exception | None) -> None:
+        self._is_taking_snapshot = False
+        if isinstance(error, OSError) and not is_transient(error):
+            self._log.on_disk_failure(error)
+        if error is not None:
+            return  # no room: the next one may find some
+        before, self._snapshot_end = self._snapshot_end, end_offset
+        try:
+            if before is not None:
+                settings.delete_log_below(self._log, before)
+            self._files.keep_only({end_offset, end_offset if before is None else before})
+        except (KafkaError, OSError) as problem:
+            if isinstance(problem, OSError) and not is_transient(problem):
+                self._log.on_disk_failure(problem)
+
+    def set_features(self, levels: Mapping[str, int]) -> Completion[None]:
+        """Finalize these levels; in force at once."""
+        return self.write(feature_records(levels))
+
+    def set_config(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> Completion[None]:
+        """Set, or with None unset, settings of a resource."""
+        return self.write(
+            [
+                config_record.ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
+                for key, value in changes.items()
+            ]
+        )
+
+    def durable(self) -> Completion[None]:
+        """Completes once all that the state holds now is durable."""
+        return self._log.when_durable(self._log.log_end_offset)
+
+
+def cluster_id_records(cluster_id: str, features: Mapping[str, int]) -> list[Any]:
+    """What the very first start writes."""
+    return [*feature_records(features), cluster_id_record(cluster_id)]
+
+
+def cluster_id_record(cluster_id: str) -> Any:
+    return config_record.ConfigRecord(
+        resource_type=ResourceType.BROKER, resource_name="", name=CLUSTER_ID_CONFIG, value=cluster_id
+    )
+
+
+def feature_records(levels: Mapping[str, int]) -> list[Any]:
+    return [feature_level_record.FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
+
+
+def topic_records(topic: Topic, node_id: int) -> list[Any]:
+    """A new topic with its partitions and configs, all led by this node."""
+    records: list[Any] = [topic_record.TopicRecord(name=topic.name, topic_id=topic.topic_id)]
+    if topic.partition_count:
+        records.append(NewPartitions(topic.topic_id, range(topic.partition_count), node_id))
+    records += [
+        config_record.ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
+        for name, value in topic.config.items()
+    ]
+    return records

@@ -1,0 +1,102 @@
+"""Metadata records as bytes: Kafka's MetadataRecordSerde (KIP-631).
+
+Owns: the framing (frame version, record type and record version as unsigned varints, then the message), the list of
+records that this broker writes, their batches. Invariant: what is not on the list is refused, because skipping it would
+give another state than the one that wrote it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+from uuid import UUID
+
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated import (
+    config_record,
+    feature_level_record,
+    partition_record,
+    producer_ids_record,
+    remove_topic_record,
+    topic_record,
+)
+from oncelog.protocol.records.batch import assemble_batch
+from oncelog.protocol.records.record import Record, encode_numbered_records, encode_record
+
+_FRAME_VERSION = 1
+_MODULES: dict[int, ModuleType] = {
+    module.API_KEY: module
+    for module in (
+        topic_record,
+        partition_record,
+        config_record,
+        remove_topic_record,
+        feature_level_record,
+        producer_ids_record,
+    )
+}
+_PARTITION_ID_AT = 3
+"""In an encoded PartitionRecord, whose first field it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """The PartitionRecords of new partitions of a topic, led by one node: they differ in nothing but their number, and
+    there may be so many that a record at a time would keep the event loop."""
+
+    topic_id: UUID
+    indexes: range
+    node_id: int
+
+
+def count_of(record: Any) -> int:
+    """How many records of the log this is."""
+    return len(record.indexes) if isinstance(record, NewPartitions) else 1
+
+
+def encode_metadata_batch(records: Sequence[Any], timestamp_ms: int, base_offset: int = 0, epoch: int = -1) -> bytes:
+    """One batch of all these records, NewPartitions among them."""
+    parts: list[bytes] = []
+    count = 0
+    for record in records:
+        if isinstance(record, NewPartitions):
+            value = encode_metadata_record(_first_of(record))
+            parts.append(encode_numbered_records(value, _PARTITION_ID_AT, record.indexes, count))
+        else:
+            parts.append(encode_record(Record(count, timestamp_ms, None, encode_metadata_record(record)), count, 0))
+        count += count_of(record)
+    return assemble_batch(
+        b"".join(parts),
+        attributes=0,
+        record_count=count,
+        base_timestamp=timestamp_ms,
+        max_timestamp=timestamp_ms,
+        base_offset=base_offset,
+        partition_leader_epoch=epoch,
+    )
+
+
+def _first_of(partitions: NewPartitions) -> partition_record.PartitionRecord:
+    return partition_record.PartitionRecord(
+        partition_id=partitions.indexes[0],
+        topic_id=partitions.topic_id,
+        replicas=(partitions.node_id,),
+        isr=(partitions.node_id,),
+        leader=partitions.node_id,
+        leader_epoch=0,
+        partition_epoch=0,
+    )
+
+
+def encode_metadata_record(record: Any) -> bytes:
+    module = _MODULES[record.API_KEY]
+    return b"".join((bytes((_FRAME_VERSION, module.API_KEY, 0)), *module.encode(record, 0)))
+
+
+def decode_metadata_record(value: memoryview, offset: int) -> Any:
+    """Raises KafkaError(CORRUPT_MESSAGE) for a record of an unknown kind."""
+    module = _MODULES.get(value[1]) if len(value) > 3 and value[0] == _FRAME_VERSION else None
+    if module is None or value[2] not in module.VERSIONS:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the metadata record at offset {offset} is of an unknown kind")
+    record, _ = module.decode(value, value[2], 3)
+    return record

@@ -1,0 +1,122 @@
+"""Snapshots of the metadata log (KIP-630): all that the records below an offset add up to, in files beside the log.
+
+Owns: the files, named `{end offset}-{epoch}.checkpoint` and written as Kafka writes its own: a SnapshotHeader control
+record, metadata records, a SnapshotFooter. Does not own: when one is taken, which is used
+(`broker.cluster.metadata_log`).
+Invariants
+- A file has its name only once it is whole and on disk.
+- `decode_snapshot` returns all records of a snapshot or raises: a file that was cut or changed gives nothing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Any
+
+from oncelog.broker.cluster.metadata_records import count_of, decode_metadata_record, encode_metadata_batch
+from oncelog.broker.ports import Disk
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.batch import check_crc, encode_batch, iter_batches
+from oncelog.protocol.records.record import Record, decode_records
+
+_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_EPOCH = 0
+_BATCH_RECORDS = 1_000
+_KEY = Struct(">hh")
+_HEADER_TYPE, _FOOTER_TYPE = 3, 4
+# SnapshotHeaderRecord: version, timestamp of the last record below the end, tagged fields. SnapshotFooterRecord: the
+# same without the timestamp.
+_HEADER, _FOOTER = Struct(">hqB"), Struct(">hB")
+
+
+class SnapshotFiles:
+    """The snapshots in the directory of the metadata log, by their end offsets (exclusive)."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+
+    def end_offsets(self) -> list[int]:
+        """Newest first."""
+        found = map(_NAME.fullmatch, self._disk.list_dir(self._directory))
+        return sorted((int(name[1]) for name in found if name is not None and int(name[2]) == _EPOCH), reverse=True)
+
+    def path(self, end_offset: int) -> str:
+        return f"{self._directory}/{end_offset:020d}-{_EPOCH:010d}.checkpoint"
+
+    def read(self, end_offset: int) -> bytes:
+        """Raises OSError."""
+        return self._disk.read_bytes(self.path(end_offset))
+
+    def write(self, end_offset: int, data: bytes) -> None:
+        """Durable on return; callable from another thread. Raises OSError."""
+        self._disk.write_atomically(self.path(end_offset), data)
+
+    def keep_only(self, end_offsets: Iterable[int]) -> None:
+        for end_offset in set(self.end_offsets()).difference(end_offsets):
+            self._disk.delete(self.path(end_offset))
+
+
+def encode_snapshot(records: Iterable[Any], last_timestamp_ms: int) -> bytes:
+    """`last_timestamp_ms` is that of the last record below the end of the snapshot."""
+    batches = [_control(0, _HEADER_TYPE, _HEADER.pack(0, last_timestamp_ms, 0), last_timestamp_ms)]
+    offset = 1
+    for chunk in _chunks(records):
+        batches.append(encode_metadata_batch(chunk, last_timestamp_ms, offset, _EPOCH))
+        offset += sum(map(count_of, chunk))
+    batches.append(_control(offset, _FOOTER_TYPE, _FOOTER.pack(0, 0), last_timestamp_ms))
+    return b"".join(batches)
+
+
+def _chunks(records: Iterable[Any]) -> Iterator[list[Any]]:
+    chunk: list[Any] = []
+    count = 0
+    for record in records:
+        chunk.append(record)
+        count += count_of(record)
+        if count >= _BATCH_RECORDS:
+            yield chunk
+            chunk, count = [], 0
+    if chunk:
+        yield chunk
+
+
+def _control(offset: int, control_type: int, value: bytes, timestamp_ms: int) -> bytes:
+    record = Record(offset, timestamp_ms, _KEY.pack(0, control_type), value, ())
+    return encode_batch([record], base_offset=offset, control=True, partition_leader_epoch=_EPOCH)
+
+
+def decode_snapshot(data: bytes) -> list[Any]:
+    """The metadata records; raises ProtocolError or KafkaError unless the snapshot is whole."""
+    view = memoryview(data)
+    records: list[Any] = []
+    control_types: list[int] = []
+    size = offset = 0
+    for header, batch in iter_batches(view):
+        if header.base_offset != offset or not check_crc(batch):
+            raise ProtocolError(f"the batch at byte {size} is damaged")
+        if not header.is_control and control_types != [_HEADER_TYPE]:
+            raise ProtocolError(f"the batch at byte {size} is not between header and footer")
+        size += len(batch)
+        offset = header.next_offset
+        if header.is_control:
+            control_types.append(_type_of(batch))
+        else:
+            records += _decoded(batch)
+    if control_types != [_HEADER_TYPE, _FOOTER_TYPE] or size != len(data):
+        raise ProtocolError(f"it is not whole: {size} of {len(data)} bytes can be read")
+    return records
+
+
+def _type_of(batch: memoryview) -> int:
+    (record,) = decode_records(batch)
+    if record.key is None or len(record.key) != _KEY.size:
+        raise ProtocolError("a control record without a type")
+    return int(_KEY.unpack(record.key)[1])
+
+
+def _decoded(batch: memoryview) -> Iterator[Any]:
+    for record in decode_records(batch):
+        if record.value is None:
+            raise ProtocolError(f"an empty record at offset {record.offset}")
+        yield decode_metadata_record(memoryview(record.value), record.offset)

@@ -1,0 +1,273 @@
+"""Which topics and partitions exist, and the open log of each partition.
+
+Owns: creation, growth and deletion (through the metadata log), the way from (topic, index) to a `PartitionLog`.
+Does not own: the rules (`broker.cluster.topic_rules`), records and files (`broker.log`), the durable description
+(`broker.cluster.metadata_log`).
+Invariants
+- A partition has a log only if the metadata log says that it exists.
+- A topic's files go only once its removal is durable; until they have left their places its name cannot be used again.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from oncelog.broker.cluster.metadata_log import (
+    INTERNAL_TOPICS,
+    METADATA_TOPIC,
+    MetadataLog,
+    ResourceType,
+    Topic,
+    folded,
+    topic_records,
+)
+from oncelog.broker.cluster.metadata_records import NewPartitions
+from oncelog.broker.cluster.topic_rules import check_collision, check_topic_name
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.data_directory import shown
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager, Withdrawn
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.ports import Entropy
+from oncelog.broker.slices import LOG_OPEN_ELEMENTS, PARTITIONS_AN_ELEMENT, TOPIC_ELEMENTS, Sliced, Slices
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
+
+
+class Topics:
+    def __init__(
+        self,
+        metadata: MetadataLog,
+        logs: LogManager,
+        entropy: Entropy,
+        node_id: int,
+        log_config: Callable[[Topic], LogConfig],
+        internal_topics: Mapping[str, tuple[int, Mapping[str, str]]],
+        slices: Slices,
+    ) -> None:
+        self._metadata = metadata
+        self._logs = logs
+        self._entropy = entropy
+        self._node_id = node_id
+        self._log_config = log_config
+        self._log_configs: dict[str, tuple[Topic, LogConfig]] = {}
+        """By topic, as they were worked out: all partitions share them, and that takes longer than opening a log."""
+        self._slices = slices
+        self._internal_topics = internal_topics
+        self._deleting: set[str] = set()
+        self._hidden = {METADATA_TOPIC}
+        """Topics whose logs are open, yet nobody may use them: that of the metadata log, where whoever writes could end
+        the broker for good, and those whose removal is durable."""
+        self._watchers: list[Callable[[str], None]] = []
+        self._removal_watchers: list[Callable[[str], Sliced[None]]] = []
+
+    def watch(self, on_change: Callable[[str], None]) -> None:
+        """Call `on_change(name)` whenever a topic was made, was deleted or got more partitions, in that turn."""
+        self._watchers.append(on_change)
+
+    def watch_removals(self, on_removed: Callable[[str], Sliced[None]]) -> None:
+        """Take the steps of `on_removed(name)` once the removal of a topic is durable, before its name can be used
+        again."""
+        self._removal_watchers.append(on_removed)
+
+    def _changed(self, name: str) -> None:
+        for on_change in self._watchers:
+            on_change(name)
+
+    def load(self) -> list[str]:
+        """Open every partition that was there before, which recovers it; called once, before the first request.
+
+        What a stop has left of removed topics is deleted. Files of partitions that the metadata log does not know are
+        neither opened nor touched. Returns a line for each thing that was done, and one for all that is left alone.
+        """
+        state = self._metadata.state
+        directory = self._logs.directory
+        lines = directory.finish_removals(state.removed, state.topics_by_id)
+        known = {(METADATA_TOPIC, 0)}
+        for topic in self.all():
+            config = self._config_of(topic)
+            for index in range(topic.partition_count):
+                known.add((topic.name, index))
+                if directory.was_found(topic.name, index, topic.topic_id):
+                    self._logs.open(topic.name, index, topic.topic_id, config)
+        state.removed.clear()
+        self._logs.complete_recovery()
+        unknown = directory.unknown_entries(known)
+        if unknown:
+            lines.append(f"left as it is, because the metadata log knows nothing of it: {shown(unknown)}")
+        return lines
+
+    def get(self, name: str) -> Topic | None:
+        return self._metadata.state.topics.get(name)
+
+    def by_id(self, topic_id: object) -> Topic | None:
+        return self._metadata.state.topics_by_id.get(topic_id)  # type: ignore[call-overload, no-any-return]
+
+    def all(self) -> Iterable[Topic]:
+        return self._metadata.state.topics.values()
+
+    def partition(self, name: str, index: int) -> PartitionLog:
+        """The log of a partition; raises UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR when it is offline."""
+        log = self.find_partition(name, index)
+        if log is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name[:300]}-{index}")
+        if log.offline_error is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_error)
+        return log
+
+    def leader_of(self, name: str, index: int) -> int | None:
+        """The node that leads a partition; None when there is no such partition (any more)."""
+        topic = self.get(name)
+        return self._node_id if topic is not None and 0 <= index < topic.partition_count else None
+
+    def find_partition(self, name: str, index: int) -> PartitionLog | None:
+        log = self._logs.get(name, index)
+        if log is not None:
+            return None if name in self._hidden else log
+        topic = self.get(name)
+        if topic is None or not 0 <= index < topic.partition_count:
+            return None
+        self._slices.charge(LOG_OPEN_ELEMENTS)  # which takes as long as several requests
+        return self._logs.open(name, index, topic.topic_id, self._config_of(topic))
+
+    def _config_of(self, topic: Topic) -> LogConfig:
+        known = self._log_configs.get(topic.name)
+        if known is None or known[0] is not topic:
+            known = self._log_configs[topic.name] = topic, self._log_config(topic)
+        return known[1]
+
+    def create(self, name: str, partition_count: int, config: Mapping[str, str] | None = None) -> Completion[Topic]:
+        """Create a topic; usable at once, answered once durable. Raises KafkaError when it may not be made."""
+        self.check_name(name)
+        if partition_count <= 0:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+        topic = Topic(name, self._entropy.uuid(), partition_count, dict(config or {}))
+        written = self._write_partitions(name, range(partition_count), topic_records(topic, self._node_id))
+        self._changed(name)
+        return written.map(lambda _: topic)
+
+    def _write(self, records: Sequence[Any]) -> Completion[None]:
+        """Raises KafkaError when the log takes none of it, as on a full disk: nothing has changed then."""
+        written = self._metadata.write(records)
+        if written.error is not None:
+            raise written.error
+        return written
+
+    def _write_partitions(self, name: str, partitions: range, records: Sequence[Any]) -> Completion[None]:
+        self._slices.charge(TOPIC_ELEMENTS + len(partitions) // PARTITIONS_AN_ELEMENT)
+        self._make_way(name, partitions)
+        return self._write(records)
+
+    def _make_way(self, name: str, partitions: range) -> None:
+        """Before their creation is logged: at the next start nobody could tell whose such a directory is."""
+        try:
+            self._logs.make_way(name, partitions)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot make room for {name}: {error}") from error
+
+    def check_name(self, name: str) -> None:
+        """Raises KafkaError when no topic of this name may be made."""
+        check_topic_name(name)
+        if name == METADATA_TOPIC:
+            # Deleting such a topic would take the metadata log with it.
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+        if name in self._metadata.state.topics or name in self._deleting:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        check_collision(name, self._metadata.state.names_by_folded.get(folded(name)))
+
+    def grow(self, name: str, partition_count: int) -> Completion[None]:
+        """Give a topic more partitions; usable at once, answered once durable. Raises KafkaError."""
+        topic = self.get(name)
+        if topic is None or partition_count <= topic.partition_count:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"{name[:300]!r} cannot grow to {partition_count}.")
+        new = range(topic.partition_count, partition_count)
+        written = self._write_partitions(name, new, [NewPartitions(topic.topic_id, new, self._node_id)])
+        self._changed(name)
+        return written
+
+    def on_config_change(self, resource_type: int, name: str) -> None:
+        """Settings of a topic, or of the broker below all topics, have changed: open logs work with them at once, where
+        they are very many within a few turns."""
+        self._log_configs.clear()
+        if resource_type == ResourceType.BROKER:
+            self._slices.run_own(self._set_up_logs())
+        topic = self.get(name) if resource_type == ResourceType.TOPIC else None
+        if topic is not None:
+            config = self._config_of(topic)
+            for index in range(topic.partition_count):
+                log = self._logs.get(topic.name, index)
+                if log is not None:
+                    log.config = config
+
+    def _set_up_logs(self) -> Sliced[None]:
+        for log in list(self._logs.logs):
+            topic = self.get(log.topic)
+            if topic is not None:
+                is_known = topic.name in self._log_configs
+                log.config = self._config_of(topic)
+                yield 1 if is_known else LOG_OPEN_ELEMENTS
+
+    def delete(self, name: str) -> Completion[None]:
+        """Delete a topic; done once that is durable and the name is free. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        topic = self.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
+        self._logs.prepare_removal(topic.topic_id)
+        written = self._write([RemoveTopicRecord(topic_id=topic.topic_id)])
+        self._deleting.add(name)
+        self._changed(name)
+        return written.flat_map(lambda _: self._slices.run_own(self._remove(topic)))
+
+    def _remove(self, topic: Topic) -> Sliced[None]:
+        """What there was of a topic whose removal is durable; not in one turn: it may have 10,000 open logs."""
+        name = topic.name
+        self._hidden.add(name)
+        for on_removed in self._removal_watchers:
+            yield from on_removed(name)
+        self._log_configs.pop(name, None)
+        withdrawn = yield from self._logs.withdraw(name, topic.topic_id, topic.partition_count)
+        self._hidden.discard(name)
+        self._deleting.discard(name)
+        self._slices.run_own(self._delete_files(withdrawn))
+
+    def _delete_files(self, withdrawn: Withdrawn) -> Sliced[None]:
+        all_gone = yield from self._logs.delete(withdrawn)
+        if all_gone:
+            self._metadata.state.removed.pop(withdrawn.topic_id, None)
+
+    def ensure_internal(self, name: str) -> Completion[Topic]:
+        """`__consumer_offsets` or `__transaction_state`, made at its first need with one replica. Raises KafkaError."""
+        topic = self.get(name)
+        if topic is not None:
+            return Completion.of(topic)
+        partition_count, config = self._internal_topics[name]
+        return self.create(name, partition_count, config)
+
+
+class InternalTopicSource:
+    """The partitions of one internal topic, as the coordinator runtime asks for them."""
+
+    def __init__(self, topics: Topics, name: str) -> None:
+        if name not in INTERNAL_TOPICS:
+            raise ValueError(f"{name} is not an internal topic")
+        self._topics = topics
+        self._name = name
+
+    def partition_count(self) -> int:
+        topic = self._topics.get(self._name)
+        if topic is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{self._name} does not exist: send FindCoordinator first")
+        return topic.partition_count
+
+    def partition(self, index: int) -> PartitionLog:
+        self.partition_count()
+        try:
+            return self._topics.partition(self._name, index)
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+
+    def partitions_with_data(self) -> Iterable[int]:
+        topic = self._topics.get(self._name)
+        for index in range(topic.partition_count if topic else 0):
+            log = self._topics.find_partition(self._name, index)
+            if log is not None and (log.log_end_offset > 0 or log.offline_error is not None):
+                yield index

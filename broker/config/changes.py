@@ -1,0 +1,231 @@
+"""What may be changed in the settings of a topic, this broker and a group: the verdict, in Kafka's words.
+
+Owns: the rules of AlterConfigs and IncrementalAlterConfigs for one resource. Does not own: the tables of settings,
+writing (`broker.config.live`). Invariant: `prepare_changes` and `prepare_replacement` change nothing; what they return
+is valid.
+KIPs: 133 (alter), 226 (brokers), 339 (incremental), 1043 (groups).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from oncelog.broker.cluster.metadata_log import ClusterState, ResourceType
+from oncelog.broker.cluster.topic_rules import check_topic_name
+from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigType
+from oncelog.broker.config.dynamic_keys import (
+    JAVA_CLASS,
+    is_java_class,
+    is_of_one_broker,
+    is_of_one_listener,
+    may_change_while_running,
+)
+from oncelog.broker.config.group_config import validate_group_config
+from oncelog.broker.config.node_id import check_node_id
+from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.topic_config import invalid_value, resolve_topic_config, validate_topic_config
+from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+_MAX_LIST_BYTES = 32_767
+"""What appending may come to: all that a string of the older versions of DescribeConfigs holds."""
+
+
+class Operation(IntEnum):
+    """Kafka's AlterConfigOp.OpType."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    name: str
+    operation: Operation
+    value: str | None
+
+
+class ConfigResource(Protocol):
+    """One thing that has settings."""
+
+    @property
+    def name(self) -> str:
+        """What its settings are kept under."""
+
+    @property
+    def own(self) -> Mapping[str, str]:
+        """What is set on it."""
+
+    def list_to_change(self, change: ConfigChange) -> str:
+        """The list that APPEND and SUBTRACT begin with. Raises KafkaError where the setting is no list."""
+
+    def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
+        """Raises KafkaError unless the resource may have `config`, of which `changed` is new."""
+
+
+def find_resource(
+    resource_type: int, name: str, state: ClusterState, config: BrokerConfig, node_id: int
+) -> ConfigResource:
+    """Raises KafkaError when there cannot be such a resource."""
+    match resource_type:
+        case ResourceType.TOPIC:
+            return _TopicConfig(name, state, config)
+        case ResourceType.BROKER:
+            return _BrokerConfig(name, state, config, node_id)
+        case ResourceType.GROUP:
+            return _GroupConfig(name, state, config)
+        case ResourceType.CLIENT_METRICS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker collects no client metrics.")
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+def prepare_changes(resource: ConfigResource, changes: Sequence[ConfigChange]) -> dict[str, str | None]:
+    """What an incremental change comes to. Raises KafkaError."""
+    own = resource.own
+    result = dict(own)
+    for change in changes:
+        if change.operation is Operation.DELETE:
+            result.pop(change.name, None)
+        elif change.operation is Operation.SET:
+            result[change.name] = change.value or ""
+        else:
+            before = resource.list_to_change(change)
+            after = _changed_list(before, change)
+            if after != before or change.name in own:
+                result[change.name] = after
+    resource.check(result, [change.name for change in changes if change.operation is not Operation.DELETE])
+    return _difference(own, result)
+
+
+def prepare_replacement(resource: ConfigResource, config: Mapping[str, str]) -> dict[str, str | None]:
+    """What it comes to when `config` takes the place of all that is set. Raises KafkaError."""
+    resource.check(config, list(config))
+    return _difference(resource.own, config)
+
+
+def check_request(names: Sequence[str], without_value: Sequence[str]) -> None:
+    """The rules that need no resource: no setting twice, no null. Raises KafkaError(INVALID_REQUEST)."""
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if without_value:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(without_value)}")
+
+
+def _difference(own: Mapping[str, str], result: Mapping[str, str]) -> dict[str, str | None]:
+    changes: dict[str, str | None] = {name: value for name, value in result.items() if own.get(name) != value}
+    changes.update(dict.fromkeys(own.keys() - result.keys()))
+    return changes
+
+
+def _changed_list(before: str, change: ConfigChange) -> str:
+    items = [item.strip() for item in before.split(",")] if before else []
+    for item in (change.value or "").split(","):
+        item = item.strip()
+        if change.operation is Operation.SUBTRACT:
+            items = [known for known in items if known != item]
+        elif not item:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Configuration '{change.name}' values must not be empty.")
+        elif item not in items:
+            items.append(item)
+    after = ",".join(items)
+    if len(after.encode()) > _MAX_LIST_BYTES:
+        message = f"Configuration '{change.name}' would be longer than {_MAX_LIST_BYTES} bytes."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    return after
+
+
+class _TopicConfig:
+    def __init__(self, name: str, state: ClusterState, config: BrokerConfig) -> None:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        check_topic_name(name)
+        self.name = name
+        self._exists = name in state.topics
+        self._broker_config = config
+        self.own = state.config(ResourceType.TOPIC, name)
+
+    def list_to_change(self, change: ConfigChange) -> str:
+        item = TOPIC_CONFIGS.get(change.name)
+        if item is None or item.key.type is not ConfigType.LIST:
+            message = f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        return resolve_topic_config(change.name, self.own, self._broker_config).value
+
+    def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
+        validate_topic_config(config)
+        if not self._exists:
+            message = f"The topic '{self.name}' does not exist."
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+
+
+class _GroupConfig:
+    def __init__(self, name: str, state: ClusterState, config: BrokerConfig) -> None:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        self.name = name
+        self._broker_config = config
+        self.own = state.config(ResourceType.GROUP, name)
+
+    def list_to_change(self, change: ConfigChange) -> str:
+        message = f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+    def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
+        validate_group_config(config, self._broker_config)
+
+
+class _BrokerConfig:
+    def __init__(self, name: str, state: ClusterState, config: BrokerConfig, node_id: int) -> None:
+        if name:
+            check_node_id(
+                name,
+                node_id,
+                not_a_number="Node id must be an integer, but it is: {name}",
+                another="Unexpected broker id, expected {node_id}, but received {name}",
+            )
+        self._config = config
+        # Also for "+1", which Kafka would keep under that name and never read.
+        self.name = str(node_id) if name else ""
+        self.own = state.config(ResourceType.BROKER, self.name)
+
+    def list_to_change(self, change: ConfigChange) -> str:
+        key = BROKER_KEYS.get(change.name)
+        if key is None or key.type is not ConfigType.LIST:
+            message = f"Config value {change.operation.name.lower()} is not allowed for config key: {change.name}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        return self.own.get(change.name, self._config.get_str(change.name))
+
+    def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
+        refuse = ErrorCode.INVALID_REQUEST
+        _refuse_any(
+            [name for name in changed if not may_change_while_running(name)], "Cannot update these configs dynamically"
+        )
+        _refuse_any(
+            list(filter(is_of_one_listener, changed)),
+            "These security configs can be dynamically updated only per-listener using the listener prefix",
+        )
+        for name in changed:
+            if is_java_class(name):
+                # Kafka names it without the prefix of a listener.
+                missing = f"configuration {JAVA_CLASS}: Class {config[name]} could not be found."
+                raise KafkaError(refuse, f"Invalid value {config[name]} for {missing}")
+            key = BROKER_KEYS.get(name)
+            if key is not None:
+                try:
+                    key.check(config[name])
+                except ValueError as error:
+                    raise KafkaError(refuse, invalid_value(name, config[name], error)) from None
+        if not self.name:
+            _refuse_any(
+                list(filter(is_of_one_broker, changed)),
+                "Cannot update these configs at default cluster level, broker id must be specified",
+            )
+
+
+def _refuse_any(names: Sequence[str], why: str) -> None:
+    if names:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{why}: [{', '.join(names)}]")

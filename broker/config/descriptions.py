@@ -1,0 +1,148 @@
+"""What DescribeConfigs tells of each kind of resource: every setting with its value, source and synonyms (KIP-226).
+
+Owns: the entries. Does not own: which resources there are (`broker.handlers.describe_configs`), what a setting resolves
+to (`broker.config.topic_config`, `broker.config.settings`). Invariant: the order is that of the tables.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey, ConfigType
+from oncelog.broker.config.dynamic_keys import has_effect_while_running
+from oncelog.broker.config.group_config import GROUP_CONFIGS
+from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.topic_config import ConfigSource, broker_synonyms, resolve_topic_config
+from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
+from oncelog.protocol.generated.describe_configs_response import DescribeConfigsResourceResult, DescribeConfigsSynonym
+
+Entries = list[DescribeConfigsResourceResult]
+_UNKNOWN_TYPE = 0
+_INTERNAL = frozenset(("unstable.api.versions.enable",))
+"""Settings that Kafka knows as internal: it takes them and does not show them."""
+_CLIENT_METRICS = (
+    ConfigKey("interval.ms", ConfigType.INT, "300000", "How often clients report."),
+    ConfigKey("match", ConfigType.LIST, "", "Which clients report."),
+    ConfigKey("metrics", ConfigType.LIST, "", "What they report."),
+)
+
+
+def describe_topic(config: Mapping[str, str], broker_config: BrokerConfig) -> Entries:
+    entries = []
+    for name in TOPIC_CONFIGS:
+        resolved = resolve_topic_config(name, config, broker_config)
+        entries.append(_entry(resolved.key, resolved.value, resolved.synonyms))
+    return entries
+
+
+def describe_broker(broker_config: BrokerConfig, unknown: Mapping[str, ConfigSource]) -> Entries:
+    """One broker; `unknown` are names that were set while running and that nobody here knows: their values may be
+    anybody's secret."""
+    entries = []
+    for name, key in BROKER_KEYS.items():
+        if name in _INTERNAL:
+            continue
+        synonyms = broker_synonyms(_same_meaning(name), broker_config)
+        entries.append(_entry(key, broker_config.get(name), synonyms, read_only=not has_effect_while_running(name)))
+    return entries + [_secret(name, source) for name, source in unknown.items()]
+
+
+def describe_all_brokers(config: Mapping[str, str]) -> Entries:
+    """What was set for all brokers."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    entries = []
+    for name, value in config.items():
+        key = BROKER_KEYS.get(name)
+        known = key is not None and has_effect_while_running(name)
+        entries.append(_entry(key, value, [(name, value, source)]) if key and known else _secret(name, source))
+    return entries
+
+
+def describe_group(config: Mapping[str, str], broker_config: BrokerConfig) -> Entries:
+    entries = []
+    for name, item in GROUP_CONFIGS.items():
+        synonyms: list[tuple[str, str, ConfigSource]] = []
+        if name in config:
+            synonyms.append((name, config[name], ConfigSource.GROUP_CONFIG))
+        if item.synonym in BROKER_KEYS:
+            synonyms += broker_synonyms([item.synonym], broker_config)
+        else:
+            synonyms.append((item.synonym, item.key.default or "", ConfigSource.DEFAULT_CONFIG))
+        entries.append(_entry(item.key, synonyms[0][1], synonyms))
+    return entries
+
+
+def describe_client_metrics() -> Entries:
+    """No subscription exists here: the defaults, as Kafka shows them for one that does not exist."""
+    return [_entry(key, key.default, ()) for key in _CLIENT_METRICS]
+
+
+def describe_loggers(levels: Mapping[str, str]) -> Entries:
+    return [
+        DescribeConfigsResourceResult(
+            name=name,
+            value=level,
+            config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            config_type=_UNKNOWN_TYPE,
+            documentation=None,
+        )
+        for name, level in levels.items()
+    ]
+
+
+@cache
+def _same_meaning(name: str) -> Sequence[str]:
+    """The names that mean the same in several units, in the order in which they count."""
+    for item in TOPIC_CONFIGS.values():
+        names = [synonym.name for synonym in item.synonyms]
+        if len(names) > 1 and name in names:
+            # Kafka begins its list with the name that was asked for.
+            return [name, *(other for other in names if other != name)] if name == names[0] else [name]
+    return [name]
+
+
+def _entry(
+    key: ConfigKey, value: str | None, synonyms: Sequence[tuple[str, str, ConfigSource]], *, read_only: bool = False
+) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=key.name,
+        value=value,
+        read_only=read_only,
+        config_source=synonyms[0][2] if synonyms else ConfigSource.DEFAULT_CONFIG,
+        synonyms=[DescribeConfigsSynonym(name=name, value=text, source=source) for name, text, source in synonyms],
+        config_type=key.type.value,
+        documentation=key.doc,
+    )
+
+
+def _secret(name: str, source: ConfigSource) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=None,
+        read_only=True,
+        config_source=source,
+        is_sensitive=True,
+        synonyms=[DescribeConfigsSynonym(name=name, value=None, source=source)],
+        config_type=_UNKNOWN_TYPE,
+        documentation=None,
+    )
+
+
+def shown(entries: Entries, names: Sequence[str] | None, synonyms: bool, documentation: bool) -> Entries:
+    """The entries that were asked for (none named: all), with no more than was asked for."""
+    named = frozenset(names or ())
+    wanted = entries if not names else [entry for entry in entries if entry.name in named]
+    if synonyms and documentation:
+        return wanted
+    return [
+        DescribeConfigsResourceResult(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.config_source,
+            is_sensitive=entry.is_sensitive,
+            synonyms=entry.synonyms if synonyms else (),
+            config_type=entry.config_type,
+            documentation=entry.documentation if documentation else None,
+        )
+        for entry in wanted
+    ]

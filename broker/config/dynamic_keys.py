@@ -1,0 +1,165 @@
+"""Which settings of a broker may change while it runs (KIP-226).
+
+Owns: the tables. They follow Kafka 4.3's DynamicBrokerConfig. Does not own: where changes live
+(`broker.cluster.metadata_log`), how they take effect (`broker.config.live`). Invariant: a name in `_EFFECTIVE` is read
+at each use, or again after each change.
+"""
+
+import re
+
+from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.kafka_names import UNNEEDED
+
+_EFFECTIVE = frozenset(
+    (
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.delete.retention.ms",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.min.cleanable.ratio",
+        "log.cleaner.min.compaction.lag.ms",
+        "log.cleanup.policy",
+        "log.flush.interval.messages",
+        "log.flush.interval.ms",
+        "log.index.interval.bytes",
+        "log.index.size.max.bytes",
+        "log.local.retention.bytes",
+        "log.local.retention.ms",
+        "group.consumer.assignment.interval.ms",
+        "log.message.timestamp.after.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.type",
+        "log.preallocate",
+        "log.retention.bytes",
+        "log.retention.ms",
+        "log.roll.jitter.ms",
+        "log.roll.ms",
+        "log.segment.bytes",
+        "log.segment.delete.delay.ms",
+        "max.connection.creation.rate",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+        "message.max.bytes",
+        "min.insync.replicas",
+        "oncelog.record.validation",
+        "producer.id.expiration.ms",
+        "unclean.leader.election.enable",
+    )
+)
+
+# Kafka lets them change and one node does not need them: taken and kept, so that other people's scripts work.
+_WITHOUT_EFFECT = frozenset(
+    (
+        "background.threads",
+        "follower.fetch.last.tiered.offset.enable",
+        "group.coordinator.cached.buffer.max.bytes",
+        "group.share.assignment.interval.ms",
+        "group.streams.assignment.interval.ms",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+        "remote.fetch.max.wait.ms",
+        "remote.list.offsets.request.timeout.ms",
+        "remote.log.index.file.cache.total.size.bytes",
+        "remote.log.manager.copier.thread.pool.size",
+        "remote.log.manager.copy.max.bytes.per.second",
+        "remote.log.manager.expiration.thread.pool.size",
+        "remote.log.manager.fetch.max.bytes.per.second",
+        "remote.log.manager.follower.thread.pool.size",
+        "remote.log.reader.threads",
+        "share.coordinator.cached.buffer.max.bytes",
+        "transaction.partition.verification.enable",
+    )
+)
+
+# The same for security, which one broker may have otherwise than another. Every listener here is PLAINTEXT, where Kafka
+# does not read them either.
+_OF_ONE_BROKER = frozenset(
+    (
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.mechanism.inter.broker.protocol",
+        "ssl.cipher.suites",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    )
+)
+_OF_ONE_LISTENER = frozenset(
+    (
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    )
+)
+_LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_LISTENERS_OF_ALL_BROKERS = frozenset(("max.connections", "max.connection.creation.rate", "num.network.threads"))
+JAVA_CLASS = "ssl.engine.factory.class"
+
+
+def has_effect_while_running(name: str) -> bool:
+    """A setting of ours that may change while the broker runs."""
+    return name in _EFFECTIVE
+
+
+def may_change_while_running(name: str) -> bool:
+    """Whether a change is taken. As in Kafka, a name that nobody knows is: plug-ins have names of their own."""
+    if name in BROKER_KEYS:
+        return name in _EFFECTIVE
+    if name in _WITHOUT_EFFECT or name in _OF_ONE_BROKER or name in _OF_ONE_LISTENER or name == JAVA_CLASS:
+        return True
+    return name not in UNNEEDED
+
+
+def is_of_one_listener(name: str) -> bool:
+    """Kafka lets the stores of keys change only with the prefix of a listener."""
+    return name in _OF_ONE_LISTENER
+
+
+def is_of_one_broker(name: str) -> bool:
+    """Kafka does not let these be set for all brokers at once."""
+    of_listener = _LISTENER_PREFIX.fullmatch(name)
+    return name in _OF_ONE_BROKER or (of_listener is not None and of_listener[1] not in _LISTENERS_OF_ALL_BROKERS)
+
+
+def is_java_class(name: str) -> bool:
+    """Kafka loads the class before it takes the setting; there is none to load here."""
+    return name.endswith(JAVA_CLASS)
+
+
+def is_security(name: str) -> bool:
+    """Has no effect here, and whoever sets it may think otherwise."""
+    of_listener = _LISTENER_PREFIX.fullmatch(name)
+    return (of_listener[1] if of_listener else name).startswith(("ssl.", "sasl."))

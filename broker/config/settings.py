@@ -1,0 +1,335 @@
+"""The broker's settings: gathered from four sources, checked, and typed.
+
+Owns: the order of the sources (changed while running, command line, environment, file, default), the environment's
+spelling, the verdict on names. Does not own: the table (`broker.config.broker_keys`), file syntax
+(`broker.config.properties`), listeners' syntax.
+Invariants
+- A BrokerConfig is valid as a whole and never changes; every value knows where it came from.
+- A name that nobody knows stops the start and names the nearest; one that Kafka knows and one node does not need is
+  accepted with a warning, so that a file or compose service written for Kafka works unchanged.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from oncelog.broker.config.broker_keys import BROKER_KEYS, ConfigKey
+from oncelog.broker.config.connection_limits import parse_connection_limits
+from oncelog.broker.config.dynamic_keys import has_effect_while_running
+from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED, is_known_prefix
+from oncelog.broker.config.listeners import (
+    ListenerConfig,
+    ListenerError,
+    listeners_from_advertised,
+    parse_host_port,
+    parse_listeners,
+    with_listener_name,
+    with_names_of,
+)
+from oncelog.broker.config.properties import PropertiesError, parse_properties
+
+# What the start scripts of Kafka and of its images read, which is no setting of the broker.
+_SCRIPT_VARIABLES = re.compile(
+    r"KAFKA_(VERSION|HOME|DEBUG|MODE|OPTS|HEAP_OPTS|LOG4J_.*|JMX_.*|JVM_.*|GC_LOG_OPTS|TOOLS_LOG4J_LOGLEVEL|LOG_DIR_OPTS"
+    r"|BOOTSTRAP_SERVERS?|BROKERS?|URL|TOPICS?)\Z"
+)
+# What Kubernetes sets in every container when a service is called kafka.
+_SERVICE_VARIABLES = re.compile(r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP)\w*)\Z")
+# What a listener may have of its own; Kafka writes its name in lower case here.
+_OF_LISTENER = re.compile(r"listener\.name\.[a-z0-9_.-]+\.(?P<key>max\.connections|max\.connection\.creation\.rate)\Z")
+# On one node these can only be what they are, so a file that says so needs no warning.
+_HARMLESS = {
+    "default.replication.factor": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+
+class ConfigError(Exception):
+    """The settings are not usable; the message names the key, where it stands, and what to write instead."""
+
+
+class Origin(IntEnum):
+    """Where a value was found; the greater wins."""
+
+    DEFAULT = 0
+    FILE = 1
+    ENVIRONMENT = 2
+    COMMAND_LINE = 3
+    ALL_BROKERS = 4
+    """Changed while running, for the whole cluster (KIP-226)."""
+    THIS_BROKER = 5
+    """Changed while running, for this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    value: str
+    origin: Origin
+    where: str
+    """For people: the file, the variable, the option."""
+
+
+class BrokerConfig:
+    """Checked settings. Asking for a name that the table does not have is an error of the program."""
+
+    __slots__ = (
+        "_dynamic",
+        "_host_name",
+        "_settings",
+        "_static",
+        "connection_limits",
+        "data_dir",
+        "listeners",
+        "statsd_address",
+    )
+
+    def __init__(
+        self,
+        settings: Mapping[str, _Setting],
+        host_name: Callable[[], str],
+        dynamic: Sequence[Mapping[str, _Setting]] = (),
+    ) -> None:
+        """`dynamic` lies over `settings`, the strongest last. Raises ConfigError when what belongs together does not
+        fit."""
+        self._static = settings
+        self._dynamic = dynamic
+        self._host_name = host_name
+        self._settings = dict(settings)
+        for layer in dynamic:
+            self._settings.update(layer)
+        self.data_dir = self._data_dir()
+        self.listeners = self._listeners(host_name)
+        self.statsd_address = self._statsd_address()
+        self.connection_limits = parse_connection_limits(self.get_str("max.connections.per.ip.overrides"))
+
+    def get(self, key: str) -> str | None:
+        """The text, None when neither set nor defaulted."""
+        setting = self._settings.get(key)
+        return setting.value if setting is not None else BROKER_KEYS[key].default
+
+    def get_str(self, key: str) -> str:
+        """The text, empty when neither set nor defaulted."""
+        return self.get(key) or ""
+
+    def get_int(self, key: str) -> int:
+        return int(self.get_str(key))
+
+    def get_float(self, key: str) -> float:
+        return float(self.get_str(key))
+
+    def get_bool(self, key: str) -> bool:
+        return self.get_str(key) == "true"
+
+    def get_listener_int(self, listener_name: str, key: str) -> int | None:
+        """What `listener.name.NAME.key` says for one listener."""
+        setting = self._settings.get(f"listener.name.{listener_name.lower()}.{key}")
+        return None if setting is None else int(setting.value)
+
+    def get_list(self, key: str) -> list[str]:
+        text = self.get_str(key)
+        return [item.strip() for item in text.split(",")] if text else []
+
+    def origin(self, key: str) -> Origin:
+        setting = self._settings.get(key)
+        return setting.origin if setting is not None else Origin.DEFAULT
+
+    def layers(self, key: str) -> list[tuple[str, Origin]]:
+        """Every value that is given for the key, with its origin, the strongest first; the default comes last."""
+        found = [layer[key] for layer in (*reversed(self._dynamic), self._static) if key in layer]
+        values = [(setting.value, setting.origin) for setting in found]
+        default = BROKER_KEYS[key].default
+        return values if default is None else [*values, (default, Origin.DEFAULT)]
+
+    def with_dynamic(self, all_brokers: Mapping[str, str], this_broker: Mapping[str, str]) -> "BrokerConfig":
+        """The same settings with those that were changed while running. A name that has no effect here and a value
+        that another release took are passed over."""
+        layers = (_usable(all_brokers, Origin.ALL_BROKERS), _usable(this_broker, Origin.THIS_BROKER))
+        return BrokerConfig(self._static, self._host_name, layers)
+
+    def _data_dir(self) -> Path:
+        key = "log.dirs" if self.get("log.dirs") else "log.dir"
+        directories = self.get_list(key)
+        if len(directories) != 1:
+            raise ConfigError(f"{key} names {len(directories)} directories: one node keeps its data in one")
+        return Path(directories[0])
+
+    def _listeners(self, host_name: Callable[[], str]) -> tuple[ListenerConfig, ...]:
+        try:
+            return parse_listeners(
+                self.get_list("listeners"),
+                self.get_list("advertised.listeners"),
+                self.get_str("listener.security.protocol.map"),
+                [name.upper() for name in self.get_list("controller.listener.names")],
+                host_name,
+            )
+        except ListenerError as error:
+            raise ConfigError(str(error)) from error
+
+    def _statsd_address(self) -> tuple[str, int] | None:
+        text = self.get_str("oncelog.statsd.address")
+        try:
+            return parse_host_port(text) if text else None
+        except ListenerError as error:
+            raise ConfigError(f"oncelog.statsd.address: {error}") from error
+
+
+def _usable(values: Mapping[str, str], origin: Origin) -> dict[str, _Setting]:
+    settings = {}
+    for name, value in values.items():
+        key = _key_of(name)
+        if key is not None and has_effect_while_running(key.name):
+            try:
+                settings[name] = _Setting(key.check(value), origin, "the metadata log")
+            except ValueError:
+                continue
+    return settings
+
+
+def load_config(
+    *,
+    file: Path | None = None,
+    overrides: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    cli: Mapping[str, str] | None = None,
+    host_name: Callable[[], str] = lambda: "localhost",
+) -> tuple[BrokerConfig, list[str]]:
+    """The settings, and warnings to log. `cli` has options by key, `overrides` are `key=value`. Raises ConfigError."""
+    given: dict[str, _Setting] = {}
+    if file is not None:
+        given.update(_from_file(file))
+    given.update(_from_environment(environ or {}))
+    given.update(_from_overrides(overrides))
+    for key, value in (cli or {}).items():
+        text = with_listener_name(value) if key == "listeners" else value
+        given[key] = _Setting(text, Origin.COMMAND_LINE, "the command line")
+    settings, warnings = _sort_out(given)
+    _settle_listeners(settings)
+    _settle_node_id(settings)
+    return BrokerConfig(settings, host_name), warnings
+
+
+def environment_key(variable: str) -> str:
+    """The key that a KAFKA_… variable means: `_` is `.`, `__` is `_`, `___` is `-` (the apache/kafka image's rule)."""
+    name = variable.removeprefix("KAFKA_").lower().replace("_", ".")
+    return name.replace("...", "-").replace("..", "_")
+
+
+def _from_file(file: Path) -> dict[str, _Setting]:
+    try:
+        pairs = parse_properties(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the config file {file}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the config file {file} is not UTF-8 text") from error
+    except PropertiesError as error:
+        raise ConfigError(f"{file}, {error}") from error
+    return {key: _Setting(value.strip(), Origin.FILE, str(file)) for key, value in pairs.items()}
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, _Setting]:
+    settings = {}
+    for variable in sorted(environ):
+        value = environ[variable].strip()
+        if variable == "CLUSTER_ID":
+            settings["cluster.id"] = _Setting(value, Origin.ENVIRONMENT, variable)
+        if not variable.startswith("KAFKA_") or _SCRIPT_VARIABLES.match(variable) or _SERVICE_VARIABLES.match(variable):
+            continue
+        if variable == "KAFKA_PORT" and value.startswith("tcp://"):
+            continue
+        settings[environment_key(variable)] = _Setting(value, Origin.ENVIRONMENT, variable)
+    return settings
+
+
+def _from_overrides(overrides: Sequence[str]) -> dict[str, _Setting]:
+    settings = {}
+    for text in overrides:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise ConfigError(f"--override {text!r} is not of the form key=value")
+        settings[key.strip()] = _Setting(value.strip(), Origin.COMMAND_LINE, "--override")
+    return settings
+
+
+def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[str]]:
+    """What we use, checked; and the warnings for what we do not."""
+    settings: dict[str, _Setting] = {}
+    unneeded: list[str] = []
+    removed: list[str] = []
+    for name, setting in given.items():
+        key = _key_of(name)
+        if key is not None:
+            if not setting.value and key.default is None:
+                continue
+            try:
+                settings[name] = _Setting(key.check(setting.value), setting.origin, setting.where)
+            except ValueError as error:
+                raise ConfigError(f"{name} is {setting.value!r} ({_place(setting)}): {error}") from None
+        elif name in REMOVED:
+            removed.append(name)
+        elif name in UNNEEDED or is_known_prefix(name):
+            if _HARMLESS.get(name) != setting.value:
+                unneeded.append(name)
+        else:
+            raise ConfigError(_unknown(name, setting))
+    warnings = []
+    if unneeded:
+        warnings.append(f"accepted without effect, one node does not need: {', '.join(unneeded)}")
+    if removed:
+        warnings.append(f"accepted without effect, Kafka itself no longer has: {', '.join(removed)}")
+    return settings, warnings
+
+
+def _key_of(name: str) -> ConfigKey | None:
+    of_listener = _OF_LISTENER.match(name)
+    return BROKER_KEYS.get(of_listener["key"] if of_listener else name)
+
+
+def _place(setting: _Setting) -> str:
+    return f"from {setting.where}"
+
+
+def _unknown(name: str, setting: _Setting) -> str:
+    # Only an error needs these: serving does not import them.
+    from difflib import get_close_matches
+
+    from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
+
+    topic_key = TOPIC_CONFIGS.get(name)
+    if topic_key is not None and topic_key.synonyms:
+        hint = f"it is a setting of topics; the broker's is {topic_key.synonyms[0].name}"
+    else:
+        nearest = get_close_matches(name, (*BROKER_KEYS, *UNNEEDED), 1, 0.0)
+        hint = f"the nearest name is {nearest[0]}"
+    return f"unknown setting {name} ({_place(setting)}): {hint}"
+
+
+def _settle_listeners(settings: dict[str, _Setting]) -> None:
+    """Of `listeners` and `advertised.listeners`, the one from the stronger source decides which listeners there are.
+
+    So a variable for one of them works over a file that has both, as the one in our image does.
+    """
+    listeners, advertised = settings.get("listeners"), settings.get("advertised.listeners")
+    if advertised is None or not advertised.value:
+        return
+    if listeners is None or listeners.origin < advertised.origin:
+        derived = listeners_from_advertised(advertised.value)
+        settings["listeners"] = _Setting(derived, advertised.origin, advertised.where)
+    elif advertised.origin < listeners.origin:
+        kept = with_names_of(advertised.value, listeners.value)
+        settings["advertised.listeners"] = _Setting(kept, advertised.origin, advertised.where)
+
+
+def _settle_node_id(settings: dict[str, _Setting]) -> None:
+    """broker.id stands in for node.id, and may not contradict it, as in Kafka."""
+    broker_id, node_id = settings.get("broker.id"), settings.get("node.id")
+    if broker_id is None or broker_id.value == "-1":
+        return
+    if node_id is not None and int(node_id.value) != int(broker_id.value):
+        raise ConfigError(f"node.id is {node_id.value} and broker.id is {broker_id.value}: drop broker.id")
+    settings["node.id"] = broker_id

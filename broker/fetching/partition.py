@@ -1,0 +1,106 @@
+"""Reads one partition for a Fetch: which log it is, whether it may be read, what the answer says of it.
+
+Refusals are Kafka's: an id never found UNKNOWN_TOPIC_ID, a topic that went UNKNOWN_TOPIC_OR_PARTITION, one that
+was made anew under the same name INCONSISTENT_TOPIC_ID (KIP-516), epochs FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH
+(KIP-320), a last fetched epoch that this log ended earlier a diverging epoch (KIP-595), offsets OFFSET_OUT_OF_RANGE.
+"""
+
+from oncelog.broker.cluster.leader_epoch import check_leader_epoch, end_offset_for_epoch
+from oncelog.broker.cluster.topics import Topics
+from oncelog.broker.fetching.session import FetchedPartition
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.generated.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
+
+
+def find_log(topics: Topics, wanted: FetchedPartition) -> PartitionLog:
+    """The log that a partition of a fetch means now; raises KafkaError."""
+    name = wanted.topic
+    if wanted.topic_id is None:
+        if name is None or topics.get(name) is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    else:
+        topic = topics.by_id(wanted.topic_id)
+        if topic is not None:
+            name = wanted.topic = topic.name
+        elif name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        else:
+            anew = topics.get(name) is not None
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID if anew else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    log = topics.find_partition(name, wanted.index)
+    if log is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return log
+
+
+def refuse_follower(wanted: FetchedPartition, log: PartitionLog) -> None:
+    """No other node has a replica; raises KafkaError."""
+    if wanted.current_leader_epoch < 0:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    check_leader_epoch(log, wanted.current_leader_epoch)
+    raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+def diverging_epoch(wanted: FetchedPartition, log: PartitionLog) -> EpochEndOffset | None:
+    """Where the log and what the reader has read last part, if they do; raises KafkaError when nobody may read there.
+    Asked before every reading and counting."""
+    # Any negative epoch is none, which is so for Fetch alone.
+    if wanted.current_leader_epoch >= 0:
+        check_leader_epoch(log, wanted.current_leader_epoch)
+    if wanted.last_fetched_epoch >= 0:
+        epoch, end_offset = end_offset_for_epoch(log, wanted.last_fetched_epoch)
+        if end_offset < 0 or wanted.fetch_offset < log.log_start_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+            return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    log.check_readable(wanted.fetch_offset)
+    return None
+
+
+def readable_bytes(wanted: FetchedPartition, log: PartitionLog, isolation: FetchIsolation) -> int:
+    """What a reading would add to an answer, told without reading."""
+    found = log.readable_bytes(wanted.fetch_offset, isolation)
+    # One batch comes whole, however little was asked for.
+    return min(found, max(wanted.max_bytes, 1))
+
+
+def read_partition(
+    wanted: FetchedPartition, log: PartitionLog, isolation: FetchIsolation, bytes_left: int, *, at_least_one: bool
+) -> PartitionData:
+    """What the answer says of one partition; raises KafkaError."""
+    diverging = diverging_epoch(wanted, log)
+    if diverging is not None:
+        return PartitionData(
+            partition_index=wanted.index,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            diverging_epoch=diverging,
+            aborted_transactions=None,
+            records=b"",
+        )
+    if wanted.fetch_offset >= log.upper_bound(isolation):
+        return PartitionData(
+            partition_index=wanted.index,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=() if isolation is FetchIsolation.TXN_COMMITTED else None,
+            records=b"",
+        )
+    result = log.read(wanted.fetch_offset, min(wanted.max_bytes, bytes_left), isolation, at_least_one=at_least_one)
+    aborted: list[AbortedTransaction] | None = None
+    if result.aborted_transactions is not None:
+        aborted = [
+            AbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
+            for transaction in result.aborted_transactions
+        ]
+    return PartitionData(
+        partition_index=wanted.index,
+        high_watermark=result.high_watermark,
+        last_stable_offset=result.last_stable_offset,
+        log_start_offset=result.log_start_offset,
+        aborted_transactions=aborted,
+        records=result.records,
+    )

@@ -1,0 +1,73 @@
+"""The level of this broker's log as a setting of the resource BROKER_LOGGER (KIP-412): one logger, named root.
+
+Kafka's levels mean the nearest of ours: TRACE is DEBUG, FATAL is ERROR. A restart forgets the level, as in Kafka.
+"""
+
+from collections.abc import Sequence
+
+from oncelog.broker.config.changes import ConfigChange, Operation
+from oncelog.broker.config.node_id import check_node_id
+from oncelog.broker.observability.logging import LogLevel
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+ROOT = "root"
+_LEVELS = {
+    "DEBUG": "debug",
+    "ERROR": "error",
+    "FATAL": "error",
+    "INFO": "info",
+    "TRACE": "debug",
+    "WARN": "warning",
+}
+_KAFKA_NAMES = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
+
+
+def levels(context: RequestContext) -> dict[str, str]:
+    """The loggers of this broker and their levels, in Kafka's names; none where somebody else owns the log."""
+    level = _level(context)
+    return {} if level is None else {ROOT: _KAFKA_NAMES[level.name]}
+
+
+def alter_levels(context: RequestContext, name: str, changes: Sequence[ConfigChange], validate_only: bool) -> None:
+    """Raises KafkaError, and then nothing has changed."""
+    _check_node(context, name)
+    known = levels(context)
+    for change in changes:
+        _check(known, change)
+    level = _level(context)
+    if level is not None and not validate_only:
+        for change in changes:
+            level.set(_LEVELS[change.value or ""])
+
+
+def _check(known: dict[str, str], change: ConfigChange) -> None:
+    operation = change.operation
+    if operation in (Operation.APPEND, Operation.SUBTRACT):
+        message = f"{operation.name} operation is not allowed for the BROKER_LOGGER resource"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    if change.name not in known:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!")
+    if operation is Operation.DELETE:
+        message = f"Removing the log level of the {ROOT} logger is not allowed"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    if change.value not in _LEVELS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {change.name} to {change.value} as it is not a supported log level. Valid "
+            f"log levels are {', '.join(_LEVELS)}",
+        )
+
+
+def _check_node(context: RequestContext, name: str) -> None:
+    check_node_id(
+        name,
+        context.broker.node_id,
+        not_a_number="Node id must be an integer, but it is: {name}",
+        another="Unexpected node id. Expected {node_id}, but received {name}",
+    )
+
+
+def _level(context: RequestContext) -> LogLevel | None:
+    level = getattr(context.broker.log, "level_switch", None)
+    return level if isinstance(level, LogLevel) else None

@@ -1,0 +1,121 @@
+"""From the topics of a commit request to what the coordinator takes, and its answer back: shared by both commits."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from oncelog.broker.cluster.topics import Topics
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.offsets import Errors, OffsetToCommit
+from oncelog.broker.slices import Sliced
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+
+class PartitionToCommit(Protocol):
+    """One partition of OffsetCommit or TxnOffsetCommit."""
+
+    @property
+    def partition_index(self) -> int: ...
+
+    @property
+    def committed_offset(self) -> int: ...
+
+    @property
+    def committed_leader_epoch(self) -> int: ...
+
+    @property
+    def committed_metadata(self) -> str | None: ...
+
+
+class TopicToCommit(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def partitions(self) -> Sequence[PartitionToCommit]: ...
+
+
+class _SomePartitions(NamedTuple):
+    """A TopicToCommit."""
+
+    name: str
+    partitions: Sequence[PartitionToCommit]
+
+
+_OFFSETS_A_COMMIT = 250
+
+
+def offsets_to_commit(
+    topics: Topics, wanted: Sequence[TopicToCommit], *, by_id: bool = False
+) -> tuple[list[OffsetToCommit], Errors]:
+    """Offsets for partitions that exist, and UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID, for the others."""
+    offsets: list[OffsetToCommit] = []
+    unknown: Errors = {}
+    for entry in wanted:
+        topic = topics.get(entry.name)
+        for data in entry.partitions:
+            partition = (entry.name, data.partition_index)
+            if topic is None and by_id:
+                unknown[partition] = ErrorCode.UNKNOWN_TOPIC_ID
+                continue
+            if topic is None or not 0 <= data.partition_index < topic.partition_count:
+                unknown[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            offsets.append(
+                OffsetToCommit(
+                    partition,
+                    data.committed_offset,
+                    data.committed_leader_epoch,
+                    data.committed_metadata or "",
+                    topic.topic_id,
+                )
+            )
+    return offsets, unknown
+
+
+def commit_in_slices(
+    topics: Topics,
+    wanted: Sequence[TopicToCommit],
+    commit: Callable[[Sequence[OffsetToCommit]], Completion[Errors]],
+    shown: Callable[[ErrorCode], ErrorCode],
+    *,
+    by_id: bool = False,
+) -> Sliced[Errors]:
+    """An error for each partition of a large request. So many offsets are committed as one that each such commit is
+    one turn, and each is decided anew: a member that is fenced on the way is refused from there on."""
+    errors: Errors = {}
+    started: list[Completion[Errors]] = []
+    for entry in wanted:
+        for start in range(0, len(entry.partitions), _OFFSETS_A_COMMIT):
+            some = _SomePartitions(entry.name, entry.partitions[start : start + _OFFSETS_A_COMMIT])
+            offsets, unknown = offsets_to_commit(topics, [some], by_id=by_id)
+            started.append(settle_errors(commit(offsets), offsets, unknown, shown))
+            yield 4 * len(some.partitions)
+        yield 8
+    for settled in started:
+        yield settled
+        errors.update(settled.result())
+        yield 1
+    return errors
+
+
+def settle_errors(
+    committed: Completion[Errors],
+    offsets: Sequence[OffsetToCommit],
+    unknown: Errors,
+    shown: Callable[[ErrorCode], ErrorCode],
+) -> Completion[Errors]:
+    """An error for each partition of the request; one that refuses the whole group, as `shown`, goes to all of them."""
+    settled: Completion[Errors] = Completion()
+
+    def on_done(done: Completion[Errors]) -> None:
+        error = done.error
+        if error is None:
+            settled.complete({**unknown, **done.result()})
+        elif isinstance(error, KafkaError):
+            refused = shown(error.code)
+            settled.complete({**unknown, **{offset.partition: refused for offset in offsets}})
+        else:
+            settled.fail(error)
+
+    committed.then(on_done)
+    return settled

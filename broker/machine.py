@@ -1,0 +1,25 @@
+"""The machine that a broker runs on: real in `broker.app`, virtual in tests and simulation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncelog.broker.ports import Clock, Disk, Entropy, Scheduler
+
+if TYPE_CHECKING:
+    from oncelog.broker.faults.faults import Faults
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The machine that a broker runs on."""
+
+    clock: Clock
+    entropy: Entropy
+    scheduler: Scheduler
+    disk: Disk
+    run_all: Callable[[Sequence[Callable[[], None]]], None] | None
+    """Runs the syncs of one flush round side by side; None: one after the other."""
+    on_disk_failure: Callable[[OSError], None]
+    faults: "Faults | None" = None
+    """Laid over this machine; None: nobody disturbs it."""

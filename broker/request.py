@@ -1,0 +1,107 @@
+"""A request on its way through a handler, and who sent it.
+
+Owns: what a handler is given and what it may answer with. Does not own: frames, versions, codecs (`broker.dispatch`),
+sockets (`broker.net`).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from oncelog.broker.completion import Completion
+from oncelog.broker.slices import Sliced
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+    from oncelog.broker.net.memory import AnswerMemory
+
+Handler = Callable[["RequestContext", Any], Any]
+
+_NO_LIMIT = 2**31 - 1
+
+
+class CloseConnection(Exception):
+    """The only honest answer is to close the connection (acks=0 that failed, an unknown API)."""
+
+
+class Peer:
+    """Who is at the other end, and the address under which this listener is advertised to it."""
+
+    __slots__ = ("_answers", "advertised", "host", "is_gone", "listener_name", "on_gone", "port")
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        listener_name: str,
+        advertised: tuple[str, int],
+        answers: "AnswerMemory | None" = None,
+    ) -> None:
+        self.host: Final = host
+        self.port: Final = port
+        self.listener_name: Final = listener_name
+        self.advertised: Final = advertised
+        self._answers = answers
+        self.is_gone = False
+        self.on_gone: Callable[[], None] | None = None
+        """Called when the connection ends: what waits for this peer, one thing at a time, need not wait any more."""
+
+    def is_here(self) -> bool:
+        return not self.is_gone
+
+    def go(self) -> None:
+        self.is_gone = True
+        on_gone, self.on_gone = self.on_gone, None
+        if on_gone is not None:
+            on_gone()
+
+    @property
+    def next_answer_bytes(self) -> int:
+        """How many bytes of records one answer may hold now, for all that other clients leave unread."""
+        return _NO_LIMIT if self._answers is None else self._answers.next_answer_bytes
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class RequestContext:
+    """One request and the connection that it came by."""
+
+    __slots__ = ("api_key", "api_version", "broker", "client_id", "correlation_id", "in_slices", "peer")
+
+    def __init__(
+        self,
+        broker: "Broker",
+        peer: "Peer",
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+    ) -> None:
+        self.broker: Final = broker
+        self.peer: Final = peer
+        self.api_key: Final = api_key
+        self.api_version: Final = api_version
+        self.correlation_id: Final = correlation_id
+        self.client_id: Final = client_id
+        self.in_slices = False
+        """The answer may be long: it is encoded in slices."""
+
+    def run(self, steps: Sliced[Any]) -> Any:
+        """What the steps give, or a completion of it when that takes longer than this turn."""
+        self.in_slices = True
+        return self.broker.slices.run(steps, self.peer.is_here)
+
+    @property
+    def advertised(self) -> tuple[str, int]:
+        """Host and port that a client of this listener can follow."""
+        return self.peer.advertised
+
+
+class Pipelined:
+    """An answer that comes later while the connection's next request may already start (Produce, once appended)."""
+
+    __slots__ = ("completion",)
+
+    def __init__(self, completion: Completion[Any]) -> None:
+        self.completion = completion

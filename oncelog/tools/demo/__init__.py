@@ -1,0 +1,1 @@
+"""`oncelog demo`: shows of their own."""

@@ -1,0 +1,1 @@
+"""`oncelog log`: looks into a data directory."""

@@ -1,0 +1,283 @@
+"""`oncelog log verify` and `oncelog log repair`: what a start would make of a data directory, and what is lost in it.
+
+Owns: the way through a whole directory. Does not own: the judgement of one partition (`broker.log.recovery`, which is
+asked over a disk that takes no change, and `broker.log.survey`), the command line.
+Invariants
+- Verifying changes nothing, except that it holds the directory's lock meanwhile.
+- A block that the disk cannot give is lost, and no more than that (`salvage_disk`); a file that is refused, or that
+  stands in the place of another, is left to a person.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from oncelog.broker.assembly.broker import METADATA_LOG_CONFIG
+from oncelog.broker.cluster.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, Topic
+from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
+from oncelog.broker.config.settings import load_config
+from oncelog.broker.config.topic_config import log_config_for
+from oncelog.broker.log.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS
+from oncelog.broker.log.compaction.cleaner import CleanerCheckpoint
+from oncelog.broker.log.flush_journal import NAME as JOURNAL
+from oncelog.broker.log.flusher import Flusher
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.overlay_disk import OverlayDisk
+from oncelog.broker.log.partition_directory import PARTITION_METADATA, directory_of
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.recovery import RecoveryReport
+from oncelog.broker.log.repair import repair_partition
+from oncelog.broker.log.segment import LOG_SUFFIX
+from oncelog.broker.log.segment_check import find_damage
+from oncelog.broker.log.segment_manifest import NAME as MANIFEST
+from oncelog.broker.log.survey import Survey, survey_partition
+from oncelog.broker.ports import Disk
+from oncelog.broker.system.clock import SystemClock
+from oncelog.tools.log.salvage_disk import SalvageDisk
+
+_READ_AT_A_START = (JOURNAL, CLEANER_OFFSET)
+
+
+class NoDataDirectory(Exception):
+    """There is nothing to check; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a start would make of one partition."""
+
+    topic: str
+    partition: int
+    segment_count: int
+    log_start_offset: int
+    log_end_offset: int
+    size_bytes: int
+    notes: tuple[str, ...]
+    """What recovery would tell, or do, without anything being lost."""
+    problem: str | None
+    survey: Survey | None
+    """What can be kept, if there is a problem; None then: no repair may touch these files."""
+
+    @property
+    def name(self) -> str:
+        return directory_of(self.topic, self.partition)
+
+
+@dataclass(slots=True)
+class Examination:
+    findings: list[Finding] = field(default_factory=list)
+    unknown_directories: list[str] = field(default_factory=list)
+    """Directories of partitions that the metadata log does not know."""
+    problems: list[str] = field(default_factory=list)
+    """What is wrong with files of the whole directory."""
+
+    @property
+    def is_damaged(self) -> bool:
+        return bool(self.problems or self.damaged)
+
+    @property
+    def damaged(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.problem is not None]
+
+
+def examine(disk: Disk, on_partition: Callable[[str], None] | None = None) -> Examination:
+    """Read all of a directory that no broker serves. `on_partition` hears of each before its turn.
+
+    Raises NoDataDirectory, KafkaError when the metadata log makes no sense, OSError when a file of the whole directory
+    is refused."""
+    examiner = _Examiner(SalvageDisk(disk), on_partition)
+    examiner.run()
+    return examiner.examination
+
+
+def repair(disk: Disk, damaged: list[Finding]) -> list[str]:
+    """Do what `examine` has announced, then let a start rebuild the rest; the files that keep the old bytes."""
+    kept: list[str] = []
+    salvage = SalvageDisk(disk)
+    for name in _READ_AT_A_START:
+        if salvage.exists(name):
+            data = salvage.read_bytes(name)
+            if name in salvage.bad_files:
+                salvage.write_atomically(name, data)
+    for finding in damaged:
+        if finding.survey is not None:
+            kept += repair_partition(salvage, finding.survey)
+            _drop_unreadable(salvage, finding.name)
+    directory = _Directory(disk)
+    for topic, partition, topic_id, config in directory.partitions():
+        directory.logs.open(topic, partition, topic_id, config)
+    directory.logs.complete_recovery()
+    problem = directory.logs.close()
+    if problem is not None:
+        raise problem
+    return kept
+
+
+def _drop_unreadable(salvage: SalvageDisk, directory: str) -> None:
+    """All but the `.log` can be built anew, and a file that only the disk keeps from being read would stop that."""
+    for name in salvage.list_dir(directory):
+        path = f"{directory}/{name}"
+        if _is_of_a_log(name) and LOG_SUFFIX not in name:
+            salvage.read_bytes(path)
+            if path in salvage.bad_files:
+                salvage.delete(path)
+
+
+def _is_of_a_log(name: str) -> bool:
+    return name[:20].isdecimal() or name in (MANIFEST, LEADER_EPOCHS, PARTITION_METADATA)
+
+
+class _Directory:
+    """The logs of a data directory, and what the metadata log says of them."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.reports: list[RecoveryReport] = []
+        self.metadata_lines: tuple[str, ...] = ()
+        """What a start would say of the snapshots of the metadata."""
+        self._disk = disk
+        self._clock = SystemClock()
+        flusher = Flusher(_NoLoop(), "fsync", _raise)
+        self.logs = LogManager(disk, self._clock, flusher, _NobodyListens(), on_report=self.reports.append)
+        self.cleaned = CleanerCheckpoint(disk)
+        self._config, _ = load_config()
+
+    def is_its_own(self, topic: str, partition: int, topic_id: UUID) -> bool:
+        """Whether the files in a partition's place are this topic's, and none of them is refused."""
+        directory = directory_of(topic, partition)
+        try:
+            for name in filter(_is_of_a_log, self._disk.list_dir(directory)):
+                self._disk.read_range(f"{directory}/{name}", 0, 1)
+            return self.logs.directory.claim(topic, partition, topic_id, []) is None
+        except OSError:
+            return False
+
+    def metadata_log(self) -> PartitionLog:
+        return self.logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
+
+    def config_of(self, topic: Topic) -> LogConfig:
+        return log_config_for(topic.config, self._config)
+
+    def partitions(self) -> Iterator[tuple[str, int, UUID, LogConfig]]:
+        """Every partition that the metadata log knows and that has files or had some, the metadata log itself first."""
+        yield METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG
+        files = SnapshotFiles(self._disk, directory_of(METADATA_TOPIC, 0))
+        metadata = MetadataLog(self.metadata_log(), self._clock, files)
+        self.metadata_lines = tuple(metadata.load())
+        found = [
+            (directory_of(topic.name, index), index, topic)
+            for topic in metadata.state.topics.values()
+            for index in range(topic.partition_count)
+            if self.logs.directory.was_found(topic.name, index, topic.topic_id)
+        ]
+        for _, index, topic in sorted(found, key=lambda place: place[0]):
+            yield topic.name, index, topic.topic_id, self.config_of(topic)
+
+
+class _Examiner:
+    def __init__(self, salvage: SalvageDisk, on_partition: Callable[[str], None] | None) -> None:
+        self.examination = Examination()
+        self._salvage = salvage
+        self._disk = OverlayDisk(salvage)
+        self._on_partition = on_partition
+
+    def run(self) -> None:
+        if not self._disk.exists(directory_of(METADATA_TOPIC, 0)) and not self._disk.exists("flushed-offsets"):
+            raise NoDataDirectory("this is no data directory of a broker: it has no metadata log")
+        directory = _Directory(self._disk)
+        self.examination.problems = [
+            *directory.logs.problems,
+            *(f"{name} cannot be read" for name in sorted(self._salvage.bad_files)),
+        ]
+        metadata = self._examine(directory, METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
+        if metadata.problem is not None and metadata.survey is None:
+            raise NoDataDirectory(f"nothing can be checked without the metadata log: {metadata.problem}")
+        if metadata.survey is not None:
+            # Go on with what a repair would make of it: otherwise nobody knows which partitions there are.
+            repair_partition(self._disk, metadata.survey)
+            directory = _Directory(self._disk)
+        known: set[str] = set()
+        for topic, partition, topic_id, config in directory.partitions():
+            known.add(directory_of(topic, partition))
+            if topic != METADATA_TOPIC:
+                self._examine(directory, topic, partition, topic_id, config)
+        first = self.examination.findings[0]
+        self.examination.findings[0] = replace(first, notes=first.notes + directory.metadata_lines)
+        found = [directory_of(*place) for place in directory.logs.directory.partitions()]
+        self.examination.unknown_directories = [name for name in found if name not in known]
+
+    def _examine(self, directory: _Directory, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Finding:
+        if self._on_partition is not None:
+            self._on_partition(directory_of(topic, partition))
+        reported = len(directory.reports)
+        points = directory.logs.points(topic_id, partition)
+        log = directory.logs.open(topic, partition, topic_id, config)
+        lines = [line for report in directory.reports[reported:] for line in report.lines]
+        problem = log.offline_error or self._damage_of(log) or self._bad_file(directory_of(topic, partition))
+        survey = None
+        if problem is not None and directory.is_its_own(topic, partition, topic_id):
+            with suppress(OSError):
+                survey = survey_partition(
+                    self._disk,
+                    directory_of(topic, partition),
+                    points.log_start_offset if points is not None else None,
+                    points.synced_offset if points is not None else 0,
+                    has_gaps=config.is_compacted or directory.cleaned.get(topic, partition) > 0,
+                    can_go_on=topic != METADATA_TOPIC,
+                )
+        finding = Finding(
+            topic,
+            partition,
+            len(log.segments) if survey is None else sum(file.size_bytes is not None for file in survey.files),
+            log.log_start_offset,
+            log.log_end_offset if survey is None else survey.end_offset,
+            log.size_bytes if survey is None else sum(file.size_bytes or 0 for file in survey.files),
+            tuple(line for line in lines if line != problem),
+            problem,
+            survey,
+        )
+        self.examination.findings.append(finding)
+        return finding
+
+    def _bad_file(self, directory: str) -> str | None:
+        bad = [path for path in sorted(self._salvage.bad_files) if path.startswith(f"{directory}/")]
+        return f"{bad[0]} cannot be read" if bad else None
+
+    def _damage_of(self, log: PartitionLog) -> str | None:
+        for segment in log.segments:
+            problem = find_damage(self._disk, segment)
+            if problem is not None:
+                return problem
+        return None
+
+
+class _NoLoop:
+    """Nothing is appended here, so there is nothing to do later."""
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        return
+
+    def call_later(self, delay_ms: float, function: Callable[[], None]) -> "_NoLoop":
+        return self
+
+    def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        return
+
+    def cancel(self) -> None:
+        return
+
+
+class _NobodyListens:
+    def on_high_watermark(self, log: PartitionLog) -> None:
+        return
+
+    def on_last_stable_offset(self, log: PartitionLog) -> None:
+        return
+
+    def on_log_start_offset(self, log: PartitionLog) -> None:
+        return
+
+
+def _raise(error: OSError) -> None:
+    raise error

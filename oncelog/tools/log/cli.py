@@ -1,0 +1,252 @@
+"""`oncelog log`: commands for the files of a broker. `verify` and `repair` need it to be stopped, the others do not.
+
+Owns: the options of `verify` and `repair`, what they print, the exit codes. Does not own: what is found and done
+(`oncelog.tools.log.check`, imported when a command runs), the other commands.
+Exit codes: 0 all is well (or was repaired), 1 something is damaged, 2 nothing could be checked.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from oncelog.tools.log.dump.cli import dump
+from oncelog.tools.log.map.cli import map_
+from oncelog.tools.terminal import fail, say, say_json, say_progress
+
+if TYPE_CHECKING:
+    from oncelog.broker.system.disk import RealDisk
+    from oncelog.tools.log.check import Examination, Finding
+
+EXIT_DAMAGED = 1
+EXIT_NOT_CHECKED = 2
+_LOCK = ".lock"
+_METADATA_DIRECTORY = "__cluster_metadata-0"
+
+_data_dir = click.argument("data_dir", metavar="DATA_DIR", type=click.Path(path_type=Path))
+_as_json = click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
+
+
+@click.group()
+def log() -> None:
+    """Look at the files of a broker, check them, repair them."""
+
+
+log.add_command(dump)
+log.add_command(map_)
+
+
+@log.command()
+@_data_dir
+@_as_json
+def verify(data_dir: Path, as_json: bool) -> None:
+    """Read every byte of DATA_DIR and tell what a start would find. Changes nothing.
+
+    Exits with 1 if acknowledged records are damaged or missing.
+    """
+    disk = _locked(data_dir)
+    try:
+        examination = _examined(disk)
+    finally:
+        disk.close()
+    _show(examination, as_json)
+    if examination.damaged:
+        if not as_json:
+            say()
+            say(f"Nothing was changed. `oncelog log repair {data_dir}` makes the rest usable again.")
+        sys.exit(EXIT_DAMAGED)
+
+
+@log.command()
+@_data_dir
+@_as_json
+@click.option("--dry-run", is_flag=True, help="Tell what would be done, and stop there.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
+    """Make damaged partitions of DATA_DIR usable again, without what is lost.
+
+    Tells first what is lost, then asks. Every file that changes is kept beside as it was, with .damaged at the end of
+    its name. Offsets of lost records stay empty and are never given to others.
+    """
+    from oncelog.tools.log.check import repair as repair_partitions
+
+    if as_json and not (yes or dry_run):
+        raise click.UsageError("--json cannot ask: add --yes or --dry-run.")
+    disk = _locked(data_dir)
+    try:
+        before = _examined(disk)
+        if dry_run or not before.is_damaged:
+            _show(before, as_json)
+            sys.exit(EXIT_DAMAGED if before.damaged else 0)
+        if not as_json:
+            _show(before, as_json=False)
+            say()
+        if not yes:
+            click.confirm("Go on without what is lost?", abort=True)
+        kept = repair_partitions(disk, before.damaged)
+        after = _examined(disk)
+    except OSError as error:
+        _fail(f"{data_dir} could not be repaired: {error}; what was done so far is safe, repair again.")
+    finally:
+        disk.close()
+    if as_json:
+        say_json({"repaired": _as_dict(before), "kept_files": kept, "now": _as_dict(after)})
+    else:
+        for file in kept:
+            say(f"kept as it was: {data_dir / file}")
+        say(f"{len(before.damaged) - len(after.damaged)} repaired, {len(after.damaged)} still damaged")
+    sys.exit(EXIT_DAMAGED if after.damaged else 0)
+
+
+def _locked(data_dir: Path) -> "RealDisk":
+    from oncelog.broker.log.data_directory import ForeignDirectoryError, check_data_directory
+    from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
+
+    if not (data_dir / _LOCK).is_file():
+        _fail(f"{data_dir} is no data directory of a broker.")
+    disk = RealDisk(data_dir)
+    try:
+        check_data_directory(disk, _METADATA_DIRECTORY)
+        disk.lock()
+    except DataDirectoryLocked as error:
+        _fail(f"{error}: stop it first; a running broker checks its files by itself.")
+    except ForeignDirectoryError as error:
+        _fail(f"cannot use {data_dir}: {error}.")
+    except OSError as error:
+        _fail(f"cannot use {data_dir}: {error.strerror or error}")
+    return disk
+
+
+def _examined(disk: "RealDisk") -> "Examination":
+    from oncelog.broker.log.flusher import trouble
+    from oncelog.protocol.errors import KafkaError
+    from oncelog.tools.log.check import NoDataDirectory, examine
+
+    def progress(name: str) -> None:
+        say_progress(f"reading {name}")
+
+    on_terminal = sys.stderr.isatty()
+    try:
+        examination = examine(disk, progress if on_terminal else None)
+    except NoDataDirectory as error:
+        _fail(str(error))
+    except KafkaError as error:
+        _fail(f"the metadata log cannot be replayed: {error}; restore it from a copy.")
+    except OSError as error:
+        _fail(trouble(error))
+    if on_terminal:
+        say_progress("")
+    return examination
+
+
+def _fail(message: str) -> NoReturn:
+    fail(message, EXIT_NOT_CHECKED)
+
+
+# --- what is printed --------------------------------------------------------------------------------------------------
+
+
+def _show(examination: "Examination", as_json: bool) -> None:
+    if as_json:
+        say_json(_as_dict(examination))
+        return
+    rows: list[tuple[str, ...]] = [("PARTITION", "SEGMENTS", "OFFSETS", "BYTES", "FIRST BAD", "LOST")]
+    rows += [_row(finding) for finding in examination.findings]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if not slot else cell.rjust(width)
+            for slot, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        say("  ".join(cells).rstrip())
+    for finding in examination.findings:
+        for line in _lines(finding):
+            say(line)
+    for problem in examination.problems:
+        say()
+        say(problem)
+    for name in examination.unknown_directories:
+        say()
+        say(f"{name}: the metadata log does not know this partition; a start leaves it as it is")
+    damaged = len(examination.damaged)
+    whole = "all partitions are whole" if not examination.problems else "all partitions are whole as far as is known"
+    say()
+    say(f"{damaged} of {len(examination.findings)} partitions damaged" if damaged else whole)
+
+
+def _row(finding: "Finding") -> tuple[str, ...]:
+    survey = finding.survey
+    first_bad = str(survey.lost[0].first_offset) if survey is not None and survey.lost else "-"
+    lost = "-" if survey is None else f"{survey.lost_count} offsets"
+    offsets = f"{finding.log_start_offset} to {finding.log_end_offset - 1}" if finding.log_end_offset else "-"
+    return finding.name, str(finding.segment_count), offsets, str(finding.size_bytes), first_bad, lost
+
+
+def _lines(finding: "Finding") -> list[str]:
+    lines = [line for note in finding.notes for line in ("", f"{finding.name}: {note}")]
+    if finding.problem is None:
+        return lines
+    lines += ["", f"{finding.name}: {finding.problem.removeprefix(f'{finding.name} is offline: ')}"]
+    if finding.survey is None:
+        return [*lines, "  a repair cannot help here, and leaves these files as they are"]
+    for lost in finding.survey.lost:
+        where = f"{lost.file} at position {lost.position}"
+        lines.append(f"  lost: offsets {lost.first_offset} to {lost.next_offset - 1}: {where}: {lost.problem}")
+    if not finding.survey.lost:
+        lines.append("  nothing is lost: each batch is whole")
+    for producer_id, first_offset in sorted(finding.survey.open_transactions.items()):
+        lines.append(
+            f"  the transaction of producer {producer_id} from offset {first_offset} on stays open here, because its "
+            "end may be among what is lost: read_committed readers stop there until it is ended"
+        )
+    if finding.topic in _CONSEQUENCES and finding.survey.lost:
+        lines.append(f"  {_CONSEQUENCES[finding.topic]}")
+    return lines
+
+
+_CONSEQUENCES = {
+    "__transaction_state": "transactional ids of this partition may go back to an earlier state: let their producers "
+    "start anew, and look for transactions that hang",
+    "__consumer_offsets": "groups of this partition may go back to earlier offsets and read records again",
+    "__cluster_metadata": "topics and settings made or changed from there on are unknown: files of such topics are "
+    "left alone and not served",
+}
+
+
+def _as_dict(examination: "Examination") -> dict[str, Any]:
+    return {
+        "partitions": [
+            {
+                "topic": finding.topic,
+                "partition": finding.partition,
+                "segments": finding.segment_count,
+                "log_start_offset": finding.log_start_offset,
+                "log_end_offset": finding.log_end_offset,
+                "bytes": finding.size_bytes,
+                "damaged": finding.problem is not None,
+                "problem": finding.problem,
+                "notes": list(finding.notes),
+                "lost": [
+                    {
+                        "first_offset": lost.first_offset,
+                        "last_offset": lost.next_offset - 1,
+                        "file": lost.file,
+                        "position": lost.position,
+                        "problem": lost.problem,
+                    }
+                    for lost in (finding.survey.lost if finding.survey is not None else ())
+                ],
+                "open_transactions": [
+                    {"producer_id": producer_id, "first_offset": first_offset}
+                    for producer_id, first_offset in sorted(
+                        finding.survey.open_transactions.items() if finding.survey is not None else ()
+                    )
+                ],
+            }
+            for finding in examination.findings
+        ],
+        "unknown_directories": examination.unknown_directories,
+        "problems": examination.problems,
+        "damaged": bool(examination.damaged),
+    }

@@ -1,0 +1,1 @@
+"""`oncelog log dump`: files as Apache Kafka's tool prints them."""

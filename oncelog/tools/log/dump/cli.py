@@ -1,0 +1,139 @@
+"""The command line of `oncelog log dump`: the options of Kafka's DumpLogSegments (4.3), and --json.
+
+Owns: the options, the exit codes. Does not own: what is shown (`oncelog.tools.log.dump.files`, imported when the
+command runs). Exit codes: 0 all is well, 1 something is damaged, 2 a file could not be read, or was no file of a log.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oncelog.protocol.printable import json_text, printable
+
+if TYPE_CHECKING:
+    from oncelog.tools.log.dump.decoders import Decode
+
+EXIT_DAMAGED = 1
+EXIT_NOT_READ = 2
+_MAX_INT = 2**31 - 1
+_STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+_LINES_AT_ONCE = 1_000
+
+
+@click.command()
+@click.argument("paths", metavar="[FILE_OR_DIRECTORY]...", nargs=-1)
+@click.option("--files", metavar="FILE,...", help="The same as Kafka's tool takes it: separated by commas.")
+@click.option("--print-data-log", is_flag=True, help="Print the contents of records; any decoder does so as well.")
+@click.option("--deep-iteration", is_flag=True, help="Print a line for each record; --print-data-log does so as well.")
+@click.option("--transaction-log-decoder", is_flag=True, help="Decode the records of __transaction_state.")
+@click.option("--offsets-decoder", is_flag=True, help="Decode the records of __consumer_offsets.")
+@click.option("--cluster-metadata-decoder", is_flag=True, help="Decode the records of __cluster_metadata.")
+@click.option(
+    "--key-decoder-class",
+    metavar="CLASS",
+    is_flag=False,
+    flag_value=_STRING_DECODER,
+    help="StringDecoder (the default), IntegerDecoder or LongDecoder of org.apache.kafka.tools.api.",
+)
+@click.option(
+    "--value-decoder-class", metavar="CLASS", is_flag=False, flag_value=_STRING_DECODER, help="The same for values."
+)
+@click.option("--skip-record-metadata", is_flag=True, help="Of records print only what they contain.")
+@click.option(
+    "--max-bytes", type=click.IntRange(0, _MAX_INT), default=_MAX_INT, help="Read a .log only up to this position."
+)
+@click.option("--index-sanity-check", is_flag=True, help="Only ask of indexes what a broker asks at its start.")
+@click.option("--verify-index-only", is_flag=True, help="Hold indexes against the log, without printing their entries.")
+@click.option(
+    "--max-message-size",
+    type=click.IntRange(0, _MAX_INT),
+    default=5 * 1024 * 1024,
+    show_default=True,
+    help="The largest batch that an index entry may name.",
+)
+@click.option("--share-group-state-decoder", is_flag=True, hidden=True)
+@click.option("--remote-log-metadata-decoder", is_flag=True, hidden=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs.")
+def dump(paths: Sequence[str], files: str | None, as_json: bool, **options: Any) -> None:
+    """Print what is in the files of a partition, in the lines of Kafka's kafka-dump-log.sh.
+
+    Takes .log, .index, .timeindex, .txnindex and .snapshot files, or the directory of a partition. Changes nothing; a
+    broker may be running on the files. Exits with 1 if a file is damaged, and says where.
+    """
+    from oncelog.tools.log.dump.batches import LogOptions
+    from oncelog.tools.log.dump.files import DumpOptions, files_of
+    from oncelog.tools.log.dump.findings import Findings
+    from oncelog.tools.log.dump.indexes import IndexOptions
+
+    named = [*paths, *(files or "").split(",")] if files else list(paths)
+    wanted = [file for path in named if path.strip() for file in files_of(path.strip())]
+    if not named:
+        raise click.UsageError('Name files or the directory of a partition. (Missing required argument "[files]".)')
+    print_data = options["print_data_log"] or any(value for name, value in options.items() if "_decoder" in name)
+    log_options = LogOptions(
+        _decoder(options),
+        is_deep=options["deep_iteration"] or print_data,
+        print_data=print_data,
+        skip_record_metadata=options["skip_record_metadata"],
+        max_bytes=options["max_bytes"],
+    )
+    index_options = IndexOptions(
+        options["index_sanity_check"], options["verify_index_only"], options["max_message_size"]
+    )
+    findings = Findings()
+    _print(wanted, DumpOptions(log_options, index_options), findings, as_json)
+    if findings.is_damaged:
+        sys.exit(EXIT_DAMAGED)
+    if findings.unreadable_files or not wanted:
+        sys.exit(EXIT_NOT_READ)
+
+
+def _decoder(options: dict[str, Any]) -> "Decode":
+    from oncelog.tools.log.dump import decoders as decoders
+
+    if options["offsets_decoder"]:
+        return decoders.offsets
+    if options["transaction_log_decoder"]:
+        return decoders.transactions
+    if options["cluster_metadata_decoder"]:
+        return decoders.metadata
+    for name, what in (("share_group_state", "share groups"), ("remote_log_metadata", "tiered storage")):
+        if options[f"{name}_decoder"]:
+            raise click.UsageError(f"--{name.replace('_', '-')}-decoder is not there: the broker has no {what}.")
+    try:
+        return decoders.by_class(
+            options["key_decoder_class"] or _STRING_DECODER, options["value_decoder_class"] or _STRING_DECODER
+        )
+    except decoders.NoSuchDecoder as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _print(files: Sequence[str], options: Any, findings: Any, as_json: bool) -> None:
+    from oncelog.tools.log.dump.files import as_object, dump_files
+
+    out = sys.stdout.buffer
+    errors = sys.stderr.buffer
+    # What Kafka's tool prints is for programs and comparisons, to the byte; people look at a terminal.
+    shown = printable if sys.stdout.isatty() else str
+    waiting: list[str] = []
+
+    def flush() -> None:
+        out.write("".join(f"{line}\n" for line in waiting).encode(errors="replace"))
+        waiting.clear()
+        out.flush()
+
+    for path, line in dump_files(files, options, findings):
+        if not as_json:
+            waiting.append(shown(line.text))
+        elif (fields := as_object(path, line)) is not None:
+            waiting.append(json_text(fields, is_ascii=False))
+        if len(waiting) >= _LINES_AT_ONCE:
+            flush()
+    if as_json:
+        waiting += [json_text(fields, is_ascii=False) for fields in findings.objects()]
+    flush()
+    told = list(findings.unreadable_files) if as_json else [*findings.unreadable_files, *findings.lines()]
+    errors.write("".join(f"{printable(line)}\n" for line in told).encode(errors="replace"))
+    errors.flush()

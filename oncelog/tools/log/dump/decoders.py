@@ -1,0 +1,212 @@
+"""What the keys and values of records mean, topic by topic, as the decoders of Kafka's dump tool tell it.
+
+Owns: which decoder there is, and its words for what it cannot decode. Does not own: the formats (`protocol`), JSON.
+Left out: records of share groups and streams groups, of tiered storage, and of Kafka's own controllers: this broker
+writes none of them.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from struct import Struct, error
+from types import ModuleType
+from typing import Any
+
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.record import Record
+from oncelog.protocol.state_record_codec import prefix
+from oncelog.tools.log.dump.json import as_json
+
+_GROUP_RECORDS = {
+    0: "legacy_offset_commit",
+    1: "offset_commit",
+    2: "group_metadata",
+    3: "consumer_group_metadata",
+    5: "consumer_group_member_metadata",
+    6: "consumer_group_target_assignment_metadata",
+    7: "consumer_group_target_assignment_member",
+    8: "consumer_group_current_member_assignment",
+    16: "consumer_group_regular_expression",
+}
+_TRANSACTION_RECORDS = {0: "transaction_log"}
+_METADATA_RECORDS = {
+    2: "topic_record",
+    3: "partition_record",
+    4: "config_record",
+    9: "remove_topic_record",
+    12: "feature_level_record",
+    15: "producer_ids_record",
+}
+_METADATA_FRAME_VERSION = 1
+_MEMBER_FIELDS = {"subscription": "consumer_protocol_subscription", "assignment": "consumer_protocol_assignment"}
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_INT, _LONG = Struct(">i"), Struct(">q")
+_CLASSES = "org.apache.kafka.tools.api."
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Text, a number, or JSON; None is not printed."""
+
+    key: Any
+    value: Any
+
+
+Decode = Callable[[Record], Decoded]
+"""Raises ProtocolError if the record is not of the kind at all."""
+
+
+class NoSuchDecoder(Exception):
+    """The message names what there is."""
+
+
+# --- records of users -------------------------------------------------------------------------------------------------
+
+
+def by_class(key_class: str, value_class: str) -> Decode:
+    """Kafka's own decoder classes, by name; others would need a Java machine. Raises NoSuchDecoder."""
+    decode_key, decode_value = _class_decoder(key_class), _class_decoder(value_class)
+
+    def decode(record: Record) -> Decoded:
+        return Decoded(
+            None if record.key is None else decode_key(record.key),
+            None if record.value is None else decode_value(record.value),
+        )
+
+    return decode
+
+
+def _class_decoder(name: str) -> Callable[[bytes], Any]:
+    short_name = name.removeprefix(_CLASSES)
+    decoders: dict[str, Callable[[bytes], Any]] = {
+        "StringDecoder": java_string,
+        "IntegerDecoder": lambda data: _number(_INT, data),
+        "LongDecoder": lambda data: _number(_LONG, data),
+    }
+    if short_name not in decoders:
+        known = ", ".join(decoders)
+        raise NoSuchDecoder(f"{name} is a Java class, which cannot be loaded here; there is {known} of {_CLASSES}*")
+    return decoders[short_name]
+
+
+def java_string(data: bytes) -> str:
+    """UTF-8 as Java reads it: like Python, except that an encoded surrogate gives one replacement and not three."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(b"\xff", data).decode(errors="replace")
+
+
+def _number(layout: Struct, data: bytes) -> int:
+    try:
+        return int(layout.unpack_from(data)[0])
+    except error:
+        raise ProtocolError(f"{len(data)} bytes hold no number of {layout.size}") from None
+
+
+# --- records of coordinators ------------------------------------------------------------------------------------------
+
+
+def offsets(record: Record) -> Decoded:
+    """`__consumer_offsets`."""
+    return _coordinator_record(record, _GROUP_RECORDS)
+
+
+def transactions(record: Record) -> Decoded:
+    """`__transaction_state`."""
+    return _coordinator_record(record, _TRANSACTION_RECORDS)
+
+
+def _coordinator_record(record: Record, kinds: Mapping[int, str]) -> Decoded:
+    if record.key is None:
+        raise ProtocolError("the record has no key: this is no log of a coordinator")
+    try:
+        kind = prefix(record.key)
+        name = kinds.get(kind)
+        if name is None:
+            return Decoded(f"Unknown record type {kind} at offset {record.offset}, skipping.", None)
+        key, _ = _decoded(_module(f"{name}_key"), record.key, 0, "key", kind)
+        key_json = {"type": str(kind), "data": as_json(key, 0)}
+        if record.value is None:
+            return Decoded(key_json, "<DELETE>")
+        return Decoded(key_json, _coordinator_value(name, kind, record.value))
+    except ProtocolError as problem:
+        return Decoded(f"Error at offset {record.offset}, skipping. {problem}", None)
+
+
+def _decoded(module: ModuleType, data: bytes, version: int, part: str, told_version: int) -> tuple[Any, int]:
+    try:
+        decoded: tuple[Any, int] = module.decode(memoryview(data), version, 2)
+    except ProtocolError as problem:
+        raise ProtocolError(
+            f"Could not read record with version {told_version} from {part}'s buffer due to: {problem}."
+        ) from None
+    return decoded
+
+
+def _coordinator_value(name: str, kind: int, data: bytes) -> dict[str, Any]:
+    # Values of record type 0 are laid out as version 0 of those of type 1.
+    is_legacy = name == "legacy_offset_commit"
+    module = _module("offset_commit_value" if is_legacy else f"{name}_value")
+    version = prefix(data)
+    if version not in module.VERSIONS or (is_legacy and version):
+        raise ProtocolError(f"Found an unknown record version {version} for {kind} type")
+    value, _ = _decoded(module, data, version, "value", version)
+    fields = as_json(value, version)
+    if name == "group_metadata" and value.protocol_type == "consumer":
+        for member, member_fields in zip(value.members, fields["members"], strict=True):
+            for field, message in _MEMBER_FIELDS.items():
+                member_fields[field] = _consumer_protocol(message, getattr(member, field)) or member_fields[field]
+    return {"version": str(version), "data": fields}
+
+
+def _consumer_protocol(name: str, data: bytes) -> dict[str, Any] | None:
+    """What a consumer has sent about itself, None if that is something else."""
+    module = _module(name)
+    try:
+        version = min(prefix(data), module.VERSIONS.stop - 1)  # a later version may only add to it
+        message, _ = module.decode(memoryview(data), version, 2)
+    except ProtocolError:
+        return None
+    fields: dict[str, Any] = as_json(message, version)
+    return fields
+
+
+# --- records of metadata ----------------------------------------------------------------------------------------------
+
+
+def metadata(record: Record) -> Decoded:
+    """`__cluster_metadata`; its records have no keys."""
+    data = record.value or b""
+    try:
+        name, version = _metadata_kind(data)
+        try:
+            message, end = _module(name).decode(memoryview(data), version, 3)
+        except ProtocolError:
+            raise ProtocolError(f"Failed to deserialize record with type {data[1]}") from None
+        if end != len(data):
+            raise ProtocolError(f"Found {len(data) - end} byte(s) of garbage after {data[1]}")
+    except ProtocolError as problem:
+        return Decoded(None, f"Error at {record.offset}, skipping. {problem}")
+    return Decoded(None, {"type": name.upper(), "version": version, "data": as_json(message, version)})
+
+
+def _metadata_kind(data: bytes) -> tuple[str, int]:
+    """Frame version, type and version of a record: unsigned varints, and all of ours fit into one byte each."""
+    if len(data) < 3:
+        raise ProtocolError(f"{len(data)} bytes are no metadata record")
+    if data[0] != _METADATA_FRAME_VERSION:
+        raise ProtocolError(
+            f"Could not deserialize metadata record due to unknown frame version {data[0]}"
+            f"(only frame version {_METADATA_FRAME_VERSION} is supported)"
+        )
+    name = _METADATA_RECORDS.get(data[1])
+    if name is None:
+        raise ProtocolError(f"records of type {data[1]} are not known here")
+    return name, data[2]
+
+
+def _module(name: str) -> ModuleType:
+    """Imported at its first record: few logs hold them all."""
+    return import_module(f"oncelog.protocol.generated.{name}")

@@ -1,0 +1,113 @@
+"""`oncelog log dump`: files of a partition, line by line as Kafka's DumpLogSegments (kafka-dump-log.sh) has them.
+
+Owns: which file is what, and the order of things. Does not own: the lines of each kind of file, the command line.
+Invariant: nothing is changed or locked; a running broker does not notice.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from oncelog.tools.log.dump.batches import LogOptions, dump_log
+from oncelog.tools.log.dump.findings import Findings, Problem
+from oncelog.tools.log.dump.indexes import IndexOptions, dump_offset_index, dump_time_index
+from oncelog.tools.log.dump.producers import dump_producer_batches, dump_producer_snapshot, dump_transaction_index
+from oncelog.tools.log.read_only_disk import ReadOnlyFile
+
+_NAMES = re.compile(
+    r"\d{20}\.(log|index|timeindex|txnindex|snapshot|batches)|\d{20}-\d{10}\.checkpoint|bootstrap\.checkpoint"
+)
+
+
+class Line(Protocol):
+    """Something that is shown: as text, or as an object for programs (None: nothing that a program needs)."""
+
+    @property
+    def text(self) -> str: ...
+
+    def fields(self) -> dict[str, Any] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    text: str
+
+    def fields(self) -> dict[str, Any] | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class DumpOptions:
+    log: LogOptions
+    index: IndexOptions
+
+
+class UnknownFile(Exception):
+    """A file that is no part of a log."""
+
+
+def files_of(path: str) -> list[str]:
+    """The file itself, or the files of a partition's directory, a segment's files one after the other."""
+    if not os.path.isdir(path):
+        return [path]
+    names = sorted(name for name in os.listdir(path) if _NAMES.fullmatch(name))
+    return [f"{path.rstrip('/')}/{name}" for name in names]
+
+
+def dump_files(paths: Iterable[str], options: DumpOptions, findings: Findings) -> Iterator[tuple[str, Line]]:
+    """Every line with the file that it is of. What is wrong goes to `findings`, and the next file comes."""
+    for path in paths:
+        shown_path = re.sub("/+", "/", path)
+        yield shown_path, Heading(f"Dumping {shown_path}")
+        try:
+            for line in _dump_file(shown_path, options, findings):
+                yield shown_path, line
+        except UnknownFile:
+            findings.unreadable_files.append(f"Ignoring unknown file {shown_path}")
+        except OSError as error:
+            findings.unreadable_files.append(f"oncelog: {error.filename or shown_path}: {error.strerror or error}")
+
+
+def _dump_file(path: str, options: DumpOptions, findings: Findings) -> Iterator[Line]:
+    directory, name = os.path.split(path)
+    stem, dot, suffix = name.rpartition(".")
+    if not _NAMES.fullmatch(name):
+        raise UnknownFile
+    full_path = os.path.join(os.getcwd(), path)
+    beside = os.path.join(directory, stem)
+    with ExitStack() as opened:
+        file = opened.enter_context(ReadOnlyFile(path, path))
+        if dot + suffix in (".log", ".checkpoint"):
+            yield from dump_log(file, path, full_path, options.log, findings)
+            return
+        data = bytes(file.read_view(0, file.size_bytes))
+        if suffix == "snapshot":
+            yield from dump_producer_snapshot(data, path, findings)
+        elif suffix == "batches":
+            yield from dump_producer_batches(data, path, findings)
+        elif suffix == "txnindex":
+            yield from dump_transaction_index(data, path, findings)
+        elif not os.path.exists(f"{beside}.log"):
+            findings.problems.append(Problem(path, "there is no .log file of this name, which the index is of"))
+        else:
+            log = opened.enter_context(ReadOnlyFile(f"{beside}.log", f"{beside}.log"))
+            if suffix == "index":
+                yield from dump_offset_index(data, log, path, full_path, options.index, findings)
+            else:
+                places = _read_if_there(f"{beside}.index")
+                yield from dump_time_index(data, log, places, path, full_path, options.index, findings)
+
+
+def _read_if_there(path: str) -> bytes:
+    if not os.path.exists(path):
+        return b""
+    with ReadOnlyFile(path, path) as file:
+        return bytes(file.read_view(0, file.size_bytes))
+
+
+def as_object(path: str, line: Line) -> dict[str, Any] | None:
+    fields = line.fields()
+    return None if fields is None else {"file": path} | fields

@@ -1,0 +1,97 @@
+"""The entries of `.txnindex`, `.snapshot` and our `.batches`: aborted transactions, and what is known of producers.
+
+Owns: reading them entry by entry. The broker's own readers refuse a bad file as a whole; here one wants to see how far
+it is good.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any
+
+from oncelog.broker.log import transaction_index
+from oncelog.protocol.checksum import crc32c
+from oncelog.tools.log.dump.entries import EntryLine
+from oncelog.tools.log.dump.findings import Findings, Problem
+from oncelog.tools.log.dump.indexes import note_odd_size, whole_entries
+from oncelog.tools.log.dump.lines import optional_long
+
+_SEQUENCES = 2**31
+_CRC_COVERS_FROM = 6
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEADER = Struct(">hIi")  # version, CRC-32C of all that follows it, how many rows
+# producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, transaction's first offset
+_SNAPSHOT_ROW = Struct(">qhiqiqiq")
+_BATCHES_HEADER = Struct(">hIIi")  # version, CRC-32C of all that follows it, the snapshot's, how many batches
+_BATCHES_ROW = Struct(">qiqiq")  # producer id, last sequence, last offset, offset delta, timestamp
+
+
+def dump_transaction_index(data: bytes, shown_path: str, findings: Findings) -> Iterator[EntryLine]:
+    entry = transaction_index.ENTRY
+    names = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
+    for slot, values in enumerate(entry.iter_unpack(whole_entries(data, entry.size))):
+        version, *rest = values
+        if version != transaction_index.VERSION:
+            problem = f"entry {slot} is of version {version}, which is not known"
+            findings.problems.append(Problem(shown_path, problem, slot * entry.size))
+        version >>= 8  # Kafka looks at the first byte alone, and goes no further where that is greater than 0
+        if version > transaction_index.VERSION:
+            return
+        yield EntryLine("aborted_transaction", tuple(zip(names, (version, *rest), strict=True)))
+    note_odd_size(data, entry.size, shown_path, findings)
+
+
+def dump_producer_snapshot(data: bytes, shown_path: str, findings: Findings) -> Iterator[EntryLine]:
+    problem = _snapshot_problem(data, _SNAPSHOT_HEADER, _SNAPSHOT_ROW)
+    if problem is not None:
+        findings.problems.append(Problem(shown_path, problem))
+        return
+    for values in _SNAPSHOT_ROW.iter_unpack(data[_SNAPSHOT_HEADER.size :]):
+        producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first_offset = (
+            values
+        )
+        line: tuple[tuple[str, Any], ...] = (
+            ("producerId", producer_id),
+            ("producerEpoch", epoch),
+            ("coordinatorEpoch", coordinator_epoch),
+            ("currentTxnFirstOffset", optional_long(first_offset if first_offset >= 0 else None)),
+            ("lastTimestamp", timestamp),
+        )
+        if last_offset >= 0:
+            line += _batch_values(last_sequence, last_offset, offset_delta, timestamp)
+        yield EntryLine("producer", line)
+
+
+def _batch_values(
+    last_sequence: int, last_offset: int, offset_delta: int, timestamp: int
+) -> tuple[tuple[str, int], ...]:
+    return (
+        ("firstSequence", (last_sequence - offset_delta) % _SEQUENCES),
+        ("lastSequence", last_sequence),
+        ("lastOffset", last_offset),
+        ("offsetDelta", offset_delta),
+        ("timestamp", timestamp),
+    )
+
+
+def dump_producer_batches(data: bytes, shown_path: str, findings: Findings) -> Iterator[EntryLine]:
+    """The file of ours that keeps all batches of a producer beside Kafka's snapshot, which has the newest alone."""
+    problem = _snapshot_problem(data, _BATCHES_HEADER, _BATCHES_ROW)
+    if problem is not None:
+        findings.problems.append(Problem(shown_path, problem))
+        return
+    for producer_id, *batch in _BATCHES_ROW.iter_unpack(data[_BATCHES_HEADER.size :]):
+        yield EntryLine("producer_batch", (("producerId", producer_id), *_batch_values(*batch)))
+
+
+def _snapshot_problem(data: bytes, header: Struct, row: Struct) -> str | None:
+    if len(data) < header.size:
+        return f"Snapshot failed schema validation: {len(data)} bytes hold no header"
+    version, crc, *_, count = header.unpack_from(data)
+    if version != _SNAPSHOT_VERSION:
+        return f"Snapshot contained an unknown file version {version}"
+    computed = crc32c(data[_CRC_COVERS_FROM:])
+    if crc != computed:
+        return f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {crc}. Computed crc: {computed}"
+    if len(data) != header.size + count * row.size:
+        return f"Snapshot failed schema validation: {count} rows do not make {len(data)} bytes"
+    return None

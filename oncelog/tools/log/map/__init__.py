@@ -1,0 +1,1 @@
+"""`oncelog log map`: a partition as a picture."""

@@ -1,0 +1,117 @@
+"""The command line of `oncelog log map`.
+
+Owns: the options, the progress bar, the exit codes. Does not own: what is found (`oncelog.tools.log.map.reader`) and
+drawn (`oncelog.tools.log.map.picture`), which are imported when the command runs.
+Exit codes: 0 all is well, 1 something is damaged, 2 there is no partition to look at.
+"""
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from oncelog.tools.terminal import fail, marked, say_json
+
+if TYPE_CHECKING:
+    from oncelog.tools.log.map.partition import PartitionMap
+
+EXIT_DAMAGED = 1
+EXIT_NOT_READ = 2
+_MIN_WIDTH = 20
+_WORTH_A_BAR_BYTES = 32 * 1024 * 1024
+
+
+@click.command(name="map")
+@click.argument("directory", metavar="DATA_DIR/TOPIC-PARTITION", type=click.Path(path_type=Path))
+@click.option("--from", "from_offset", metavar="OFFSET", type=click.IntRange(0), help="Draw from this offset on.")
+@click.option("--to", "to_offset", metavar="OFFSET", type=click.IntRange(0), help="Draw up to this offset.")
+@click.option("--width", metavar="COLUMNS", type=click.IntRange(_MIN_WIDTH), help="Instead of the terminal's.")
+@click.option("--svg", "svg_path", metavar="FILE", type=click.Path(path_type=Path), help="Write the picture there.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: the partition, segments, batches.")
+def map_(
+    directory: Path,
+    from_offset: int | None,
+    to_offset: int | None,
+    width: int | None,
+    svg_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Draw a partition: one cell a batch, and where its readers stand.
+
+    Shows what is committed, aborted, still open, a marker, or emptied by compaction. Changes nothing; a broker may be
+    running on the files. Exits with 1 if something is damaged.
+    """
+    found = _read(directory)
+    if as_json:
+        _print_json(found)
+    else:
+        _draw(found, width, svg_path, *_cells(found, from_offset, to_offset))
+    if found.is_damaged:
+        sys.exit(EXIT_DAMAGED)
+
+
+def _read(directory: Path) -> "PartitionMap":
+    from oncelog.tools.log.map.reader import NoPartition, log_files, read_map
+    from oncelog.tools.log.points import known_points
+
+    try:
+        total_bytes = sum(path.stat().st_size for path in log_files(directory))
+        resolved = directory.resolve()
+        topic, _, partition = resolved.name.rpartition("-")
+        # Before the batches are read: what is durable now is in the files by then.
+        points = known_points(resolved.parent, topic, int(partition) if partition.isdecimal() else -1)
+        with _progress_bar(total_bytes) as bar:
+            if bar is None:
+                return read_map(directory, points)
+            task = bar.add_task(marked(resolved.name), total=total_bytes)
+            return read_map(directory, points, lambda read_bytes: bar.update(task, completed=read_bytes))
+    except NoPartition as error:
+        _fail(str(error))
+    except FileNotFoundError as error:
+        _fail(f"{error.filename} is gone: files come and go while a broker cleans up; look again")
+    except OSError as error:
+        _fail(f"{error.filename or directory}: {error.strerror or error}")
+
+
+def _progress_bar(total_bytes: int) -> Any:
+    if total_bytes < _WORTH_A_BAR_BYTES or not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
+    return Progress(*columns, console=Console(stderr=True, emoji=False), transient=True)
+
+
+def _fail(message: str) -> NoReturn:
+    fail(message, EXIT_NOT_READ)
+
+
+def _cells(found: "PartitionMap", from_offset: int | None, to_offset: int | None) -> tuple[int, int]:
+    first_cell = 0 if from_offset is None else found.cell_of(from_offset)
+    end_cell = len(found.states) if to_offset is None else min(found.cell_of(to_offset) + 1, len(found.states))
+    return first_cell, end_cell
+
+
+def _print_json(found: "PartitionMap") -> None:
+    from oncelog.tools.log.map.partition import objects
+
+    for fields in objects(found):
+        say_json(fields, indent=None)
+
+
+def _draw(found: "PartitionMap", width: int | None, svg_path: Path | None, first_cell: int, end_cell: int) -> None:
+    from rich.console import Console
+
+    from oncelog.tools.log.map.picture import draw, svg
+
+    if svg_path is None:
+        console = Console(width=width, emoji=False)
+        draw(found, console, console.width, first_cell, end_cell)
+        return
+    try:
+        svg_path.write_text(svg(found, width, first_cell, end_cell), encoding="utf-8")
+    except OSError as error:
+        _fail(f"{svg_path}: {error.strerror or error}")

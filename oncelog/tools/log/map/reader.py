@@ -1,0 +1,183 @@
+"""Reads the batches of a partition, segment by segment, into a map.
+
+Owns: the way through the files, the fates of transactions, what can be read behind damage. Does not own: the map.
+Invariant: changes nothing and locks nothing; a broker may be writing meanwhile, and then the end is as of the moment.
+
+A transaction's batches are open until a marker of their producer comes. As compaction keeps a marker for as long as a
+batch of its transaction is left, no marker ever decides about a transaction before its own.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oncelog.broker.log.batch_scan import BatchScan
+from oncelog.broker.log.producer_snapshot import SUFFIX, load_snapshot
+from oncelog.broker.ports import MonotonicMs
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader
+from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
+from oncelog.tools.log.map.partition import OpenTransaction, PartitionMap, SegmentMap, State
+from oncelog.tools.log.points import KnownPoints
+from oncelog.tools.log.read_only_disk import ReadOnlyFile
+
+_LOG_NAME = re.compile(r"\d{20}\.log")
+_BATCHES_A_STEP = 2_000
+
+
+class NoPartition(Exception):
+    """There is no partition; the message says why."""
+
+
+def log_files(directory: Path) -> list[Path]:
+    """Raises NoPartition."""
+    if not directory.is_dir():
+        raise NoPartition(f"{directory} is no directory")
+    files = sorted(path for path in directory.iterdir() if _LOG_NAME.fullmatch(path.name))
+    if not files:
+        raise NoPartition(f"{directory} is no directory of a partition: there is no .log file in it")
+    return files
+
+
+def read_map(directory: Path, points: KnownPoints, on_progress: Callable[[int], None] | None = None) -> PartitionMap:
+    """Read every batch; `on_progress` hears how many bytes were read. Raises NoPartition, OSError."""
+    topic, _, partition = directory.resolve().name.rpartition("-")
+    if not topic or not partition.isdecimal():
+        raise NoPartition(f"{directory} is no directory of a partition, which would be named TOPIC-NUMBER")
+    files = log_files(directory)
+    reader = _Reader(PartitionMap(topic, int(partition), points), on_progress)
+    reader.begin(files[0].with_suffix(SUFFIX))
+    bases = [int(path.stem) for path in files]
+    for path, base_offset, next_base in zip(files, bases, [*bases[1:], None], strict=True):
+        reader.read_segment(path, base_offset, next_base)
+    reader.finish()
+    return reader.map
+
+
+@dataclass(slots=True)
+class _Transaction:
+    producer_epoch: int
+    first_offset: int
+    cells: list[int] = field(default_factory=list)
+
+
+class _Reader:
+    def __init__(self, partition_map: PartitionMap, on_progress: Callable[[int], None] | None) -> None:
+        self.map = partition_map
+        self._on_progress = on_progress
+        self._read_bytes = 0
+        self._open: dict[int, _Transaction] = {}
+        # Open where damage begins: their markers may be among what is lost, and no later one speaks of them for sure.
+        self._lost_sight_of: list[tuple[int, _Transaction]] = []
+        self._undecided: list[int] = []
+
+    def begin(self, snapshot: Path) -> None:
+        """Transactions that were open where the log begins now: readers wait for them, whatever is left of them."""
+        try:
+            producers = load_snapshot(snapshot.read_bytes(), MonotonicMs(0)).producers()
+        except (FileNotFoundError, ValueError):
+            return
+        for state in producers:
+            if state.current_transaction_first_offset >= 0:
+                first_offset = state.current_transaction_first_offset
+                self._open[state.producer_id] = _Transaction(state.producer_epoch, first_offset)
+
+    def read_segment(self, path: Path, base_offset: int, next_base: int | None) -> None:
+        first_cell = len(self.map.states)
+        with ReadOnlyFile(str(path), path.name) as file:
+            segment = SegmentMap(path.name, base_offset, file.size_bytes, first_cell, 0, base_offset, [])
+            position: int | None = 0
+            while position is not None:
+                position = self._read_run(file, segment, position, next_base)
+        segment.end_cell = len(self.map.states)
+        self.map.segments.append(segment)
+        self._read_bytes += segment.size_bytes
+        self._tell(0)
+
+    def _read_run(self, file: ReadOnlyFile, segment: SegmentMap, start: int, next_base: int | None) -> int | None:
+        """Read up to the first bad batch; where the next one may begin behind it, None at the end of the file."""
+        scan = BatchScan(
+            file.read_view, file.size_bytes, segment.next_offset, has_gaps=True, end_offset=next_base, position=start
+        )
+        position = start
+        for number, (header, batch) in enumerate(scan):
+            self._add(header, position, len(batch), self._state_of(header, batch))
+            position = scan.position
+            if number % _BATCHES_A_STEP == 0:
+                self._tell(position)
+        segment.next_offset = scan.next_offset
+        if scan.problem is None:
+            return None
+        prefix = file.read_view(position, position + LENGTH_OVERHEAD)
+        size_bytes = LENGTH_OVERHEAD + int.from_bytes(prefix[8:], "big", signed=True)
+        left_bytes = file.size_bytes - position
+        goes_on = HEADER_SIZE <= size_bytes <= left_bytes - HEADER_SIZE
+        self._add_damage(segment, position, size_bytes if goes_on else left_bytes, next_base)
+        segment.problems.append((position, segment.next_offset, scan.problem))
+        return position + size_bytes if goes_on else None
+
+    def _tell(self, position: int) -> None:
+        if self._on_progress is not None:
+            self._on_progress(self._read_bytes + position)
+
+    def _add(self, header: BatchHeader, position: int, size_bytes: int, state: State) -> None:
+        columns = self.map
+        if columns.states and columns.states[-1] == State.DAMAGED:
+            columns.next_offsets[-1] = header.base_offset  # now it is known how far the damage reaches
+        columns.states.append(state)
+        columns.base_offsets.append(header.base_offset)
+        columns.next_offsets.append(header.next_offset)
+        columns.positions.append(position)
+        columns.sizes_bytes.append(size_bytes)
+        columns.record_counts.append(header.record_count)
+        columns.producer_ids.append(header.producer_id)
+
+    def _add_damage(self, segment: SegmentMap, position: int, size_bytes: int, next_base: int | None) -> None:
+        self._lost_sight_of += self._open.items()
+        self._open.clear()
+        columns = self.map
+        columns.states.append(State.DAMAGED)
+        columns.base_offsets.append(segment.next_offset)
+        columns.next_offsets.append(segment.next_offset if next_base is None else next_base)
+        columns.positions.append(position)
+        columns.sizes_bytes.append(size_bytes)
+        columns.record_counts.append(0)
+        columns.producer_ids.append(-1)
+
+    def _state_of(self, header: BatchHeader, batch: memoryview) -> State:
+        if not header.record_count:
+            return State.EMPTIED
+        if header.is_control:
+            return self._end(header, batch)
+        if not header.is_transactional:
+            return State.PLAIN
+        transaction = self._open.get(header.producer_id)
+        if transaction is None:
+            transaction = self._open[header.producer_id] = _Transaction(header.producer_epoch, header.base_offset)
+        transaction.cells.append(len(self.map.states))
+        return State.OPEN
+
+    def _end(self, header: BatchHeader, batch: memoryview) -> State:
+        try:
+            control_type, _ = decode_end_txn_marker(batch)
+        except ProtocolError:
+            return State.OTHER_CONTROL
+        is_commit = control_type is ControlRecordType.COMMIT
+        transaction = self._open.pop(header.producer_id, None)
+        if transaction is not None:
+            for cell in transaction.cells:
+                self.map.states[cell] = State.COMMITTED if is_commit else State.ABORTED
+            durable_end = self.map.points.high_watermark
+            if durable_end is not None and header.base_offset >= durable_end:
+                self._undecided.append(transaction.first_offset)
+        return State.COMMIT_MARKER if is_commit else State.ABORT_MARKER
+
+    def finish(self) -> None:
+        still_open = sorted((*self._lost_sight_of, *self._open.items()), key=lambda found: found[1].first_offset)
+        self.map.open_transactions = [
+            OpenTransaction(producer_id, found.producer_epoch, found.first_offset, len(found.cells))
+            for producer_id, found in still_open
+        ]
+        undecided = [*self._undecided, *(found.first_offset for _, found in still_open)]
+        self.map.undecided_offset = min(undecided, default=None)

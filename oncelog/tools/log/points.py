@@ -1,0 +1,69 @@
+"""Where a partition's log begins and how far it is durable, as the files of its data directory tell.
+
+Owns: which of the files is asked. Does not own: their formats. Changes nothing; a broker may be running.
+With `oncelog.flush.policy=os` a broker notes what is on disk only when a segment is complete: its high watermark is
+then further on than is known here.
+"""
+
+from base64 import urlsafe_b64decode
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from oncelog.broker.cluster.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID
+from oncelog.broker.log.checkpoints import LOG_START, read_checkpoint
+from oncelog.broker.log.flush_journal import NAME as JOURNAL
+from oncelog.broker.log.flush_journal import FlushedOffsets
+from oncelog.broker.log.overlay_disk import OverlayDisk
+from oncelog.broker.log.partition_directory import directory_of
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.batch import iter_batches
+from oncelog.protocol.records.record import decode_records
+from oncelog.tools.log.dump.decoders import metadata
+from oncelog.tools.log.read_only_disk import ReadOnlyDisk
+
+_KAFKAS_HIGH_WATERMARKS = "replication-offset-checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPoints:
+    """None: no file tells."""
+
+    log_start_offset: int | None
+    high_watermark: int | None
+
+
+def known_points(data_dir: Path, topic: str, partition: int) -> KnownPoints:
+    """From the journal of flushes, or from the checkpoints that Kafka writes."""
+    disk = ReadOnlyDisk(data_dir)
+    if disk.exists(JOURNAL):
+        topic_id = METADATA_TOPIC_ID if topic == METADATA_TOPIC else _topic_id(disk, topic)
+        points = FlushedOffsets(OverlayDisk(disk)).get(topic_id, partition) if topic_id is not None else None
+        if points is not None:
+            return KnownPoints(points.log_start_offset, points.synced_offset)
+    return KnownPoints(
+        _checkpoint(disk, LOG_START, topic, partition), _checkpoint(disk, _KAFKAS_HIGH_WATERMARKS, topic, partition)
+    )
+
+
+def _checkpoint(disk: ReadOnlyDisk, name: str, topic: str, partition: int) -> int | None:
+    found = [offset for *place, offset in read_checkpoint(disk, name) if place == [topic, partition]]
+    return found[0] if found else None
+
+
+def _topic_id(disk: ReadOnlyDisk, name: str) -> UUID | None:
+    """The id of the topic that has this name now; journals know ids alone."""
+    topic_id = None
+    directory = directory_of(METADATA_TOPIC, 0)
+    for file in disk.list_dir(directory):
+        if not file.endswith(".log"):
+            continue
+        try:
+            for _, batch in iter_batches(memoryview(disk.read_bytes(f"{directory}/{file}"))):
+                for record in decode_records(batch):
+                    change = metadata(record).value
+                    if isinstance(change, dict) and change["type"] == "TOPIC_RECORD" and change["data"]["name"] == name:
+                        topic_id = UUID(bytes=urlsafe_b64decode(change["data"]["topicId"] + "=="))
+        except ProtocolError:
+            continue  # a broker may be writing just now
+    return topic_id

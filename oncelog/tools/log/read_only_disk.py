@@ -1,0 +1,92 @@
+"""The Disk port over files that are only looked at: on media that take no writes, of another user, of a running broker.
+
+Owns: the reading half of the port. Invariant: no file is opened for writing, made, or locked; a change raises OSError.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from oncelog.broker.ports import Buffer
+
+
+class ReadOnlyFile:
+    """Holds a descriptor until `close`. It has the size that it had when it was opened: others may still append."""
+
+    def __init__(self, full_path: str, path: str) -> None:
+        self.path = path
+        self._descriptor = os.open(full_path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size_bytes = os.fstat(self._descriptor).st_size
+
+    def read_view(self, start: int, end: int) -> memoryview:
+        return memoryview(os.pread(self._descriptor, max(0, min(end, self.size_bytes) - start), start))
+
+    def append(self, parts: Sequence[Buffer]) -> int:
+        _refuse(self.path)
+
+    def truncate(self, size_bytes: int) -> None:
+        _refuse(self.path)
+
+    def sync(self) -> None:
+        _refuse(self.path)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def __enter__(self) -> "ReadOnlyFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ReadOnlyDisk:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def open(self, path: str) -> ReadOnlyFile:
+        return ReadOnlyFile(str(self._root / path), path)
+
+    def exists(self, path: str) -> bool:
+        return (self._root / path).exists()
+
+    def list_dir(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._root / path))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def read_bytes(self, path: str) -> bytes:
+        return (self._root / path).read_bytes()
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        with self.open(path) as file:
+            return bytes(file.read_view(start, end))
+
+    def volume_bytes(self) -> tuple[int, int]:
+        status = os.statvfs(self._root)
+        return status.f_blocks * status.f_frsize, 0
+
+    def make_dir(self, path: str) -> None:
+        _refuse(path)
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        _refuse(path)
+
+    def rename(self, old_path: str, new_path: str) -> None:
+        _refuse(old_path)
+
+    def delete(self, path: str) -> None:
+        _refuse(path)
+
+    def delete_tree(self, path: str) -> None:
+        _refuse(path)
+
+    def sync_dir(self, path: str) -> None:
+        _refuse(path)
+
+
+def _refuse(path: str) -> NoReturn:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)

@@ -1,0 +1,1 @@
+"""`oncelog txn`: transactions, listed, described, followed and ended."""

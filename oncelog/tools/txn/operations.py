@@ -1,0 +1,198 @@
+"""What an operator asks about transactions of a running cluster, over the client.
+
+Owns: which partitions are searched, when a transaction counts as hanging (KIP-664, as Kafka's kafka-transactions.sh
+decides it), rows of plain values. Does not own: options and printing (`oncelog.tools.txn.cli`).
+Invariant: nothing is changed but by `abort` and `fence`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oncelog.client.admin import Admin
+from oncelog.client.errors import KafkaError
+from oncelog.client.records import TopicPartition
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.describe_producers_response import ProducerState
+
+Row = dict[str, Any]
+
+_MS_IN_A_MINUTE = 60_000
+_OVER = frozenset(("Empty", "CompleteCommit", "CompleteAbort", "Dead"))
+"""States in which no transaction runs. DescribeTransactions does not tell when the last one ended."""
+
+
+class NotFound(Exception):
+    """Nothing is there of what was named; the message says what to do next."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that a partition holds open, whatever its coordinator knows."""
+
+    partition: TopicPartition
+    producer: ProducerState
+
+
+async def listed(admin: Admin, states: Sequence[str], producer_ids: Sequence[int], **filters: Any) -> list[Row]:
+    found = await admin.find_transactions(states=states, producer_ids=producer_ids, **filters)
+    return [
+        {
+            "transactional_id": each.transactional_id,
+            "coordinator": each.coordinator_id,
+            "producer_id": each.producer_id,
+            "state": each.state,
+        }
+        for each in found
+    ]
+
+
+async def described(admin: Admin, transactional_id: str, now_ms: int) -> Row:
+    found = await admin.describe_transaction(transactional_id)
+    has_begun = found.start_time_ms > 0
+    return {
+        "transactional_id": found.transactional_id,
+        "coordinator": found.coordinator_id,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "state": found.state,
+        "timeout_ms": found.timeout_ms,
+        "start_time_ms": found.start_time_ms if has_begun else None,
+        "duration_ms": now_ms - found.start_time_ms if has_begun and found.state not in _OVER else None,
+        "partitions": [_name(partition) for partition in found.partitions],
+    }
+
+
+async def producers(admin: Admin, partition: TopicPartition) -> list[Row]:
+    found = sorted(await admin.describe_producers(partition), key=lambda each: each.producer_id)
+    return [
+        {
+            "producer_id": each.producer_id,
+            "producer_epoch": each.producer_epoch,
+            "coordinator_epoch": _or_none(each.coordinator_epoch),
+            "last_sequence": _or_none(each.last_sequence),
+            "last_timestamp_ms": each.last_timestamp,
+            "transaction_start_offset": _or_none(each.current_txn_start_offset),
+        }
+        for each in found
+    ]
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
+
+
+def _or_none(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+# --- hanging ----------------------------------------------------------------------------------------------------------
+
+
+async def find_hanging(
+    admin: Admin,
+    now_ms: int,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    broker_id: int | None = None,
+    max_timeout_ms: int = 15 * _MS_IN_A_MINUTE,
+) -> list[Row]:
+    """Transactions that a partition holds open for longer than any may last, and that no coordinator will end."""
+    names = (topic,) if topic is not None else tuple(await admin.list_topics(include_internal=True))
+    searched = [
+        TopicPartition(description.name, index)
+        for description in await admin.describe_topics(*names)
+        for index, leader in enumerate(description.leaders)
+        if partition in (None, index) and broker_id in (None, leader)
+    ]
+    if partition is not None and not searched:
+        raise NotFound(
+            f"topic {topic!r} has no partition {partition}; kcat -L or `kafka-topics.sh --describe` lists them"
+        )
+    candidates = [
+        each for each in await _opened(admin, searched) if now_ms - each.producer.last_timestamp > max_timeout_ms
+    ]
+    return [_hanging_row(each, now_ms) for each in await _unknown_to_coordinators(admin, candidates)]
+
+
+async def _opened(admin: Admin, partitions: Iterable[TopicPartition]) -> list[OpenTransaction]:
+    return [
+        OpenTransaction(partition, producer)
+        for partition in partitions
+        for producer in await admin.describe_producers(partition)
+        if producer.current_txn_start_offset >= 0
+    ]
+
+
+async def _unknown_to_coordinators(admin: Admin, candidates: Sequence[OpenTransaction]) -> list[OpenTransaction]:
+    """Without those that a coordinator has open on the same partition, and so will end."""
+    if not candidates:
+        return []
+    ids = sorted({each.producer.producer_id for each in candidates})
+    known: set[tuple[int, TopicPartition]] = set()
+    for found in await admin.find_transactions(producer_ids=ids):
+        try:
+            description = await admin.describe_transaction(found.transactional_id)
+        except KafkaError as error:
+            if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # it expired since
+                continue
+            raise
+        known.update((description.producer_id, partition) for partition in description.partitions)
+    return [each for each in candidates if (each.producer.producer_id, each.partition) not in known]
+
+
+def _hanging_row(each: OpenTransaction, now_ms: int) -> Row:
+    producer = each.producer
+    return {
+        "topic": each.partition.topic,
+        "partition": each.partition.partition,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+        "coordinator_epoch": _or_none(producer.coordinator_epoch),
+        "start_offset": producer.current_txn_start_offset,
+        "last_timestamp_ms": producer.last_timestamp,
+        "duration_min": (now_ms - producer.last_timestamp) // _MS_IN_A_MINUTE,
+    }
+
+
+# --- changing ---------------------------------------------------------------------------------------------------------
+
+
+async def abort_at(admin: Admin, partition: TopicPartition, start_offset: int) -> Row:
+    """Abort the transaction that the partition holds open since this offset."""
+    for each in await _opened(admin, (partition,)):
+        if each.producer.current_txn_start_offset == start_offset:
+            producer = each.producer
+            # The epoch of the coordinator that wrote here last; 0 where none has.
+            epoch = max(producer.coordinator_epoch, 0)
+            return await abort(admin, partition, producer.producer_id, producer.producer_epoch, epoch)
+    raise NotFound(
+        f"no transaction is open on {_name(partition)} since offset {start_offset}; "
+        f"`oncelog txn producers --topic {partition.topic} --partition {partition.partition}` shows those that are"
+    )
+
+
+async def abort(
+    admin: Admin, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+) -> Row:
+    await admin.abort_on_partition(partition, producer_id, producer_epoch, coordinator_epoch)
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "producer_id": producer_id,
+        "producer_epoch": producer_epoch,
+        "coordinator_epoch": coordinator_epoch,
+    }
+
+
+async def fence(admin: Admin, transactional_ids: Sequence[str]) -> list[Row]:
+    """Abort what these ids have open, and shut out whoever writes with them. Raises TRANSACTIONAL_ID_NOT_FOUND for an
+    id without a transaction before anything is changed: InitProducerId would create it."""
+    for transactional_id in transactional_ids:
+        await admin.describe_transaction(transactional_id)
+    rows = []
+    for transactional_id in transactional_ids:
+        producer_id, producer_epoch = await admin.fence_producer(transactional_id)
+        rows.append({"transactional_id": transactional_id, "producer_id": producer_id, "fenced_below": producer_epoch})
+    return rows

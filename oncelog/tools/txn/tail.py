@@ -1,0 +1,160 @@
+"""Transitions of transactions, live: what the coordinators write to `__transaction_state`, read as any consumer would.
+
+Owns: what one record says in words, given what was known of its id before; which records count as live. Does not own:
+options and the printed line (`oncelog.tools.txn.tail_cli`). Works with any Kafka from 0.11 on; from 3.0 on the states
+at the start are asked for (KIP-664), before that they are told as they come.
+Invariant: every transition logged after the start is told once, those of one id in order.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from oncelog.broker.coordinator.transaction.states import COMPLETED, TransactionState
+from oncelog.client.admin import Admin
+from oncelog.client.consumer import Consumer
+from oncelog.client.errors import KafkaError
+from oncelog.client.records import Record, TopicPartition
+from oncelog.protocol import state_record_codec
+from oncelog.protocol.errors import ErrorCode, ProtocolError
+from oncelog.protocol.generated import transaction_log_key, transaction_log_value
+from oncelog.protocol.generated.transaction_log_key import TransactionLogKey
+from oncelog.protocol.generated.transaction_log_value import TransactionLogValue
+
+TOPIC = "__transaction_state"
+_POLL_MS = 1_000
+_MISSING_TOPIC_RETRY_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One step of one transactional id. `previous_state` is None where nothing is known of the time before."""
+
+    time_ms: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    previous_state: str | None
+    state: str
+    partitions: tuple[str, ...]
+    """Of the transaction, also after its end, when the log names them no longer."""
+    duration_ms: int | None
+    """Since the transaction began; None outside of one."""
+
+    def as_row(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    state: str
+    producer_id: int = -1
+    producer_epoch: int = -1
+    partitions: tuple[str, ...] = ()
+
+
+class TransitionReader:
+    """Records in the order of their partitions to transitions."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def know(self, transactional_id: str, state: str) -> None:
+        """It is in this state before anything was read of it."""
+        self._known[transactional_id] = _Known(state)
+
+    def read(self, record: Record) -> Transition | None:
+        """None for a record of another kind. Raises ProtocolError for one that is not readable."""
+        if record.key is None or state_record_codec.prefix(record.key) != transaction_log_key.API_KEY:
+            return None
+        key: TransactionLogKey = state_record_codec.decode(transaction_log_key, record.key, 0)
+        transactional_id = key.transactional_id
+        if record.value is None:
+            return self._forgotten(transactional_id, record.timestamp_ms)
+        value: TransactionLogValue = state_record_codec.decode(transaction_log_value, record.value)
+        state = TransactionState(value.transaction_status)
+        before = self._known.get(transactional_id)
+        partitions = tuple(
+            f"{topic.topic}-{index}" for topic in value.transaction_partitions or () for index in topic.partition_ids
+        )
+        if state in COMPLETED and before is not None:
+            partitions = before.partitions
+        self._known[transactional_id] = _Known(
+            state.kafka_name, value.producer_id, value.producer_epoch, () if state in COMPLETED else partitions
+        )
+        started_ms = value.transaction_start_timestamp_ms
+        time_ms = value.transaction_last_update_timestamp_ms
+        return Transition(
+            time_ms,
+            transactional_id,
+            value.producer_id,
+            value.producer_epoch,
+            None if before is None else before.state,
+            state.kafka_name,
+            partitions,
+            None if state is TransactionState.EMPTY or started_ms < 0 else max(0, time_ms - started_ms),
+        )
+
+    def _forgotten(self, transactional_id: str, time_ms: int) -> Transition:
+        before = self._known.pop(transactional_id, None)
+        producer = (-1, -1) if before is None else (before.producer_id, before.producer_epoch)
+        previous = None if before is None else before.state
+        dead = TransactionState.DEAD.kafka_name
+        return Transition(time_ms, transactional_id, *producer, previous, dead, (), None)
+
+
+async def transitions(
+    bootstrap: str, *, from_beginning: bool, timeout_ms: float, on_ready: Callable[[], None] = lambda: None
+) -> AsyncIterator[Transition]:
+    """All that are logged from now on, or since the log begins, without end. Raises KafkaError, OSError."""
+    reader = TransitionReader()
+    async with Consumer(
+        bootstrap_servers=bootstrap, isolation_level="read_uncommitted", default_api_timeout_ms=timeout_ms
+    ) as consumer:
+        partitions, is_new = await _partitions(consumer)
+        consumer.assign(partitions)
+        if from_beginning or is_new:
+            await consumer.seek_to_beginning(*partitions)
+        else:
+            await consumer.seek_to_end(*partitions)
+            for partition in partitions:  # before the states are asked for: nothing falls between
+                await consumer.position(partition)
+            await _know_all(reader, bootstrap, timeout_ms)
+        on_ready()
+        while True:
+            for record in await consumer.poll(_POLL_MS):
+                transition = _read(reader, record)
+                if transition is not None:
+                    yield transition
+
+
+def _read(reader: TransitionReader, record: Record) -> Transition | None:
+    try:
+        return reader.read(record)
+    except (ProtocolError, ValueError) as error:
+        place = f"{record.topic}-{record.partition} offset {record.offset}"
+        raise ProtocolError(f"{place} is no transition that this release can read: {error}") from error
+
+
+async def _partitions(consumer: Consumer) -> tuple[list[TopicPartition], bool]:
+    """Of the topic, which is there from the first transaction on; and whether it was waited for."""
+    is_new = False
+    while True:
+        try:
+            return await consumer.partitions_for(TOPIC), is_new
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+        is_new = True
+        await asyncio.sleep(_MISSING_TOPIC_RETRY_S)
+
+
+async def _know_all(reader: TransitionReader, bootstrap: str, timeout_ms: float) -> None:
+    async with Admin(bootstrap, default_api_timeout_ms=timeout_ms) as admin:
+        try:
+            for listed in await admin.find_transactions():
+                reader.know(listed.transactional_id, listed.state)
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                raise

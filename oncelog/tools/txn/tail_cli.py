@@ -1,0 +1,143 @@
+"""`oncelog txn tail`: one line a transition, as it happens.
+
+Owns: options, the line, its colours, the end by Ctrl-C or after so many lines. Does not own: what a transition is
+(`oncelog.tools.txn.tail`, imported when the command runs).
+"""
+
+import asyncio
+import re
+import sys
+from contextlib import aclosing
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from oncelog.protocol.printable import printable
+from oncelog.tools.terminal import Styled, fail, say, say_json
+
+if TYPE_CHECKING:
+    from oncelog.tools.txn.tail import Transition
+
+EXIT_FAILED = 2
+_TIMEOUT_MS = 10_000
+_STATE_WIDTH = 17
+_NAMED_PARTITIONS = 3
+_COLOURS = {
+    "Ongoing": "yellow",
+    "PrepareCommit": "cyan",
+    "PrepareAbort": "magenta",
+    "CompleteCommit": "green",
+    "CompleteAbort": "red",
+    "Dead": "bright_black",
+}
+
+
+@click.command()
+@click.option("--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs.")
+@click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match as a whole.")
+@click.option("--state", "states", metavar="STATE", multiple=True, help="Only into this state, such as CompleteAbort.")
+@click.option("--from-beginning", is_flag=True, help="First what the log still tells of the time before.")
+@click.option("--count", metavar="NUMBER", type=click.IntRange(1), help="End after so many transitions.")
+def tail(
+    bootstrap: str, as_json: bool, pattern: str | None, states: tuple[str, ...], from_beginning: bool, count: int | None
+) -> None:
+    """Show each transition of each transaction as its coordinator logs it. Ctrl-C ends it.
+
+    A line: time, transactional id, producer id and epoch, from → to, how long the transaction has lasted, its
+    partitions.
+    """
+    from oncelog.client.errors import KafkaError
+    from oncelog.protocol.errors import ProtocolError
+
+    try:
+        wanted = re.compile(pattern) if pattern is not None else None
+    except re.error as error:
+        raise click.BadParameter(f"{pattern!r} is no regular expression: {error}") from error
+    printer = Printer(as_json)
+    try:
+        asyncio.run(_follow(bootstrap, wanted, frozenset(states), from_beginning, count, printer))
+    except KeyboardInterrupt:
+        return
+    except (KafkaError, ProtocolError) as error:
+        fail(str(error), EXIT_FAILED)
+    except BrokenPipeError:  # whoever read this has seen enough
+        sys.stderr.close()
+    except OSError as error:
+        message = f"{bootstrap} does not answer: {error}; `oncelog health --bootstrap {bootstrap}` tells when it does"
+        fail(message, EXIT_FAILED)
+
+
+async def _follow(
+    bootstrap: str,
+    wanted: re.Pattern[str] | None,
+    states: frozenset[str],
+    from_beginning: bool,
+    count: int | None,
+    printer: "Printer",
+) -> None:
+    from oncelog.tools.txn.tail import transitions
+
+    def on_ready() -> None:
+        say(f"following {bootstrap}; Ctrl-C ends this", err=True)
+
+    all_of_them = transitions(bootstrap, from_beginning=from_beginning, timeout_ms=_TIMEOUT_MS, on_ready=on_ready)
+    async with aclosing(all_of_them) as followed:  # type: ignore[type-var]
+        async for transition in followed:
+            if wanted is not None and wanted.fullmatch(transition.transactional_id) is None:
+                continue
+            if states and transition.state not in states:
+                continue
+            printer.tell(transition)
+            if count is not None:
+                count -= 1
+                if count == 0:
+                    return
+
+
+class Printer:
+    """Lines of one width as far as that goes: a longer id moves the columns of those after it."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._id_width = 20
+        self._producer_width = 8
+
+    def tell(self, transition: "Transition") -> None:
+        if self._as_json:
+            say_json(transition.as_row(), indent=None)
+        else:
+            say(*self.line(transition))
+
+    def line(self, transition: "Transition") -> tuple[str | Styled, ...]:
+        """Its pieces: before the state, the state, behind it."""
+        producer = f"{transition.producer_id}:{transition.producer_epoch}" if transition.producer_id >= 0 else "-"
+        transactional_id = printable(transition.transactional_id)
+        self._id_width = max(self._id_width, len(transactional_id))
+        self._producer_width = max(self._producer_width, len(producer))
+        previous, state = transition.previous_state or "-", transition.state
+        rest = f"{_duration(transition.duration_ms):>9}  {_partitions(transition.partitions)}".rstrip()
+        padding = " " * (_STATE_WIDTH - len(state) + 2) if rest else ""
+        before = (
+            f"{_time_text(transition.time_ms)}  {transactional_id:<{self._id_width}}  "
+            f"{producer:>{self._producer_width}}  {previous:>{_STATE_WIDTH}} → "
+        )
+        return before, Styled(state, _COLOURS.get(state), state.startswith("Complete")), f"{padding}{rest}"
+
+
+def _time_text(time_ms: int) -> str:
+    try:
+        at = datetime.fromtimestamp(time_ms / 1000).astimezone()
+    except (OverflowError, OSError, ValueError):  # of no year that a calendar has
+        return f"{time_ms} ms"
+    return f"{at:%H:%M:%S}.{time_ms % 1000:03}"
+
+
+def _duration(duration_ms: int | None) -> str:
+    return "" if duration_ms is None else f"{duration_ms / 1000:.3f} s"
+
+
+def _partitions(names: tuple[str, ...]) -> str:
+    more = len(names) - _NAMED_PARTITIONS
+    return ", ".join(names[:_NAMED_PARTITIONS]) + (f" and {more} more" if more > 0 else "")
