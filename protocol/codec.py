@@ -11,7 +11,7 @@ every announced length is checked before it is used.
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -111,11 +111,11 @@ class _Module:
     def _imports(self, body: str) -> list[str]:
         typing = ["Any", "Final"]
         used = [name for name in ("Generator", "Iterator", "Sequence") if f"{name}[" in body]
-        abc = ", ".join(["Callable", *used])
         struct = [name for name in ("Struct", "pack", "unpack_from") if re.search(rf"(?<!\.)\b{name}\(", body)]
         struct = sorted({*struct, *(["Struct"] if self._gathered.structs else [])})
-        struct.insert(sum(name < "error" for name in struct), "error as StructError")
-        lines = [f"from collections.abc import {abc}", f"from struct import {', '.join(struct)}"]
+        lines = [f"from collections.abc import {', '.join(used)}"] if used else []
+        if struct:
+            lines.append(f"from struct import {', '.join(struct)}")
         if "Any" not in body:
             typing.remove("Any")
         if "Final" not in body:
@@ -125,8 +125,10 @@ class _Module:
         if "UUID" in body:
             lines.append("from uuid import UUID")
         lines.append("")
-        lines.append("from oncelog.protocol.errors import ProtocolError")
-        names = sorted({"Data", "Message"} | self._gathered.helpers)
+        if "ProtocolError" in body:
+            lines.append("from oncelog.protocol.errors import ProtocolError")
+        used_names = {name for name in ("codec", "sliced_decode", "sliced_encode") if f"= {name}(" in body}
+        names = sorted({"Data", "Message"} | used_names | self._gathered.helpers)
         lines.append(f"from oncelog.protocol.message import {', '.join(names)}")
         if "_ZERO_UUID" in body:
             lines += ["", "_ZERO_UUID = UUID(int=0)"]
@@ -156,68 +158,16 @@ class _Module:
         return field.defaults_to_structure and field.type.name == name
 
     def _entry(self, readers: dict[int, str], writers: dict[int, str]) -> str:
-        name = self._schema.name
-        read_rows = "\n".join(f"    {version}: {function}," for version, function in readers.items())
-        write_rows = "\n".join(f"    {version}: {function}," for version, function in writers.items())
-        return f'''_READERS: dict[int, Callable[[memoryview, int], tuple[{name}, int]]] = {{
-{read_rows}
-}}
-_WRITERS: dict[int, Callable[[list[Data], {name}], None]] = {{
-{write_rows}
-}}
-
-
-def decode(view: memoryview, version: int, position: int = 0) -> tuple[{name}, int]:
-    """The message that starts at `position`, and the position after it; raises ProtocolError."""
-    read = _READERS.get(version)
-    if read is None:
-        raise ProtocolError(f"{{NAME}} has no version {{version}}")
-    try:
-        return read(view, position)
-    except (IndexError, StructError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"{{NAME}} version {{version}} is malformed: {{error}}") from error
-
-
-def encode(message: {name}, version: int) -> list[Data]:
-    """The parts of the encoded message, to be joined; record data is among them as it was given."""
-    write = _WRITERS.get(version)
-    if write is None:
-        raise ProtocolError(f"{{NAME}} has no version {{version}}")
-    out: list[Data] = []
-    write(out, message)
-    return out'''
+        tables = (_changes(readers), _changes(writers))
+        return "\n".join(
+            ("decode, encode = codec(", "    NAME, VERSIONS,", *(f"    {table}," for table in tables), ")")
+        )
 
     def _sliced_entry(self, functions: dict[int, str]) -> str:
-        name = self._schema.name
-        rows = "\n".join(f"    {version}: {function}," for version, function in functions.items())
+        changes = _changes({version: functions.get(version) for version in self._schema.version_range})
         if self._sliced_verb == "read":
-            return f'''_Steps = Generator[int, None, tuple[{name}, int]]
-_SLICED_READERS: dict[int, Callable[[memoryview, int], _Steps]] = {{
-{rows}
-}}
-
-
-def decode_in_slices(view: memoryview, version: int, position: int = 0) -> _Steps:
-    """As `decode`; each step is so many more elements."""
-    read = _SLICED_READERS.get(version)
-    if read is None:
-        return decode(view, version, position)
-    try:
-        return (yield from read(view, position))
-    except (IndexError, StructError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"{{NAME}} version {{version}} is malformed: {{error}}") from error'''
-        return f'''_SLICED_WRITERS: dict[int, Callable[[list[Data], {name}], Iterator[int]]] = {{
-{rows}
-}}
-
-
-def encode_in_slices(out: list[Data], message: {name}, version: int) -> Iterator[int]:
-    """As `encode`; each step is so many more elements, whose parts are in `out` and may be taken from there."""
-    write = _SLICED_WRITERS.get(version)
-    if write is None:
-        out += encode(message, version)
-    else:
-        yield from write(out, message)'''
+            return f"decode_in_slices = sliced_decode(NAME, VERSIONS, {changes}, decode)"
+        return f"encode_in_slices = sliced_encode(VERSIONS, {changes}, encode)"
 
     def _function(self, verb: str, structure: Structure, version: int, *, sliced: bool = False) -> str:
         """The name of the function that reads or writes one layout, emitted at its first use."""
@@ -243,6 +193,16 @@ def encode_in_slices(out: list[Data], message: {name}, version: int) -> Iterator
                 head = f"def {name}(out: list[Data], message: {structure.name}) -> {result}:"
             self._functions.append(f"{head}\n{body}")
         return name
+
+
+def _changes(functions: Mapping[int, str | None]) -> str:
+    """As a dictionary: each function beside the first version that it is for."""
+    rows, latest = [], ""
+    for version, function in functions.items():
+        if str(function) != latest:
+            latest = str(function)
+            rows.append(f"{version}: {latest}")
+    return f"{{{', '.join(rows)}}}"
 
 
 def generate() -> dict[str, str]:

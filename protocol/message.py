@@ -2,14 +2,15 @@
 
 Owns: equality and text of messages, bounds checks for strings, bytes and counts. Does not own: any message's layout.
 Invariants: a reader takes (view, position) and gives (value, next position); bytes that are not what they claim raise
-ProtocolError, IndexError, struct.error or UnicodeDecodeError, which `decode` of each module folds into ProtocolError.
+ProtocolError, IndexError, struct.error or UnicodeDecodeError, which `decode` folds into ProtocolError.
 
 Messages are read-only by type: their attributes are Final, which costs nothing at run time.
 """
 
-from collections.abc import Generator, Sequence
+import struct
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from struct import Struct, unpack_from
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from oncelog.protocol.errors import ProtocolError
 
@@ -39,6 +40,105 @@ class Message:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
         return f"{type(self).__name__}({fields})"
+
+
+MessageT = TypeVar("MessageT")
+ReadT = TypeVar("ReadT", covariant=True)
+WrittenT = TypeVar("WrittenT", contravariant=True)
+Reader = Callable[[memoryview, int], tuple[MessageT, int]]
+Writer = Callable[[list[Data], MessageT], None]
+SlicedReader = Callable[[memoryview, int], Generator[int, None, tuple[MessageT, int]]]
+SlicedWriter = Callable[[list[Data], MessageT], Iterator[int]]
+FunctionT = TypeVar("FunctionT")
+
+
+class Decode(Protocol[ReadT]):
+    def __call__(self, view: memoryview, version: int, position: int = 0) -> tuple[ReadT, int]:
+        """The message that starts at `position`, and the position after it; raises ProtocolError."""
+
+
+class Encode(Protocol[WrittenT]):
+    def __call__(self, message: WrittenT, version: int) -> list[Data]:
+        """The parts of the encoded message, to be joined; record data is among them as it was given."""
+
+
+class DecodeInSlices(Protocol[ReadT]):
+    def __call__(self, view: memoryview, version: int, position: int = 0) -> Generator[int, None, tuple[ReadT, int]]:
+        """As `decode`; each step is so many more elements."""
+
+
+class EncodeInSlices(Protocol[WrittenT]):
+    def __call__(self, out: list[Data], message: WrittenT, version: int) -> Iterator[int]:
+        """As `encode`; each step is so many more elements, whose parts are in `out` and may be taken from there."""
+
+
+def codec(
+    name: str, versions: range, readers: Mapping[int, Reader[MessageT]], writers: Mapping[int, Writer[MessageT]]
+) -> tuple[Decode[MessageT], Encode[MessageT]]:
+    """`decode` and `encode` of a message; readers and writers are given for each version that changes the layout."""
+    read_by_version, write_by_version = _by_version(versions, readers), _by_version(versions, writers)
+
+    def decode(view: memoryview, version: int, position: int = 0) -> tuple[MessageT, int]:
+        read = read_by_version.get(version)
+        if read is None:
+            raise ProtocolError(f"{name} has no version {version}")
+        try:
+            return read(view, position)
+        except (IndexError, struct.error, UnicodeDecodeError) as error:
+            raise ProtocolError(f"{name} version {version} is malformed: {error}") from error
+
+    def encode(message: MessageT, version: int) -> list[Data]:
+        write = write_by_version.get(version)
+        if write is None:
+            raise ProtocolError(f"{name} has no version {version}")
+        out: list[Data] = []
+        write(out, message)
+        return out
+
+    return decode, encode
+
+
+def sliced_decode(
+    name: str, versions: range, readers: Mapping[int, SlicedReader[MessageT] | None], decode: Decode[MessageT]
+) -> DecodeInSlices[MessageT]:
+    """None: versions from this one on hold nothing that is long."""
+    read_by_version = _by_version(versions, readers)
+
+    def decode_in_slices(
+        view: memoryview, version: int, position: int = 0
+    ) -> Generator[int, None, tuple[MessageT, int]]:
+        read = read_by_version.get(version)
+        if read is None:
+            return decode(view, version, position)
+        try:
+            return (yield from read(view, position))
+        except (IndexError, struct.error, UnicodeDecodeError) as error:
+            raise ProtocolError(f"{name} version {version} is malformed: {error}") from error
+
+    return decode_in_slices
+
+
+def sliced_encode(
+    versions: range, writers: Mapping[int, SlicedWriter[MessageT] | None], encode: Encode[MessageT]
+) -> EncodeInSlices[MessageT]:
+    """None: versions from this one on hold nothing that is long."""
+    write_by_version = _by_version(versions, writers)
+
+    def encode_in_slices(out: list[Data], message: MessageT, version: int) -> Iterator[int]:
+        write = write_by_version.get(version)
+        if write is None:
+            out += encode(message, version)
+        else:
+            yield from write(out, message)
+
+    return encode_in_slices
+
+
+def _by_version(versions: range, changes: Mapping[int, FunctionT]) -> dict[int, FunctionT]:
+    every: dict[int, FunctionT] = {}
+    for version in versions:
+        every[version] = changes[version] if version in changes else every[version - 1]
+    return every
 
 
 def _same(one: object, other: object) -> bool:
