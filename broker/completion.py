@@ -80,23 +80,32 @@ class Completion(Generic[T]):
         else:
             self._callbacks.append(callback)
 
-    def map(self, function: Callable[[T], U]) -> "Completion[U]":
-        """A completion of `function(value)`; an error, or one raised by `function`, passes through."""
+    def map(self, function: Callable[[T], U], refused: Callable[[KafkaError], U] | None = None) -> "Completion[U]":
+        """A completion of `function(value)`, or of `refused(error)` where an expected error came; any other error, or
+        one that a function raises, passes through."""
         mapped: Completion[U] = Completion()
 
         def on_done(source: Completion[T]) -> None:
-            if source._error is not None:
-                mapped.fail(source._error)
-                return
+            error = source._error
             try:
-                value = function(cast(T, source._value))
-            except Exception as error:
-                mapped.fail(error)
+                if error is None:
+                    value = function(cast(T, source._value))
+                elif refused is not None and isinstance(error, KafkaError):
+                    value = refused(error)
+                else:
+                    mapped.fail(error)
+                    return
+            except Exception as raised:
+                mapped.fail(raised)
             else:
                 mapped.complete(value)
 
         self.then(on_done)
         return mapped
+
+    def recover(self, refused: Callable[[KafkaError], T]) -> "Completion[T]":
+        """The same, with a value in place of an expected error."""
+        return self.map(_same, refused)
 
     def flat_map(self, function: "Callable[[T], Completion[U]]") -> "Completion[U]":
         """Like `map`, for a function that itself returns a completion."""
@@ -121,6 +130,10 @@ class Completion(Generic[T]):
 
         self.then(on_done)
         return flat
+
+
+def _same(value: T) -> T:
+    return value
 
 
 def all_of(completions: "list[Completion[T]]") -> "Completion[list[T]]":

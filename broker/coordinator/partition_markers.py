@@ -62,16 +62,4 @@ class PartitionMarkers:
                 written = log.when_durable(appended.last_offset + 1)
         except KafkaError as error:
             return Completion.of(error.code)
-        answer: Completion[ErrorCode] = Completion()
-
-        def on_written(done: Completion[None]) -> None:
-            error = done.error
-            if error is None:
-                answer.complete(ErrorCode.NONE)
-            elif isinstance(error, KafkaError):
-                answer.complete(error.code)
-            else:
-                answer.fail(error)
-
-        written.then(on_written)
-        return answer
+        return written.map(lambda _: ErrorCode.NONE, lambda error: error.code)

@@ -40,22 +40,7 @@ def handle(
         client_host=f"/{context.peer.host}",
         makes_its_own_id=context.api_version >= _OWN_MEMBER_ID_SINCE,
     )
-    answer: Completion[ConsumerGroupHeartbeatResponse] = Completion()
-
-    def on_done(done: Completion[HeartbeatResult]) -> None:
-        error = done.error
-        if error is None:
-            answer.complete(_respond(done.result()))
-        elif isinstance(error, KafkaError):
-            answer.complete(_refuse(error))
-        else:
-            answer.fail(error)
-
-    try:
-        context.broker.groups.consumers.heartbeat(heartbeat).then(on_done)
-    except KafkaError as refused:
-        return _refuse(refused)
-    return answer
+    return context.broker.groups.consumers.heartbeat(heartbeat).map(_respond, _refuse)
 
 
 def _owned(request: ConsumerGroupHeartbeatRequest) -> Mapping[UUID, Collection[int]] | None:

@@ -6,7 +6,6 @@ Each is answered on its own, once the tombstones are durable: GROUP_ID_NOT_FOUND
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, all_done
-from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
 from oncelog.protocol.generated.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
@@ -18,16 +17,5 @@ def handle(context: RequestContext, request: DeleteGroupsRequest) -> Sliced[Dele
 
 
 def _delete(context: RequestContext, group_id: str) -> Completion[DeletableGroupResult]:
-    answer: Completion[DeletableGroupResult] = Completion()
-
-    def on_done(done: Completion[ErrorCode]) -> None:
-        error = done.error
-        if error is None:
-            answer.complete(DeletableGroupResult(group_id=group_id, error_code=done.result()))
-        elif isinstance(error, KafkaError):
-            answer.complete(DeletableGroupResult(group_id=group_id, error_code=error.code))
-        else:
-            answer.fail(error)
-
-    context.broker.groups.inventory.delete(group_id).then(on_done)
-    return answer
+    deleted = context.broker.groups.inventory.delete(group_id).recover(lambda error: error.code)
+    return deleted.map(lambda code: DeletableGroupResult(group_id=group_id, error_code=code))

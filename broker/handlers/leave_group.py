@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.consumer.exchange import LeavingMember
 from oncelog.broker.request import RequestContext
-from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest
 from oncelog.protocol.generated.leave_group_response import LeaveGroupResponse, MemberResponse
 
@@ -20,22 +20,10 @@ def handle(context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupRes
         leaving = [LeavingMember(request.member_id, None)]
     else:
         leaving = [LeavingMember(member.member_id, member.group_instance_id) for member in request.members]
-    answer: Completion[LeaveGroupResponse] = Completion()
-
-    def on_done(done: Completion[list[ErrorCode]]) -> None:
-        error = done.error
-        if error is None:
-            answer.complete(_respond(context, leaving, done.result()))
-        elif isinstance(error, KafkaError):
-            answer.complete(LeaveGroupResponse(error_code=error.code))
-        else:
-            answer.fail(error)
-
-    try:
-        context.broker.groups.leave(request.group_id, leaving).then(on_done)
-    except KafkaError as refused:
-        return LeaveGroupResponse(error_code=refused.code)
-    return answer
+    left = context.broker.groups.leave(request.group_id, leaving)
+    return left.map(
+        lambda errors: _respond(context, leaving, errors), lambda error: LeaveGroupResponse(error_code=error.code)
+    )
 
 
 def _respond(

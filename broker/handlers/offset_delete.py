@@ -8,7 +8,7 @@
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.offsets import Errors
 from oncelog.broker.request import RequestContext
-from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.offset_delete_request import OffsetDeleteRequest
 from oncelog.protocol.generated.offset_delete_response import (
     OffsetDeleteResponse,
@@ -22,19 +22,10 @@ def handle(context: RequestContext, request: OffsetDeleteRequest) -> Completion[
     wanted = [(topic.name, data.partition_index) for topic in request.topics for data in topic.partitions]
     known = [partition for partition in wanted if topics.leader_of(*partition) is not None]
     errors: Errors = dict.fromkeys(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    answer: Completion[OffsetDeleteResponse] = Completion()
-
-    def on_done(done: Completion[Errors]) -> None:
-        error = done.error
-        if error is None:
-            answer.complete(_respond(request, {**errors, **done.result()}))
-        elif isinstance(error, KafkaError):
-            answer.complete(OffsetDeleteResponse(error_code=error.code))
-        else:
-            answer.fail(error)
-
-    context.broker.groups.inventory.delete_offsets(request.group_id, known).then(on_done)
-    return answer
+    return context.broker.groups.inventory.delete_offsets(request.group_id, known).map(
+        lambda deleted: _respond(request, {**errors, **deleted}),
+        lambda error: OffsetDeleteResponse(error_code=error.code),
+    )
 
 
 def _respond(request: OffsetDeleteRequest, errors: Errors) -> OffsetDeleteResponse:

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 from oncelog.broker.cluster.metadata_log import INTERNAL_TOPICS
 from oncelog.broker.completion import Completion, all_of
-from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from oncelog.broker.log.partition_log import AppendResult, PartitionLog
 from oncelog.broker.request import CloseConnection, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced
@@ -260,18 +259,8 @@ def _add_partitions(
                 missing.append((log.topic, log.partition))
     if not missing:
         return None
-    added: Completion[ErrorCode | None] = Completion()
-
-    def on_added(done: Completion[ProducerIdAndEpoch]) -> None:
-        if done.error is None:
-            added.complete(None)
-        elif isinstance(done.error, KafkaError):
-            added.complete(done.error.code)
-        else:
-            added.fail(done.error)
-
-    broker.transactions.add_partitions_implicitly(transactional_id, producer_id, producer_epoch, missing).then(on_added)
-    return added
+    added = broker.transactions.add_partitions_implicitly(transactional_id, producer_id, producer_epoch, missing)
+    return added.map(lambda _: None, lambda error: error.code)
 
 
 def _producer(batch: bytes | memoryview) -> tuple[int, int]:

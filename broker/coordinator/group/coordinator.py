@@ -9,7 +9,7 @@ not. No group is classic and a consumer group at once.
 KIPs: 345 (static members), 394 (member id required), 559 (protocol names), 800, 814 (skipped assignment), 848.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -136,7 +136,7 @@ class GroupCoordinator:
         consumer_group = self._consumer_group(request.group_id)
         if consumer_group is not None:
             if consumer_group.members:
-                return _told(self._classic_members.join(request), lambda code: JoinResult(code, member_id))
+                return self._classic_members.join(request).recover(lambda error: JoinResult(error.code, member_id))
             self._make_classic(consumer_group)
         group = self._groups.get(request.group_id)
         if group is None:
@@ -252,7 +252,7 @@ class GroupCoordinator:
             synced = self._classic_members.sync(
                 consumer_group, generation_id, member_id, group_instance_id, protocol_type, protocol_name
             )
-            return _told(synced, SyncResult)
+            return synced.recover(lambda error: SyncResult(error.code))
         group, error = self._find(group_id, member_id, group_instance_id, generation_id)
         if error or group is None:
             return Completion.of(SyncResult(error))
@@ -284,10 +284,13 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> Completion[list[ErrorCode]]:
-        """LeaveGroup: what became of each. Raises KafkaError, or fails with it."""
-        if self._consumer_group(group_id) is not None:
-            return self._classic_members.leave(group_id, leaving)
-        return Completion.of([self._leave(group_id, member.member_id, member.instance_id) for member in leaving])
+        """LeaveGroup: what became of each. Fails with KafkaError."""
+        try:
+            if self._consumer_group(group_id) is not None:
+                return self._classic_members.leave(group_id, leaving)
+            return Completion.of([self._leave(group_id, member.member_id, member.instance_id) for member in leaving])
+        except KafkaError as error:
+            return Completion.failed(error)
 
     def _leave(self, group_id: str, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """A static member may be named by its instance id alone (by a tool, KIP-345)."""
@@ -353,23 +356,6 @@ class GroupCoordinator:
             self._rebalancer.on_alive(group, member)
         if must_rebalance:
             self._rebalancer.prepare(group)
-
-
-def _told(asked: Completion[T], refusal: Callable[[ErrorCode], T]) -> Completion[T]:
-    """An error becomes an answer, as those of classic groups are."""
-    told: Completion[T] = Completion()
-
-    def on_done(done: Completion[T]) -> None:
-        error = done.error
-        if error is None:
-            told.complete(done.result())
-        elif isinstance(error, KafkaError):
-            told.complete(refusal(error.code))
-        else:
-            told.fail(error)
-
-    asked.then(on_done)
-    return told
 
 
 def _refused(error: ErrorCode, member_id: str = "") -> Completion[JoinResult]:

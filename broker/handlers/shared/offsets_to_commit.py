@@ -105,17 +105,8 @@ def settle_errors(
     shown: Callable[[ErrorCode], ErrorCode],
 ) -> Completion[Errors]:
     """An error for each partition of the request; one that refuses the whole group, as `shown`, goes to all of them."""
-    settled: Completion[Errors] = Completion()
 
-    def on_done(done: Completion[Errors]) -> None:
-        error = done.error
-        if error is None:
-            settled.complete({**unknown, **done.result()})
-        elif isinstance(error, KafkaError):
-            refused = shown(error.code)
-            settled.complete({**unknown, **{offset.partition: refused for offset in offsets}})
-        else:
-            settled.fail(error)
+    def refused(error: KafkaError) -> Errors:
+        return {**unknown, **dict.fromkeys((offset.partition for offset in offsets), shown(error.code))}
 
-    committed.then(on_done)
-    return settled
+    return committed.map(lambda errors: {**unknown, **errors}, refused)

@@ -22,18 +22,9 @@ def answered(
 
     Clients before `fenced_since` know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH (KIP-588).
     """
-    answer: Completion[U] = Completion()
 
-    def on_done(source: Completion[T]) -> None:
-        error = source.error
-        if error is None:
-            answer.complete(on_value(source.result()))
-        elif not isinstance(error, KafkaError):
-            answer.fail(error)
-        elif error.code is ErrorCode.PRODUCER_FENCED and context.api_version < fenced_since:
-            answer.complete(on_error(ErrorCode.INVALID_PRODUCER_EPOCH))
-        else:
-            answer.complete(on_error(error.code))
+    def refused(error: KafkaError) -> U:
+        is_unknown = error.code is ErrorCode.PRODUCER_FENCED and context.api_version < fenced_since
+        return on_error(ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else error.code)
 
-    done.then(on_done)
-    return answer
+    return done.map(on_value, refused)

@@ -105,12 +105,15 @@ class ConsumerGroupCoordinator:
     # --- heartbeats ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, request: HeartbeatRequest) -> Completion[HeartbeatResult]:
-        """ConsumerGroupHeartbeat: a member reports, joins or leaves. Raises KafkaError, or fails with it."""
-        if not self._settings.is_enabled:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        check_heartbeat(request, self._settings.assignors)
-        decide = self._decide_leave if request.is_leaving else self._decide_heartbeat
-        return self.writer.write(request.group_id, lambda shard: decide(shard, request))
+        """ConsumerGroupHeartbeat: a member reports, joins or leaves. Fails with KafkaError."""
+        try:
+            if not self._settings.is_enabled:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+            check_heartbeat(request, self._settings.assignors)
+            decide = self._decide_leave if request.is_leaving else self._decide_heartbeat
+            return self.writer.write(request.group_id, lambda shard: decide(shard, request))
+        except KafkaError as error:
+            return Completion.failed(error)
 
     def _decide_heartbeat(self, shard: GroupShard, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
         update, then = self._entered(shard, request)
