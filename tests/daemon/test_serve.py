@@ -139,7 +139,7 @@ def test_serving_imports_nothing_that_it_does_not_need() -> None:
         "asyncio_dgram",
         "difflib",
         "oncelog.client",
-        "zstandard",
+        "backports.zstd",
         "cramjam",
     )
     modules = "oncelog.broker.app, oncelog.broker.cli"

@@ -34,7 +34,7 @@ NOT_AT_START = {
     "pyarrow": "by the demonstration",
     "re2": "by the first pattern",
     "rich": "by commands that draw",
-    "zstandard": "by the first batch to look into or to rewrite",
+    "backports.zstd": "by the first batch to look into or to rewrite",
 }
 _IMPORTED = re.compile(r"^import '([\w.]+)' #", re.MULTILINE)
 
