@@ -19,8 +19,18 @@ from tests.support.wire import WireBroker
 COUNT = 100_000
 TOPIC = "payments"
 MEMORY_PER_ID_BYTES = 1_000
-CPU_S = 8.0
-"""Twice what it takes: of the process itself, so that a machine with other work to do does not count."""
+REFERENCES = 11.0
+"""Twice what it takes, counted in what a fixed work takes at the same time: of the process itself, and a machine whose
+cores are shared slows both down."""
+
+
+def reference_s() -> float:
+    """What some two million steps of Python take, in seconds of processor time."""
+    began_s = time.process_time()
+    found: dict[str, tuple[int, int]] = {}
+    for number in range(2_000_000):
+        found[f"id-{number % COUNT}"] = (number, number + 1)
+    return time.process_time() - began_s
 
 
 def cpu_s(daemon: Daemon) -> float:
@@ -48,6 +58,7 @@ def test_a_hundred_thousand_ids_and_groups_are_served_after_seconds_and_the_brok
     memory_of_none = memory_bytes(empty)
     empty.stop()
     write_large_logs(data_dir, id_count=COUNT, group_count=COUNT, topic=TOPIC)
+    before_s = reference_s()
     daemon = Daemon(data_dir)
     try:
         broker = WireBroker(daemon.bootstrap)
@@ -66,7 +77,7 @@ def test_a_hundred_thousand_ids_and_groups_are_served_after_seconds_and_the_brok
     finally:
         daemon.kill()
     assert cpu_to_first_answer_s < 1.0
-    assert cpu_to_all_s < CPU_S
+    assert cpu_to_all_s < REFERENCES * max(before_s, reference_s())
     assert (memory - memory_of_none) / (2 * COUNT) < MEMORY_PER_ID_BYTES
     assert state.transaction_state == "CompleteCommit"
     assert fetched.topics[0].partitions[0].committed_offset == last
