@@ -8,15 +8,18 @@ import struct
 from crc32c import crc32c
 
 from oncelog.broker.ports import WallMs
-from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.batch import (
+    BASE_TIMESTAMP_AT,
+    CRC_AT,
+    CRC_COVERS_FROM,
+    FLAGS_AT,
+    PRODUCER_ID_AT,
+    TRANSACTIONAL_MASK,
+    encode_batch,
+)
 from oncelog.protocol.records.record import Record
 
 NOW_MS = WallMs(1_700_000_000_000)
-_ATTRIBUTES_AT = 21
-_TIMESTAMPS_AT = 27
-_PRODUCER_AT = 43
-_CRC_AT = 17
-_TRANSACTIONAL_BIT = 0x10
 _TIMESTAMPS = struct.Struct(">qq")
 _PRODUCER = struct.Struct(">qhi")
 
@@ -35,13 +38,13 @@ class BatchMaker:
     def next(self, producer_id: int = -1, *, transactional: bool = False, timestamp_ms: int = NOW_MS) -> memoryview:
         batch = bytearray(self._template)
         if transactional:
-            batch[_ATTRIBUTES_AT + 1] |= _TRANSACTIONAL_BIT
-        _TIMESTAMPS.pack_into(batch, _TIMESTAMPS_AT, timestamp_ms, timestamp_ms)
+            batch[FLAGS_AT] |= TRANSACTIONAL_MASK
+        _TIMESTAMPS.pack_into(batch, BASE_TIMESTAMP_AT, timestamp_ms, timestamp_ms)
         if producer_id >= 0:
             sequence = self._sequences.get(producer_id, 0)
             self._sequences[producer_id] = sequence + 1
-            _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, 0, sequence)
-        struct.pack_into(">I", batch, _CRC_AT, crc32c(memoryview(batch)[_ATTRIBUTES_AT:]))
+            _PRODUCER.pack_into(batch, PRODUCER_ID_AT, producer_id, 0, sequence)
+        struct.pack_into(">I", batch, CRC_AT, crc32c(memoryview(batch)[CRC_COVERS_FROM:]))
         return memoryview(bytes(batch))
 
     def forget(self) -> None:

@@ -18,8 +18,8 @@ from operator import attrgetter
 from oncelog.client.batch import Batch, ProducerIdentity
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import Headers, TopicPartition
+from oncelog.protocol.records.batch import SEQUENCE_MASK
 
-_SEQUENCE_MASK = 0x7FFFFFFF
 _SERIAL = attrgetter("serial")
 
 
@@ -188,7 +188,7 @@ class PartitionQueue:
         batch.attempt_count = 0
         batch.encode(self.identity, sequence, compression=compression, transactional=transactional)
         if sequence >= 0:
-            self._next_sequence = (sequence + batch.record_count) & _SEQUENCE_MASK
+            self._next_sequence = (sequence + batch.record_count) & SEQUENCE_MASK
 
 
 class Accumulator:

@@ -30,12 +30,20 @@ from oncelog.protocol.generated.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from oncelog.protocol.records.batch import (
+    BASE_SEQUENCE_AT,
+    COMPRESSION_MASK,
+    FLAGS_AT,
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_AT,
+    PRODUCER_EPOCH_AT,
+    PRODUCER_ID_AT,
+    TRANSACTIONAL_MASK,
+)
+from oncelog.protocol.records.compression import CODECS
 
-_ZSTD = 4
-_MAGIC_AT = 16
-_TRANSACTIONAL_BIT = 0x10
-_PRODUCER_ID_AT = 43
-_BASE_SEQUENCE_AT = 53
+_ZSTD = CODECS["zstd"]
 
 _IMPLICIT_ADD_SINCE = 12
 _TOPIC_IDS_SINCE = 13
@@ -184,7 +192,7 @@ def _append(
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients may not write to {name}")
         if not isinstance(batch, memoryview):
             raise KafkaError(ErrorCode.INVALID_RECORD, "the partition comes without a record batch")
-        if context.api_version < 7 and len(batch) > 22 and batch[22] & 7 == _ZSTD:
+        if context.api_version < 7 and len(batch) > FLAGS_AT and batch[FLAGS_AT] & COMPRESSION_MASK == _ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
         if request.transactional_id is not None:
             _verify(context, request.transactional_id, log, batch, refusal)
@@ -250,7 +258,7 @@ def _add_partitions(
         for data in topic.partition_data:
             log = None if name is None or name in INTERNAL_TOPICS else broker.topics.find_partition(name, data.index)
             batch = data.records
-            if log is None or batch is None or len(batch) < 61 or not batch[22] & _TRANSACTIONAL_BIT:
+            if log is None or batch is None or len(batch) < HEADER_SIZE or not batch[FLAGS_AT] & TRANSACTIONAL_MASK:
                 continue
             producer_id, producer_epoch = _producer(batch)
             if not log.has_open_transaction(producer_id, producer_epoch) and not log.is_over(
@@ -264,15 +272,15 @@ def _add_partitions(
 
 
 def _producer(batch: bytes | memoryview) -> tuple[int, int]:
-    producer_id = int.from_bytes(batch[_PRODUCER_ID_AT : _PRODUCER_ID_AT + 8], "big", signed=True)
-    return producer_id, int.from_bytes(batch[_PRODUCER_ID_AT + 8 : _PRODUCER_ID_AT + 10], "big", signed=True)
+    producer_id = int.from_bytes(batch[PRODUCER_ID_AT:PRODUCER_EPOCH_AT], "big", signed=True)
+    return producer_id, int.from_bytes(batch[PRODUCER_EPOCH_AT:BASE_SEQUENCE_AT], "big", signed=True)
 
 
 def _verify(
     context: RequestContext, transactional_id: str, log: PartitionLog, batch: memoryview, refusal: ErrorCode | None
 ) -> None:
     """The first batch of a transaction on a partition: is the partition in the transaction?"""
-    if len(batch) < 61 or not batch[22] & _TRANSACTIONAL_BIT:
+    if len(batch) < HEADER_SIZE or not batch[FLAGS_AT] & TRANSACTIONAL_MASK:
         return
     producer_id, producer_epoch = _producer(batch)
     if log.has_open_transaction(producer_id, producer_epoch):
@@ -284,7 +292,7 @@ def _verify(
     )
     if error:
         # A later batch may not overtake this one when it comes again: the sequence that was refused is remembered.
-        base_sequence = int.from_bytes(batch[_BASE_SEQUENCE_AT : _BASE_SEQUENCE_AT + 4], "big", signed=True)
+        base_sequence = int.from_bytes(batch[BASE_SEQUENCE_AT : BASE_SEQUENCE_AT + 4], "big", signed=True)
         log.note_unverified(producer_id, producer_epoch, base_sequence)
         raise KafkaError(_verification_error(error, context.api_version), "the transaction does not hold the partition")
 
@@ -315,10 +323,15 @@ def _check_transactional(request: ProduceRequest) -> ErrorCode | None:
     for topic in request.topic_data:
         for partition in topic.partition_data:
             batch = partition.records
-            if batch is not None and len(batch) >= 61 and batch[_MAGIC_AT] == 2 and batch[22] & _TRANSACTIONAL_BIT:
+            if (
+                batch is not None
+                and len(batch) >= HEADER_SIZE
+                and batch[MAGIC_AT] == MAGIC
+                and batch[FLAGS_AT] & TRANSACTIONAL_MASK
+            ):
                 if request.transactional_id is None:
                     return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-                producer_ids.add(bytes(batch[_PRODUCER_ID_AT : _PRODUCER_ID_AT + 8]))
+                producer_ids.add(bytes(batch[PRODUCER_ID_AT:PRODUCER_EPOCH_AT]))
     return ErrorCode.INVALID_PRODUCER_ID_MAPPING if len(producer_ids) > 1 else None
 
 

@@ -6,11 +6,17 @@ length, its offsets and its checksum all fit.
 
 from collections.abc import Callable, Iterator
 
-from oncelog.protocol.records.batch import BatchHeader, check_crc, read_header
+from oncelog.protocol.records.batch import (
+    HEADER_SIZE,
+    LENGTH_AT,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 
-_HEADER_BYTES = 61
-_LENGTH_PREFIX_BYTES = 12
-_MAGIC_AT = 16
 _CHUNK_BYTES = 1024 * 1024
 
 ReadView = Callable[[int, int], memoryview]
@@ -64,16 +70,16 @@ class BatchScan:
 
 
 def _size_at(chunk: memoryview, at: int) -> int | None:
-    if at < 0 or at + _LENGTH_PREFIX_BYTES > len(chunk):
+    if at < 0 or at + LENGTH_OVERHEAD > len(chunk):
         return None
-    return _LENGTH_PREFIX_BYTES + int.from_bytes(chunk[at + 8 : at + _LENGTH_PREFIX_BYTES], "big", signed=True)
+    return LENGTH_OVERHEAD + int.from_bytes(chunk[at + LENGTH_AT : at + LENGTH_OVERHEAD], "big", signed=True)
 
 
 def _problem(chunk: memoryview, at: int, size_bytes: int | None, expected_offset: int, *, has_gaps: bool) -> str | None:
     left = len(chunk) - at
-    if size_bytes is None or left < _HEADER_BYTES or size_bytes > left:
+    if size_bytes is None or left < HEADER_SIZE or size_bytes > left:
         return f"the {left} bytes that are left hold no whole batch"
-    if size_bytes < _HEADER_BYTES or chunk[at + _MAGIC_AT] != 2:
+    if size_bytes < HEADER_SIZE or chunk[at + MAGIC_AT] != MAGIC:
         return "no batch begins here"
     header = read_header(chunk, at)
     if header.base_offset < expected_offset or (header.base_offset > expected_offset and not has_gaps):

@@ -12,16 +12,22 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.values import AppendOrigin
 from oncelog.broker.ports import WallMs
 from oncelog.protocol.errors import ErrorCode, InvalidRecordsError, KafkaError, ProtocolError
-from oncelog.protocol.records.batch import BatchHeader, check_crc, read_header
+from oncelog.protocol.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL_MASK,
+    HEADER_SIZE,
+    LENGTH_AT,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 from oncelog.protocol.records.compression import decompress
 
-HEADER_BYTES: Final = 61
-_LENGTH_PREFIX_BYTES: Final = 12  # base offset and batch length come before what the length counts
-_MAGIC_AT: Final = 16
 _SHORTEST_RECORDS_BYTES: Final = 14  # the overhead of magic 0, below which Kafka calls the framing corrupt
-_COMPRESSION_MASK: Final = 0x07
-_TRANSACTIONAL_BIT: Final = 0x10
-_CONTROL_BIT: Final = 0x20
 _LAST_KNOWN_COMPRESSION: Final = 4
 _WALKED_RECORDS: Final = 64
 _SHOWN_RECORDS: Final = 3
@@ -53,7 +59,7 @@ def validate_batch(batch: memoryview, config: LogConfig, wall_ms: WallMs, origin
         )
     if not check_crc(batch):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch does not match its bytes")
-    if header.attributes & _CONTROL_BIT:
+    if header.attributes & CONTROL_MASK:
         raise _invalid("control batches are written by append_end_txn_marker alone")
     if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
         raise _invalid(f"{header.record_count} records but a last offset delta of {header.last_offset_delta}")
@@ -66,35 +72,35 @@ def validate_batch(batch: memoryview, config: LogConfig, wall_ms: WallMs, origin
 
 def _check_framing(batch: memoryview) -> None:
     available = len(batch)
-    if available <= _MAGIC_AT:
+    if available <= MAGIC_AT:
         raise _invalid("no whole batch")
-    length = int.from_bytes(batch[8:12], "big", signed=True)
-    magic = batch[_MAGIC_AT]
-    if length < _SHORTEST_RECORDS_BYTES or magic > 2:
+    length = int.from_bytes(batch[LENGTH_AT:LENGTH_OVERHEAD], "big", signed=True)
+    magic = batch[MAGIC_AT]
+    if length < _SHORTEST_RECORDS_BYTES or magic > MAGIC:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {length} and magic {magic}")
-    size = _LENGTH_PREFIX_BYTES + length
+    size = LENGTH_OVERHEAD + length
     if size > available:
         raise _invalid(f"the batch claims {size} bytes, {available} are there")
-    if magic != 2:
-        raise _invalid(f"magic {magic}, only 2 is accepted")
+    if magic != MAGIC:
+        raise _invalid(f"magic {magic}, only {MAGIC} is accepted")
     if size < available:
         raise _invalid("more than one batch for the partition")
-    if size < HEADER_BYTES:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes, its header alone has {HEADER_BYTES}")
+    if size < HEADER_SIZE:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes, its header alone has {HEADER_SIZE}")
 
 
 def _check_client_header(header: BatchHeader) -> None:
     attributes = header.attributes
     if header.base_offset != 0:
         raise _invalid(f"base offset {header.base_offset}, a producer sends 0")
-    if attributes & _COMPRESSION_MASK > _LAST_KNOWN_COMPRESSION:
+    if attributes & COMPRESSION_MASK > _LAST_KNOWN_COMPRESSION:
         raise KafkaError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {attributes & _COMPRESSION_MASK} is not defined"
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {attributes & COMPRESSION_MASK} is not defined"
         )
     if header.producer_id >= 0:
         if header.base_sequence < 0 or header.producer_epoch < 0:
             raise _invalid(f"producer {header.producer_id} without an epoch and a sequence")
-    elif attributes & _TRANSACTIONAL_BIT:
+    elif attributes & TRANSACTIONAL_MASK:
         raise _invalid("a transactional batch without a producer id")
 
 
@@ -113,7 +119,7 @@ def _check_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig,
 
 def _later_than(batch: memoryview, header: BatchHeader, latest_ms: int) -> tuple[tuple[int, str], ...]:
     """The first records that are to blame, as far as they can be read: naming them may not cost what refusing saves."""
-    body = batch[HEADER_BYTES:]
+    body = batch[HEADER_SIZE:]
     blamed: list[tuple[int, str]] = []
     try:
         if header.compression_type:
@@ -141,8 +147,8 @@ def _check_age(base_timestamp: int, timestamp: int, config: LogConfig, wall_ms: 
 def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs) -> None:
     """Under `full`, and for the keys of a compacted topic, every record; otherwise what the length walk tells."""
     checks_all = config.checks_every_record or config.is_compacted
-    compression = header.attributes & _COMPRESSION_MASK
-    body = batch[HEADER_BYTES:]
+    compression = header.attributes & COMPRESSION_MASK
+    body = batch[HEADER_SIZE:]
     if compression and checks_all:
         body = memoryview(decompressed(compression, body))
     elif compression:

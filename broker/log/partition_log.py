@@ -13,7 +13,6 @@ KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a fir
 from bisect import insort
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from struct import Struct
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
@@ -38,7 +37,15 @@ from oncelog.broker.log.values import AbortedTransaction, AppendOrigin, AppendRe
 from oncelog.broker.ports import Buffer, Clock, File, PartitionListener, WallMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from oncelog.protocol.records.batch import BatchHeader
+from oncelog.protocol.records.batch import (
+    CRC_AT,
+    LAST_OFFSET_DELTA_AT,
+    MAX_TIMESTAMP_AT,
+    PREFIX,
+    PRODUCER_ID_AT,
+    TIMESTAMP_TYPE_MASK,
+    BatchHeader,
+)
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
 
 __all__ = [
@@ -51,13 +58,6 @@ __all__ = [
     "PartitionLog",
 ]
 
-# base offset, batch length, partition leader epoch: all that lies outside the checksum.
-_PREFIX = Struct(">qii")
-_CRC_AT = 17
-_CRC_COVERS_FROM = 21
-_MAX_TIMESTAMP_AT = 35
-_AFTER_MAX_TIMESTAMP = 43
-_LOG_APPEND_TIME_BIT = 0x08
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 
 _wait_offset = itemgetter(0)
@@ -177,14 +177,14 @@ class PartitionLog:
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         timestamp = header.max_timestamp
-        prefix = _PREFIX.pack(base_offset, header.batch_length, self.leader_epoch)
+        prefix = PREFIX.pack(base_offset, header.batch_length, self.leader_epoch)
         if is_log_append_time:
             timestamp = wall_ms
-            parts = _with_timestamp(prefix, batch, header.attributes | _LOG_APPEND_TIME_BIT, wall_ms)
-        elif header.attributes & _LOG_APPEND_TIME_BIT:
-            parts = _with_timestamp(prefix, batch, header.attributes & ~_LOG_APPEND_TIME_BIT, timestamp)
+            parts = _with_timestamp(prefix, batch, header.attributes | TIMESTAMP_TYPE_MASK, wall_ms)
+        elif header.attributes & TIMESTAMP_TYPE_MASK:
+            parts = _with_timestamp(prefix, batch, header.attributes & ~TIMESTAMP_TYPE_MASK, timestamp)
         else:
-            parts = (prefix, batch[_PREFIX.size :])
+            parts = (prefix, batch[PREFIX.size :])
         self._write(parts, len(batch), last_offset + 1, timestamp)
         if header.producer_id >= 0:
             producer_state.replay_batch(header, base_offset, timestamp, self._clock.monotonic_ms())
@@ -571,10 +571,10 @@ def _with_timestamp(prefix: bytes, batch: memoryview, attributes: int, timestamp
     head = b"".join(
         (
             attributes.to_bytes(2, "big"),
-            batch[_CRC_COVERS_FROM + 2 : _MAX_TIMESTAMP_AT],
+            batch[LAST_OFFSET_DELTA_AT:MAX_TIMESTAMP_AT],
             timestamp.to_bytes(8, "big", signed=True),
         )
     )
-    rest = batch[_AFTER_MAX_TIMESTAMP:]
+    rest = batch[PRODUCER_ID_AT:]
     checksum = crc32c(rest, crc32c(head)).to_bytes(4, "big")
-    return prefix, batch[_PREFIX.size : _CRC_AT], checksum, head, rest
+    return prefix, batch[PREFIX.size : CRC_AT], checksum, head, rest

@@ -14,6 +14,7 @@ from struct import Struct
 from oncelog.broker.log.producer_state import NO_OFFSET, AppendedBatch, ProducerState, ProducerStateManager
 from oncelog.broker.ports import MonotonicMs
 from oncelog.protocol.checksum import crc32c
+from oncelog.protocol.records.batch import SEQUENCE_MASK
 
 SUFFIX = ".snapshot"
 BATCHES_SUFFIX = ".batches"
@@ -27,7 +28,6 @@ _BATCHES_VERSION = 1
 _BATCH = Struct(">qiqiq")
 _BATCHES_HEADER = Struct(">hIIi")  # version, CRC-32C of all that follows it, the snapshot's, how many batches
 _CRC_COVERS_FROM = 6
-_SEQUENCES = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,5 +135,5 @@ def _check(data: bytes, header: Struct, row: Struct, known_version: int) -> None
 
 
 def _batch(last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> AppendedBatch:
-    first_sequence = (last_sequence - offset_delta) % _SEQUENCES if last_sequence >= 0 else -1
+    first_sequence = (last_sequence - offset_delta) & SEQUENCE_MASK if last_sequence >= 0 else -1
     return AppendedBatch(first_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp)

@@ -18,14 +18,11 @@ from heapq import heappop, heappush
 from oncelog.broker.log.values import AppendOrigin
 from oncelog.broker.ports import MonotonicMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from oncelog.protocol.records.batch import BatchHeader
+from oncelog.protocol.records.batch import SEQUENCE_MASK, TRANSACTIONAL_MASK, BatchHeader
 
 KEPT_BATCHES = 5
-MAX_SEQUENCE = 2**31 - 1
 MAX_PRODUCER_EPOCH = 2**15 - 1
 NO_OFFSET = -1
-_SEQUENCES = 2**31
-_TRANSACTIONAL_BIT = 0x10
 _UNVERIFIED_LIMIT = 1000
 
 
@@ -156,7 +153,7 @@ class ProducerStateManager:
         first_sequence = header.base_sequence
         if state is not None:
             if is_client:
-                last_sequence = (first_sequence + header.last_offset_delta) % _SEQUENCES
+                last_sequence = (first_sequence + header.last_offset_delta) & SEQUENCE_MASK
                 duplicate = state.find_duplicate(producer_epoch, first_sequence, last_sequence)
                 if duplicate is not None:
                     return duplicate
@@ -170,7 +167,7 @@ class ProducerStateManager:
         if (
             state is not None
             and state.current_transaction_first_offset != NO_OFFSET
-            and not header.attributes & _TRANSACTIONAL_BIT
+            and not header.attributes & TRANSACTIONAL_MASK
         ):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
@@ -198,7 +195,7 @@ class ProducerStateManager:
         elif producer_epoch != state.producer_epoch or not state.batches:
             expected = 0
         else:
-            expected = (state.batches[-1].last_sequence + 1) % _SEQUENCES
+            expected = (state.batches[-1].last_sequence + 1) & SEQUENCE_MASK
         if first_sequence != expected:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -238,14 +235,14 @@ class ProducerStateManager:
         state = self._state_at_epoch(producer_id, header.producer_epoch)
         first_sequence = header.base_sequence
         last_offset = base_offset + header.last_offset_delta
-        last_sequence = (first_sequence + header.last_offset_delta) % _SEQUENCES if first_sequence >= 0 else -1
+        last_sequence = (first_sequence + header.last_offset_delta) & SEQUENCE_MASK if first_sequence >= 0 else -1
         batches = state.batches
         if len(batches) == KEPT_BATCHES:
             del batches[0]
         batches.append(AppendedBatch(first_sequence, last_sequence, base_offset, last_offset, timestamp))
         state.last_timestamp = timestamp
         state.last_seen_ms = monotonic_ms
-        if header.attributes & _TRANSACTIONAL_BIT and state.current_transaction_first_offset == NO_OFFSET:
+        if header.attributes & TRANSACTIONAL_MASK and state.current_transaction_first_offset == NO_OFFSET:
             state.current_transaction_first_offset = base_offset
             self._ongoing[base_offset] = producer_id
             if self._unverified:

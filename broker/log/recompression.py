@@ -4,10 +4,10 @@ Owns: the decision and the new bytes. Invariant: only the body and what follows 
 Kafka's LogValidator rebuilds the batch in the same cases: when the codecs differ, never for another level.
 """
 
-from oncelog.broker.log.batch_validation import HEADER_BYTES, decompressed
+from oncelog.broker.log.batch_validation import decompressed
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from oncelog.protocol.records.batch import COMPRESSION_MASK, BatchHeader, assemble_batch, read_header
+from oncelog.protocol.records.batch import COMPRESSION_MASK, HEADER_SIZE, BatchHeader, assemble_batch, read_header
 from oncelog.protocol.records.compression import CODECS, compress
 
 _UNCOMPRESSED = "uncompressed"
@@ -18,9 +18,9 @@ def recompressed(batch: memoryview, header: BatchHeader, config: LogConfig) -> t
     codec = 0 if config.compression_type == _UNCOMPRESSED else CODECS[config.compression_type]
     if header.compression_type == codec:
         return batch, header
-    body: bytes | memoryview = batch[HEADER_BYTES:]
+    body: bytes | memoryview = batch[HEADER_SIZE:]
     if header.compression_type:
-        body = decompressed(header.compression_type, batch[HEADER_BYTES:])
+        body = decompressed(header.compression_type, batch[HEADER_SIZE:])
     if codec:
         body = compress(codec, bytes(body), config.compression_levels.get(codec))
     data = assemble_batch(

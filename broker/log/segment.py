@@ -11,7 +11,6 @@ Invariants
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from struct import Struct
 
 from oncelog.broker.log.offset_index import OffsetIndex
 from oncelog.broker.log.time_index import TimeIndex
@@ -19,13 +18,11 @@ from oncelog.broker.log.transaction_index import TransactionIndex
 from oncelog.broker.ports import Buffer, Disk, File, MonotonicMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.records.batch import LENGTH_AT, LENGTH_OVERHEAD, SPAN
 
-# base offset, batch length, (leader epoch, magic, crc, attributes), last offset delta, base timestamp, max timestamp
-_BATCH_HEAD = Struct(">qi11xiqq")
-HEAD_BYTES = _BATCH_HEAD.size
+_SPAN_BYTES = SPAN.size
 LOG_SUFFIX = ".log"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
-_LENGTH_PREFIX_BYTES = 12
 _HINT_LIMIT = 64
 _SCAN_BYTES = 64 * 1024
 
@@ -151,15 +148,15 @@ class Segment:
         """The batches from a boundary on, by their heads; stops where no whole batch follows."""
         end = self.size_bytes
         chunk, chunk_start = memoryview(b""), position
-        while position + HEAD_BYTES <= end:
+        while position + _SPAN_BYTES <= end:
             at = position - chunk_start
-            if at + HEAD_BYTES > len(chunk):
+            if at + _SPAN_BYTES > len(chunk):
                 chunk, chunk_start, at = self.file.read_view(position, min(end, position + _SCAN_BYTES)), position, 0
-                if len(chunk) < HEAD_BYTES:
+                if len(chunk) < _SPAN_BYTES:
                     return  # the file has shrunk under us
-            base_offset, length, last_delta, _, max_timestamp = _BATCH_HEAD.unpack_from(chunk, at)
-            size_bytes = _LENGTH_PREFIX_BYTES + length
-            if size_bytes < HEAD_BYTES or position + size_bytes > end:
+            base_offset, length, last_delta, _, max_timestamp = SPAN.unpack_from(chunk, at)
+            size_bytes = LENGTH_OVERHEAD + length
+            if size_bytes < _SPAN_BYTES or position + size_bytes > end:
                 return
             yield BatchSpan(base_offset, base_offset + last_delta, position, size_bytes, max_timestamp)
             position += size_bytes
@@ -167,12 +164,12 @@ class Segment:
     def read(self, start: int, end: int, max_bytes: int, *, whole_first: bool) -> memoryview:
         """Bytes from the boundary `start` on: at most `max_bytes`, but the first batch whole if `whole_first`, else
         nothing if it does not fit; never past the boundary `end`."""
-        wanted_end = min(end, start + max(max_bytes, _LENGTH_PREFIX_BYTES))
+        wanted_end = min(end, start + max(max_bytes, LENGTH_OVERHEAD))
         view = self.file.read_view(start, wanted_end)
         if len(view) < wanted_end - start:
             raise self.damaged(None, start + len(view))  # shorter than it was: nobody may take that for the end
-        first_bytes = _LENGTH_PREFIX_BYTES + int.from_bytes(view[8:12], "big")
-        if not HEAD_BYTES <= first_bytes <= end - start:
+        first_bytes = LENGTH_OVERHEAD + int.from_bytes(view[LENGTH_AT:LENGTH_OVERHEAD], "big")
+        if not _SPAN_BYTES <= first_bytes <= end - start:
             raise self.damaged(None, start)
         if first_bytes > max_bytes:
             view = self.file.read_view(start, start + first_bytes) if whole_first else view[:0]

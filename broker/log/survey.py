@@ -13,12 +13,18 @@ from oncelog.broker.log.batch_scan import BatchScan
 from oncelog.broker.log.segment import LOG_SUFFIX, file_name
 from oncelog.broker.ports import Disk
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.records.batch import BatchHeader, check_crc, read_header
+from oncelog.protocol.records.batch import (
+    HEADER_SIZE,
+    LENGTH_AT,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 from oncelog.protocol.records.control import decode_end_txn_marker
 
-_HEADER_BYTES = 61
-_LENGTH_PREFIX_BYTES = 12
-_MAGIC_AT = 16
 _OFFSET_PREFIX_BYTES = 5  # of eight: the batches of one segment nearly always share them
 
 
@@ -220,8 +226,8 @@ def _next_batch(data: bytes, expected: int, next_base: int | None) -> tuple[int,
     """(position, base offset) of the first whole batch after a bad one at the start of `data`."""
     view = memoryview(data)
     for at in _candidates(data, expected):
-        size_bytes = _LENGTH_PREFIX_BYTES + int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
-        if view[at + _MAGIC_AT] != 2 or not _HEADER_BYTES <= size_bytes <= len(data) - at:
+        size_bytes = LENGTH_OVERHEAD + int.from_bytes(view[at + LENGTH_AT : at + LENGTH_OVERHEAD], "big", signed=True)
+        if view[at + MAGIC_AT] != MAGIC or not HEADER_SIZE <= size_bytes <= len(data) - at:
             continue
         header = read_header(view, at)
         is_in_place = header.base_offset > expected and (next_base is None or header.base_offset < next_base)
@@ -232,11 +238,11 @@ def _next_batch(data: bytes, expected: int, next_base: int | None) -> tuple[int,
 
 def _candidates(data: bytes, expected: int) -> Iterator[int]:
     """Where a batch may begin: where the bad one's length leads to, then wherever an offset's first bytes stand."""
-    claimed = _LENGTH_PREFIX_BYTES + int.from_bytes(data[8:12], "big", signed=True)
-    if _HEADER_BYTES <= claimed <= len(data) - _HEADER_BYTES:
+    claimed = LENGTH_OVERHEAD + int.from_bytes(data[LENGTH_AT:LENGTH_OVERHEAD], "big", signed=True)
+    if HEADER_SIZE <= claimed <= len(data) - HEADER_SIZE:
         yield claimed
     prefix = expected.to_bytes(8, "big")[:_OFFSET_PREFIX_BYTES]
     at = data.find(prefix, 1)
-    while 0 <= at <= len(data) - _HEADER_BYTES:
+    while 0 <= at <= len(data) - HEADER_SIZE:
         yield at
         at = data.find(prefix, at + 1)

@@ -16,11 +16,27 @@ from oncelog.protocol.records.record import Record, encode_records
 HEADER_SIZE = 61
 LENGTH_OVERHEAD = 12
 """Base offset and batch length, which the batch length does not count."""
-CRC_COVERS_FROM = 21
 MAGIC = 2
+
+# Where a field begins, for those that look at a batch without reading its whole header.
+LENGTH_AT = 8
+MAGIC_AT = 16
+CRC_AT = 17
+CRC_COVERS_FROM = 21
+ATTRIBUTES_AT = 21
+FLAGS_AT = 22
+"""The lower byte of the attributes: all bits that have a meaning so far."""
+LAST_OFFSET_DELTA_AT = 23
+BASE_TIMESTAMP_AT = 27
+MAX_TIMESTAMP_AT = 35
+PRODUCER_ID_AT = 43
+PRODUCER_EPOCH_AT = 51
+BASE_SEQUENCE_AT = 53
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
+SEQUENCE_MASK = 0x7FFFFFFF
+"""Sequences wrap after 2^31 - 1."""
 
 COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_MASK = 0x08
@@ -29,10 +45,13 @@ CONTROL_MASK = 0x20
 DELETE_HORIZON_MASK = 0x40
 """The base timestamp tells when tombstones and markers of a compacted batch may go (KIP-534)."""
 
+PREFIX = Struct(">qii")
+"""Base offset, batch length, partition leader epoch: all that lies outside the checksum."""
+SPAN = Struct(">qi11xiqq")
+"""The header up to its max timestamp, and of it base offset, batch length, last offset delta and both timestamps."""
 _HEADER = Struct(">qiibIhiqqqhii")
-_PREFIX = Struct(">qiibI")
+_BEFORE_BODY = Struct(">qiibI")
 _BODY = Struct(">hiqqqhii")
-_SEQUENCE_MASK = 0x7FFFFFFF
 
 
 class BatchHeader:
@@ -118,7 +137,7 @@ class BatchHeader:
         """Sequences wrap after 2^31 - 1; -1 when the batch has none."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
-        return (self.base_sequence + self.last_offset_delta) & _SEQUENCE_MASK
+        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MASK
 
     @property
     def size_in_bytes(self) -> int:
@@ -139,7 +158,7 @@ def read_header(view: bytes | memoryview, position: int = 0) -> BatchHeader:
 
 def check_crc(batch: memoryview) -> bool:
     """Does the checksum of exactly this one batch hold?"""
-    return crc32c(batch[CRC_COVERS_FROM:]) == int.from_bytes(batch[17:21], "big")
+    return crc32c(batch[CRC_COVERS_FROM:]) == int.from_bytes(batch[CRC_AT:CRC_COVERS_FROM], "big")
 
 
 def iter_batches(view: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -222,4 +241,4 @@ def assemble_batch(
     )
     length = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
     checksum = crc32c(body, crc32c(tail))
-    return b"".join((_PREFIX.pack(base_offset, length, partition_leader_epoch, MAGIC, checksum), tail, body))
+    return b"".join((_BEFORE_BODY.pack(base_offset, length, partition_leader_epoch, MAGIC, checksum), tail, body))

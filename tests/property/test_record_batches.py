@@ -12,6 +12,7 @@ from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records import batch as layout
 from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, encode_batch, iter_batches, read_header
 from oncelog.protocol.records.compression import CODECS
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker, encode_end_txn_marker
@@ -286,3 +287,45 @@ def test_numbered_records_are_what_each_of_them_is_encoded_to(
         for slot, number in enumerate(numbers)
     )
     assert encode_numbered_records(value, number_at, numbers, first_index) == wanted
+
+
+@pytest.mark.parametrize(
+    ("field", "position"),
+    [
+        ("batch_length", layout.LENGTH_AT),
+        ("partition_leader_epoch", layout.LENGTH_OVERHEAD),
+        ("magic", layout.MAGIC_AT),
+        ("crc", layout.CRC_AT),
+        ("attributes", layout.ATTRIBUTES_AT),
+        ("last_offset_delta", layout.LAST_OFFSET_DELTA_AT),
+        ("base_timestamp", layout.BASE_TIMESTAMP_AT),
+        ("max_timestamp", layout.MAX_TIMESTAMP_AT),
+        ("producer_id", layout.PRODUCER_ID_AT),
+        ("producer_epoch", layout.PRODUCER_EPOCH_AT),
+        ("base_sequence", layout.BASE_SEQUENCE_AT),
+    ],
+)
+def test_each_named_position_is_where_the_declared_field_begins(field: str, position: int) -> None:
+    before = []
+    for subcon in BATCH_HEADER.subcons:
+        if subcon.name == field:
+            break
+        before.append(subcon)
+    assert position == sum(subcon.sizeof() for subcon in before)
+    assert layout.FLAGS_AT + 1 == layout.LAST_OFFSET_DELTA_AT
+    assert layout.CRC_COVERS_FROM == layout.ATTRIBUTES_AT
+    assert BATCH_HEADER.sizeof() == layout.HEADER_SIZE
+
+
+@given(st.lists(st.integers(-128, 127), min_size=HEADER_SIZE, max_size=HEADER_SIZE))
+def test_the_partial_forms_of_the_header_read_what_the_whole_one_reads(values: list[int]) -> None:
+    data = bytes(value & 0xFF for value in values)
+    header = read_header(data)
+    assert layout.PREFIX.unpack_from(data) == (header.base_offset, header.batch_length, header.partition_leader_epoch)
+    assert layout.SPAN.unpack_from(data) == (
+        header.base_offset,
+        header.batch_length,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+    )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from oncelog.broker.log.compaction.offset_map import OffsetMap
 from oncelog.broker.log.compaction.transactions import CleanedTransactions
 from oncelog.broker.ports import WallMs
-from oncelog.protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader, assemble_batch
+from oncelog.protocol.records.batch import COMPRESSION_MASK, DELETE_HORIZON_MASK, BatchHeader, assemble_batch
 from oncelog.protocol.records.compression import compress
 from oncelog.protocol.records.record import Record, decode_records, encode_record
 
@@ -136,7 +136,7 @@ def _emptied(header: BatchHeader) -> bytes:
     """The header alone, without records and, as Kafka writes it, without compression."""
     return assemble_batch(
         b"",
-        attributes=header.attributes & ~(DELETE_HORIZON_MASK | 0x07),
+        attributes=header.attributes & ~(DELETE_HORIZON_MASK | COMPRESSION_MASK),
         record_count=0,
         last_offset_delta=header.last_offset_delta,
         base_timestamp=-1,

@@ -4,8 +4,9 @@ import pytest
 
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.log.producer_snapshot import encode_snapshot, load_batches, load_snapshot
-from oncelog.broker.log.producer_state import MAX_PRODUCER_EPOCH, MAX_SEQUENCE
+from oncelog.broker.log.producer_state import MAX_PRODUCER_EPOCH
 from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.records.batch import SEQUENCE_MASK
 from tests.fakes.logs import Logs, batch
 
 
@@ -79,10 +80,10 @@ def test_unknown_producer_may_begin_anywhere_unless_its_epochs_belong_to_transac
 
 
 def test_sequence_wraps_inside_a_batch_and_between_batches(logs: Logs, log: PartitionLog) -> None:
-    assert send(logs, log, MAX_SEQUENCE - 1, count=4) == 0  # ..., 2^31-1, 0, 1
+    assert send(logs, log, SEQUENCE_MASK - 1, count=4) == 0  # ..., 2^31-1, 0, 1
     assert send(logs, log, 2) == 4
-    assert send(logs, log, MAX_SEQUENCE - 1, count=4) == 0
-    assert send(logs, log, MAX_SEQUENCE, producer_id=3) == 5
+    assert send(logs, log, SEQUENCE_MASK - 1, count=4) == 0
+    assert send(logs, log, SEQUENCE_MASK, producer_id=3) == 5
     assert send(logs, log, 0, producer_id=3) == 6
 
 

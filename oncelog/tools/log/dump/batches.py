@@ -11,7 +11,16 @@ from pathlib import PurePath
 from struct import Struct, error
 
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
+from oncelog.protocol.records.batch import (
+    HEADER_SIZE,
+    LENGTH_AT,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 from oncelog.protocol.records.compression import decompress
 from oncelog.protocol.records.record import Record, decode_body, decode_records, read_zigzag
 from oncelog.tools.log.dump.decoders import Decode
@@ -21,7 +30,7 @@ from oncelog.tools.log.read_only_disk import ReadOnlyFile
 
 _BOOTSTRAP = "bootstrap.checkpoint"
 _OFFSET_DIGITS = 20
-_UP_TO_MAGIC_BYTES = 17
+_UP_TO_MAGIC_BYTES = MAGIC_AT + 1
 _MIN_BATCH_LENGTH = 14  # of Kafka's first format
 _CHUNK_BYTES = 1024 * 1024
 _CONTROL_TYPES = (
@@ -109,12 +118,12 @@ def _batches(file: ReadOnlyFile, shown_path: str, end: int, findings: Findings) 
             problem = f"no batch begins here: it would have {size_bytes} bytes"
         elif size_bytes > end - position:
             return
-        elif chunk[at + _UP_TO_MAGIC_BYTES - 1] < MAGIC:
+        elif chunk[at + MAGIC_AT] < MAGIC:
             problem = "this batch is of a format older than Kafka 0.11, which is not read here"
         elif at + HEADER_SIZE > len(chunk):
             problem = "the header of the batch is cut off"
         if problem is not None:
-            offset = int.from_bytes(chunk[at : at + 8], "big", signed=True)
+            offset = int.from_bytes(chunk[at : at + LENGTH_AT], "big", signed=True)
             findings.problems.append(Problem(shown_path, problem, position, offset))
             return
         yield chunk[at : at + max(size_bytes, HEADER_SIZE)]
@@ -122,7 +131,7 @@ def _batches(file: ReadOnlyFile, shown_path: str, end: int, findings: Findings) 
 
 
 def _size_at(chunk: memoryview, at: int) -> int:
-    return LENGTH_OVERHEAD + int.from_bytes(chunk[at + 8 : at + LENGTH_OVERHEAD], "big", signed=True)
+    return LENGTH_OVERHEAD + int.from_bytes(chunk[at + LENGTH_AT : at + LENGTH_OVERHEAD], "big", signed=True)
 
 
 def _records(

@@ -10,12 +10,12 @@ from typing import Any
 
 from oncelog.broker.log import transaction_index
 from oncelog.protocol.checksum import crc32c
+from oncelog.protocol.records.batch import SEQUENCE_MASK
 from oncelog.tools.log.dump.entries import EntryLine
 from oncelog.tools.log.dump.findings import Findings, Problem
 from oncelog.tools.log.dump.indexes import note_odd_size, whole_entries
 from oncelog.tools.log.dump.lines import optional_long
 
-_SEQUENCES = 2**31
 _CRC_COVERS_FROM = 6
 _SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEADER = Struct(">hIi")  # version, CRC-32C of all that follows it, how many rows
@@ -65,7 +65,7 @@ def _batch_values(
     last_sequence: int, last_offset: int, offset_delta: int, timestamp: int
 ) -> tuple[tuple[str, int], ...]:
     return (
-        ("firstSequence", (last_sequence - offset_delta) % _SEQUENCES),
+        ("firstSequence", (last_sequence - offset_delta) & SEQUENCE_MASK),
         ("lastSequence", last_sequence),
         ("lastOffset", last_offset),
         ("offsetDelta", offset_delta),

@@ -16,7 +16,7 @@ from oncelog.broker.log.batch_scan import BatchScan
 from oncelog.broker.log.producer_snapshot import SUFFIX, load_snapshot
 from oncelog.broker.ports import MonotonicMs
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader
+from oncelog.protocol.records.batch import HEADER_SIZE, LENGTH_AT, LENGTH_OVERHEAD, BatchHeader
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.tools.log.map.partition import OpenTransaction, PartitionMap, SegmentMap, State
 from oncelog.tools.log.points import KnownPoints
@@ -110,7 +110,7 @@ class _Reader:
         if scan.problem is None:
             return None
         prefix = file.read_view(position, position + LENGTH_OVERHEAD)
-        size_bytes = LENGTH_OVERHEAD + int.from_bytes(prefix[8:], "big", signed=True)
+        size_bytes = LENGTH_OVERHEAD + int.from_bytes(prefix[LENGTH_AT:], "big", signed=True)
         left_bytes = file.size_bytes - position
         goes_on = HEADER_SIZE <= size_bytes <= left_bytes - HEADER_SIZE
         self._add_damage(segment, position, size_bytes if goes_on else left_bytes, next_base)
