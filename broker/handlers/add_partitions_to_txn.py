@@ -17,6 +17,8 @@ from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.broker.handlers.shared.transaction_errors import answered
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, TooMany, all_done
+from oncelog.broker.transaction_version import TRANSACTION_V2, TRANSACTION_V2_SINCE
+from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -32,7 +34,7 @@ from oncelog.protocol.generated.add_partitions_to_txn_response import (
 
 FENCED_SINCE = 2
 BATCHED_SINCE = 4
-_TRANSACTION_V2 = 2
+_V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.ADD_PARTITIONS_TO_TXN]
 _PARTITIONS_AT_ONCE = 10_000
 """As many as one request may make (KIP-599)."""
 Results = list[AddPartitionsToTxnTopicResult]
@@ -92,7 +94,7 @@ def _add(
             transaction.producer_id,
             transaction.producer_epoch,
             partitions,
-            transaction_version=_TRANSACTION_V2 if context.api_version >= BATCHED_SINCE else 0,
+            transaction_version=TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0,
         ),
         context,
         FENCED_SINCE,

@@ -10,12 +10,13 @@
 from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.transaction_errors import answered
 from oncelog.broker.request import RequestContext
+from oncelog.broker.transaction_version import TRANSACTION_V2, TRANSACTION_V2_SINCE
+from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from oncelog.protocol.generated.end_txn_response import EndTxnResponse
 
 FENCED_SINCE = 2
-EPOCH_BUMP_SINCE = 5
-_TRANSACTION_V2 = 2
+_V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.END_TXN]
 
 
 def handle(context: RequestContext, request: EndTxnRequest) -> Completion[EndTxnResponse]:
@@ -25,7 +26,7 @@ def handle(context: RequestContext, request: EndTxnRequest) -> Completion[EndTxn
             request.producer_id,
             request.producer_epoch,
             request.committed,
-            transaction_version=_TRANSACTION_V2 if context.api_version >= EPOCH_BUMP_SINCE else 0,
+            transaction_version=TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0,
         ),
         context,
         FENCED_SINCE,

@@ -22,6 +22,8 @@ from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.log.partition_log import AppendResult, PartitionLog
 from oncelog.broker.request import CloseConnection, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced
+from oncelog.broker.transaction_version import TRANSACTION_V2, TRANSACTION_V2_SINCE
+from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, InvalidRecordsError, KafkaError
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.generated.produce_response import (
@@ -45,9 +47,8 @@ from oncelog.protocol.records.compression import CODECS
 
 _ZSTD = CODECS["zstd"]
 
-_IMPLICIT_ADD_SINCE = 12
+_V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.PRODUCE]
 _TOPIC_IDS_SINCE = 13
-_TRANSACTION_V2 = 2
 _PARTITIONS_AT_ONCE = 100
 
 Answer = ProduceResponse | Pipelined | None
@@ -60,7 +61,7 @@ def handle(context: RequestContext, request: ProduceRequest) -> Answer | Complet
     error = _check_transactional(request)
     if error is not None:
         return _answer(request, _refuse_all(request, error), ())
-    if request.transactional_id is not None and context.api_version >= _IMPLICIT_ADD_SINCE:
+    if request.transactional_id is not None and context.api_version >= _V2_SINCE:
         added = _add_partitions(context, request, request.transactional_id)
         if added is not None:
             return added.map(lambda refusal: _append_all(context, request, refusal))
@@ -87,7 +88,7 @@ def _append_in_slices(context: RequestContext, request: ProduceRequest, partitio
     if error is not None:
         return _answer(request, _refuse_all(request, error), ())
     refusal: ErrorCode | None = None
-    if request.transactional_id is not None and context.api_version >= _IMPLICIT_ADD_SINCE:
+    if request.transactional_id is not None and context.api_version >= _V2_SINCE:
         added = _add_partitions(context, request, request.transactional_id)
         if added is not None:
             yield added
@@ -199,7 +200,7 @@ def _append(
         appended = log.append(
             batch,
             wall_ms=broker.clock.wall_ms(),
-            transaction_version=_TRANSACTION_V2 if context.api_version >= _IMPLICIT_ADD_SINCE else 0,
+            transaction_version=TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0,
         )
     except KafkaError as error:
         return _refused(context, data.index, error), None
@@ -304,7 +305,7 @@ def _verification_error(error: ErrorCode, api_version: int) -> ErrorCode:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         case ErrorCode.TRANSACTION_ABORTABLE if api_version < 11:
             return ErrorCode.INVALID_TXN_STATE
-        case ErrorCode.CONCURRENT_TRANSACTIONS if api_version >= _IMPLICIT_ADD_SINCE:
+        case ErrorCode.CONCURRENT_TRANSACTIONS if api_version >= _V2_SINCE:
             return error
         case (
             ErrorCode.CONCURRENT_TRANSACTIONS

@@ -18,6 +18,8 @@ from oncelog.broker.coordinator.group.offsets import Committer, Errors, OffsetTo
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced
+from oncelog.broker.transaction_version import TRANSACTION_V2, TRANSACTION_V2_SINCE
+from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 from oncelog.protocol.generated.txn_offset_commit_response import (
@@ -26,8 +28,7 @@ from oncelog.protocol.generated.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 
-_IMPLICIT_ADD_SINCE = 5
-_TRANSACTION_V2 = 2
+_V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.TXN_OFFSET_COMMIT]
 
 
 def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Completion[TxnOffsetCommitResponse]:
@@ -64,7 +65,7 @@ def _commit(
         request.producer_id,
         request.producer_epoch,
         offsets,
-        transaction_version=_TRANSACTION_V2 if context.api_version >= _IMPLICIT_ADD_SINCE else 0,
+        transaction_version=TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0,
     )
 
 
@@ -73,7 +74,7 @@ def _ready(context: RequestContext, request: TxnOffsetCommitRequest) -> Completi
     ready: Completion[object] = Completion()
     if not request.group_id:
         ready.fail(KafkaError(ErrorCode.INVALID_GROUP_ID))
-    elif context.api_version < _IMPLICIT_ADD_SINCE:
+    elif context.api_version < _V2_SINCE:
         ready.complete(None)
     else:
         try:

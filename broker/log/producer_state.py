@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 
 from oncelog.broker.log.values import AppendOrigin
 from oncelog.broker.ports import MonotonicMs
+from oncelog.broker.transaction_version import TRANSACTION_V2
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK, TRANSACTIONAL_MASK, BatchHeader
 
@@ -189,7 +190,7 @@ class ProducerStateManager:
         elif state is None:
             # Retention may have removed all that this producer wrote: any sequence can be the right one. With
             # transaction version 2 each transaction has its own epoch and so begins with 0.
-            if transaction_version < 2:
+            if transaction_version < TRANSACTION_V2:
                 return
             expected = 0
         elif producer_epoch != state.producer_epoch or not state.batches:
@@ -211,7 +212,7 @@ class ProducerStateManager:
             return
         stored = state.producer_epoch
         stale = producer_epoch < stored
-        if transaction_version >= 2 and producer_epoch == stored:
+        if transaction_version >= TRANSACTION_V2 and producer_epoch == stored:
             # The marker of version 2 has the epoch after its transaction's. An equal epoch is a marker of an earlier
             # transaction that came late (KIP-1228), unless it is one sent again, or the epoch can rise no more.
             is_open = state.current_transaction_first_offset != NO_OFFSET

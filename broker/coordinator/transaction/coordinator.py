@@ -27,7 +27,6 @@ from oncelog.broker.coordinator.transaction.decisions import (
     verify_partition,
 )
 from oncelog.broker.coordinator.transaction.endings import (
-    TRANSACTION_V2,
     prepare_abort_by_coordinator,
     prepare_end_transaction_v1,
     prepare_end_transaction_v2,
@@ -52,6 +51,7 @@ from oncelog.broker.coordinator.transaction.states import AT_REST, COMPLETED, PR
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
 from oncelog.broker.ports import Clock, Scheduler
 from oncelog.broker.schedule import Schedule
+from oncelog.broker.transaction_version import TRANSACTION_V2
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 CLASSIC = 1

@@ -17,10 +17,8 @@ from oncelog.broker.coordinator.transaction.metadata import (
 )
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.broker.ports import WallMs
+from oncelog.broker.transaction_version import TRANSACTION_V2
 from oncelog.protocol.errors import ErrorCode
-
-TRANSACTION_V2 = 2
-"""The level of `transaction.version` from which on every end bumps the epoch."""
 
 _S = TransactionState
 # state: (answer to commit, answer to abort), Kafka's endTransactionWithTV1

@@ -55,7 +55,7 @@ def asks_the_coordinator_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_any_first_sequence(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(produce_handler, "_TRANSACTION_V2", 0)
+    patch.setattr(produce_handler, "TRANSACTION_V2", 0)
 
 
 def marker_of_version_1(patch: pytest.MonkeyPatch) -> None:
