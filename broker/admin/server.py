@@ -18,7 +18,7 @@ import h11
 
 from oncelog.broker.admin.exchange import AdminRequest, Answer, EventStream, Refusal
 from oncelog.broker.admin.routes import Routes
-from oncelog.broker.config.admin_address import is_loopback
+from oncelog.broker.config.admin_address import is_admin_host
 from oncelog.broker.faults.events import KEPT, Event
 from oncelog.broker.faults.faults import Faults
 
@@ -136,7 +136,7 @@ class _Connection:
     def _check(self, method: str, headers: dict[bytes, bytes]) -> None:
         host = headers.get(b"host", b"")
         name = _PORT.sub("", host.decode("latin-1")).removeprefix("[").removesuffix("]")
-        if name != "localhost" and not is_loopback(name):
+        if name != "localhost" and not is_admin_host(name):
             raise Refusal(403, "the Host header does not name this machine")
         if headers.get(b"origin") not in (None, b"http://" + host):
             raise Refusal(403, "web pages of other sites are not served")

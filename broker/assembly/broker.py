@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 from oncelog.broker.broker import Broker
 from oncelog.broker.cluster.features import first_levels
 from oncelog.broker.cluster.metadata_log import (
-    METADATA_TOPIC,
-    METADATA_TOPIC_ID,
     MetadataLog,
     ResourceType,
     SnapshotSettings,
@@ -27,8 +25,6 @@ from oncelog.broker.config.dynamic_keys import is_security
 from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.config.topic_config import (
-    CONSUMER_OFFSETS,
-    TRANSACTION_STATE,
     internal_topic_config,
     log_config_for,
 )
@@ -61,6 +57,7 @@ from oncelog.broker.observability.transitions import TransitionLog
 from oncelog.broker.ports import Disk, Scheduler
 from oncelog.broker.slices import Slices
 from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_TOPIC_ID, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator

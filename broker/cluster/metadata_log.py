@@ -42,9 +42,8 @@ from oncelog.protocol.generated import (
     topic_record,
 )
 from oncelog.protocol.records.record import decode_records
+from oncelog.protocol.topics import INTERNAL_TOPICS
 
-METADATA_TOPIC = "__cluster_metadata"
-METADATA_TOPIC_ID = UUID("00000000-0000-0000-0000-000000000001")
 CLUSTER_ID_CONFIG = "cluster.id"
 
 _FILLER_RECORDS = 1_000
@@ -72,9 +71,6 @@ class Topic:
     @property
     def is_internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
-
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 def folded(name: str) -> str:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from oncelog.broker.cluster.metadata_log import (
-    INTERNAL_TOPICS,
-    METADATA_TOPIC,
     MetadataLog,
     ResourceType,
     Topic,
@@ -31,6 +29,7 @@ from oncelog.broker.ports import Entropy
 from oncelog.broker.slices import LOG_OPEN_ELEMENTS, PARTITIONS_AN_ELEMENT, TOPIC_ELEMENTS, Sliced, Slices
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
+from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC
 
 
 class Topics:

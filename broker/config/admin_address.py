@@ -12,15 +12,20 @@ def parse_admin_address(text: str) -> tuple[str, int]:
         raise ValueError("write HOST:PORT, such as 127.0.0.1:9644")
     if host == "localhost":
         host = "127.0.0.1"
-    if not is_loopback(host):
+    if not is_admin_host(host):
         raise ValueError("it can stop the broker, so it listens on this machine alone: 127.0.0.1, [::1] or localhost")
     return host, int(port)
 
 
-def is_loopback(host: str) -> bool:
+def is_admin_host(host: str) -> bool:
+    """Loopback as a plain number. Other forms of it are refused: a web page may have a name under `localhost`, and one
+    form less is one way less around this check."""
     from ipaddress import ip_address  # a start without this address does not pay for it
 
+    from oncelog.broker.loopback import is_loopback
+
     try:
-        return ip_address(host).is_loopback
+        address = ip_address(host)
     except ValueError:
         return False
+    return is_loopback(host) and getattr(address, "ipv4_mapped", None) is None

@@ -18,9 +18,8 @@ from oncelog.broker.config.settings import BrokerConfig, Origin
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS, Synonym, TopicConfigKey
 from oncelog.broker.log.log_config import LogConfig, log_config_of
 from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
 _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 
 

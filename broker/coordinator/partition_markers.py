@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.shard import GroupShard
     from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 
-CONSUMER_OFFSETS = "__consumer_offsets"
+from oncelog.protocol.topics import CONSUMER_OFFSETS
 
 
 class PartitionMarkers:

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
-from oncelog.broker.config.topic_config import TRANSACTION_STATE
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.records import from_record
 from oncelog.broker.faults.planted import Occurrence
 from oncelog.broker.faults.rule import Action, Point
 from oncelog.broker.ports import Buffer, Disk, File
 from oncelog.protocol.records.record import decode_records
+from oncelog.protocol.topics import TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from oncelog.broker.faults.faults import Faults

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from oncelog.broker.cluster.topics import Topics
 from oncelog.protocol.message import Message
+from oncelog.protocol.topics import ZERO_UUID
 
-_NO_TOPIC_ID = UUID(int=0)
 _INDEXES = ("index", "partition_index", "partition")
 
 
@@ -59,7 +59,7 @@ def _topic(topics: Topics, message: Any) -> str | None:
         if isinstance(value, str) and value:
             return value
     topic_id = getattr(message, "topic_id", None)
-    if isinstance(topic_id, UUID) and topic_id != _NO_TOPIC_ID:
+    if isinstance(topic_id, UUID) and topic_id != ZERO_UUID:
         known = topics.by_id(topic_id)
         return None if known is None else known.name
     return None

@@ -6,13 +6,13 @@ PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588). v4 knows TRANSACTION_ABORTA
 
 from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.completion import Completion
-from oncelog.broker.config.topic_config import CONSUMER_OFFSETS
 from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from oncelog.broker.handlers.shared.transaction_errors import answered
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from oncelog.protocol.generated.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+from oncelog.protocol.topics import CONSUMER_OFFSETS
 
 FENCED_SINCE = 2
 

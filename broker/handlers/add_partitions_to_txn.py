@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from oncelog.broker.completion import Completion, all_of
-from oncelog.broker.config.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.broker.handlers.shared.transaction_errors import answered
 from oncelog.broker.request import RequestContext
@@ -31,6 +30,7 @@ from oncelog.protocol.generated.add_partitions_to_txn_response import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 FENCED_SINCE = 2
 BATCHED_SINCE = 4

@@ -11,9 +11,8 @@ Left out: create.topic.policy.class.name.
 """
 
 from collections.abc import Mapping
-from uuid import UUID
 
-from oncelog.broker.cluster.metadata_log import METADATA_TOPIC, Topic
+from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.cluster.topic_rules import check_assignment, check_numbering, check_sizes, check_total
 from oncelog.broker.completion import Completion
 from oncelog.broker.config.descriptions import describe_topic
@@ -27,8 +26,7 @@ from oncelog.protocol.generated.create_topics_response import (
     CreatableTopicResult,
     CreateTopicsResponse,
 )
-
-_NO_TOPIC_ID = UUID(int=0)
+from oncelog.protocol.topics import METADATA_TOPIC, ZERO_UUID
 
 
 def handle(context: RequestContext, request: CreateTopicsRequest) -> Sliced[CreateTopicsResponse]:
@@ -87,7 +85,7 @@ class _Plan:
             self._check_placement(wanted)
             partition_count = self.size(wanted)
             if self._validate_only:
-                return Completion.of(Topic(wanted.name, _NO_TOPIC_ID, partition_count, config))
+                return Completion.of(Topic(wanted.name, ZERO_UUID, partition_count, config))
             return topics.create(wanted.name, partition_count, config)
         except KafkaError as error:
             return _refused(wanted.name, error)

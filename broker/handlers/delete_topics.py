@@ -14,14 +14,13 @@ from uuid import UUID
 
 from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.completion import Completion
-from oncelog.broker.config.topic_config import TRANSACTION_STATE
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, all_done, counted
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+from oncelog.protocol.topics import TRANSACTION_STATE, ZERO_UUID
 
-_NO_ID = UUID(int=0)
 Wanted = tuple[str | None, UUID]
 
 
@@ -30,14 +29,14 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Sliced[Dele
     if context.api_version >= 6:
         wanted = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
-        wanted = [(name, _NO_ID) for name in request.topic_names]
+        wanted = [(name, ZERO_UUID) for name in request.topic_names]
     if not context.broker.config.get_bool("delete.topic.enable"):
         code = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
         text = "Topic deletion is disabled."
         answers: Iterable[Completion[DeletableTopicResult]] = (_refused(*topic, code, text) for topic in wanted)
     else:
-        names = yield from counted(name for name, topic_id in wanted if name is not None and topic_id == _NO_ID)
-        ids = yield from counted(topic_id for name, topic_id in wanted if name is None and topic_id != _NO_ID)
+        names = yield from counted(name for name, topic_id in wanted if name is not None and topic_id == ZERO_UUID)
+        ids = yield from counted(topic_id for name, topic_id in wanted if name is None and topic_id != ZERO_UUID)
         answers = _delete_all(context, wanted, names, ids)
     return DeleteTopicsResponse(responses=(yield from all_done(answers, 32)))
 
@@ -48,16 +47,16 @@ def _delete_all(
     topics = context.broker.topics
     refuse = ErrorCode.INVALID_REQUEST
     for name, topic_id in wanted:
-        if name is not None and topic_id != _NO_ID:
+        if name is not None and topic_id != ZERO_UUID:
             yield _refused(name, topic_id, refuse, "You may not specify both topic name and topic id.")
-        elif name is None and topic_id == _NO_ID:
-            yield _refused(None, _NO_ID, refuse, "Neither topic name nor id were specified.")
+        elif name is None and topic_id == ZERO_UUID:
+            yield _refused(None, ZERO_UUID, refuse, "Neither topic name nor id were specified.")
     for name, count in names.items():
         topic = topics.get(name)
         if count > 1:
-            yield _refused(name, _NO_ID, refuse, "Duplicate topic name.")
+            yield _refused(name, ZERO_UUID, refuse, "Duplicate topic name.")
         elif topic is None:
-            yield _refused(name, _NO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            yield _refused(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif ids.pop(topic.topic_id, None) is not None:
             message = "The provided topic name maps to an ID that was already supplied."
             yield _refused(name, topic.topic_id, refuse, message)

@@ -4,7 +4,6 @@ Only `__cluster_metadata-0` has a quorum; any other partition is UNKNOWN_TOPIC_O
 ids, words for errors, and the addresses of the voters.
 """
 
-from oncelog.broker.cluster.metadata_log import METADATA_TOPIC
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode
@@ -17,6 +16,7 @@ from oncelog.protocol.generated.describe_quorum_response import (
     ReplicaState,
     TopicData,
 )
+from oncelog.protocol.topics import METADATA_TOPIC
 
 
 def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:

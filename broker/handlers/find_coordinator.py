@@ -11,11 +11,11 @@
 from collections.abc import Sequence
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.config.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 _SHARE = 2
 _TOPIC_OF = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}

@@ -16,7 +16,7 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from oncelog.broker.cluster.metadata_log import INTERNAL_TOPICS, Topic
+from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.cluster.topic_rules import check_topic_name
 from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
@@ -30,8 +30,8 @@ from oncelog.protocol.generated.metadata_response import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from oncelog.protocol.topics import INTERNAL_TOPICS, ZERO_UUID
 
-_NO_ID = UUID(int=0)
 _BY_ID_SINCE = 12
 _PARTITIONS_A_STEP = 64
 
@@ -44,10 +44,10 @@ def handle(
     found: Iterable[Topic | Completion[Topic] | MetadataResponseTopic] = ()
     if request.topics is None or (context.api_version == 0 and not request.topics):
         found = tuple(topics.all())
-    elif any(wanted.name is None or wanted.topic_id != _NO_ID for wanted in request.topics):
+    elif any(wanted.name is None or wanted.topic_id != ZERO_UUID for wanted in request.topics):
         if context.api_version < _BY_ID_SINCE:
             return _refuse(request)
-        ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != _NO_ID)
+        ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != ZERO_UUID)
         found = yield from each(ids, view.find_id)
     else:
         may_create = (context.api_version < 4 or request.allow_auto_topic_creation) and context.broker.config.get_bool(

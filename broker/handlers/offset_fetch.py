@@ -16,7 +16,7 @@ from typing import NamedTuple
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.offsets import NOTHING_FETCHED, FetchedOffset, GroupOffsets
-from oncelog.broker.coordinator.group.records import NO_COMMITTED_OFFSET, NO_TOPIC_ID, TopicPartition
+from oncelog.broker.coordinator.group.records import NO_COMMITTED_OFFSET, TopicPartition
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, each
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -33,6 +33,7 @@ from oncelog.protocol.generated.offset_fetch_response import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from oncelog.protocol.topics import ZERO_UUID
 
 _TOPIC_IDS_SINCE = 10
 _UNKNOWN_TOPIC = FetchedOffset(ErrorCode.UNKNOWN_TOPIC_ID, NO_COMMITTED_OFFSET)
@@ -105,7 +106,7 @@ def _result(
 
 def _current(topics: Topics, partition: TopicPartition, fetched: FetchedOffset) -> FetchedOffset:
     topic_id = fetched.committed.topic_id
-    if topic_id == NO_TOPIC_ID:
+    if topic_id == ZERO_UUID:
         return fetched
     topic = topics.get(partition[0])
     return fetched if topic is not None and topic.topic_id == topic_id else NOTHING_FETCHED
@@ -155,7 +156,7 @@ def _group_response(context: RequestContext, group_id: str, asked: _Asked) -> Sl
         if by_id and topic is None:  # it is gone by now
             continue
         partitions = yield from each(entries, _partition)
-        topic_id = topic.topic_id if by_id and topic is not None else NO_TOPIC_ID
+        topic_id = topic.topic_id if by_id and topic is not None else ZERO_UUID
         answers.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions))
     for wanted in asked.unknown if not result.error else ():
         unknown = ((index, _UNKNOWN_TOPIC) for index in wanted.partition_indexes)

@@ -17,7 +17,6 @@ durable first, then everything is asked again in the turn of the append. v13 top
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from oncelog.broker.cluster.metadata_log import INTERNAL_TOPICS
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.log.partition_log import AppendResult, PartitionLog
 from oncelog.broker.request import CloseConnection, Pipelined, RequestContext
@@ -44,6 +43,7 @@ from oncelog.protocol.records.batch import (
     TRANSACTIONAL_MASK,
 )
 from oncelog.protocol.records.compression import CODECS
+from oncelog.protocol.topics import INTERNAL_TOPICS
 
 _ZSTD = CODECS["zstd"]
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.config.topic_config import CONSUMER_OFFSETS
 from oncelog.broker.coordinator.group.offsets import Committer, Errors, OffsetToCommit
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
 from oncelog.broker.request import RequestContext
@@ -27,6 +26,7 @@ from oncelog.protocol.generated.txn_offset_commit_response import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from oncelog.protocol.topics import CONSUMER_OFFSETS
 
 _V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.TXN_OFFSET_COMMIT]
 

@@ -21,6 +21,7 @@ from oncelog.broker.log.flusher import FlushTarget, is_transient
 from oncelog.broker.log.partition_directory import partition_of
 from oncelog.broker.ports import Disk, File
 from oncelog.protocol.checksum import crc32c
+from oncelog.protocol.topics import ZERO_UUID
 
 NAME = "flushed-offsets"
 _ENTRY = Struct(">16siqq")
@@ -40,7 +41,7 @@ _NOTHING = LogPoints(0, 0)
 _ALL_PARTITIONS = -1
 _REMOVED = LogPoints(1, 0)
 """What is noted of all partitions of a topic while they are deleted."""
-_HEADER_ID = UUID(int=0)
+_HEADER_ID = ZERO_UUID
 _NOT_WHOLE = -1
 """The header's count while entries are known to be lost."""
 _TORN = "ends in"

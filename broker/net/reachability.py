@@ -8,8 +8,9 @@ Owns: the verdict, and saying it once for each listener and address. Invariants
 """
 
 from collections.abc import Callable
-from ipaddress import ip_address
 from typing import Any
+
+from oncelog.broker.loopback import is_loopback
 
 _MOST_PEERS = 1_000
 _ROUTES = "/proc/net/route"
@@ -53,17 +54,6 @@ class FollowWarnings:
         if is_guess:
             return f"this client is told to connect to {host}, the name of this machine, which it may not know"
         return None
-
-
-def is_loopback(host: str) -> bool:
-    if host.lower() == "localhost" or host.lower().endswith(".localhost"):
-        return True
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
 
 
 def default_gateways() -> frozenset[str]:

@@ -7,8 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.cluster.metadata_log import METADATA_TOPIC
-from oncelog.broker.config.topic_config import TRANSACTION_STATE
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -34,6 +32,7 @@ from oncelog.protocol.generated.write_txn_markers_request import (
 from oncelog.protocol.records.batch import assemble_batch, encode_batch
 from oncelog.protocol.records.compression import CODECS, compress
 from oncelog.protocol.records.record import Record
+from oncelog.protocol.topics import METADATA_TOPIC, TRANSACTION_STATE
 from tests.fakes.broker import VirtualBroker
 from tests.fuzz.broker_in_memory import play_all
 from tests.fuzz.search import load

@@ -11,7 +11,6 @@ import structlog
 from oncelog.broker.assembly.broker import assemble
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.config.settings import load_config
-from oncelog.broker.config.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog.broker.coordinator.group.records import CommittedOffset, offset_record
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
@@ -24,6 +23,7 @@ from oncelog.broker.system.disk import RealDisk
 from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.fakes.virtual_time import VirtualTime
 
 OPEN_EVERY = 1_000

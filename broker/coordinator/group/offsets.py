@@ -21,7 +21,6 @@ from oncelog.broker.coordinator.group.membership import Group, Member
 from oncelog.broker.coordinator.group.records import (
     NO_COMMITTED_OFFSET,
     NO_TIMESTAMP,
-    NO_TOPIC_ID,
     CommittedOffset,
     TopicPartition,
     offset_record,
@@ -31,6 +30,7 @@ from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.ports import Clock
 from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.topics import ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class OffsetToCommit(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str
-    topic_id: UUID = NO_TOPIC_ID
+    topic_id: UUID = ZERO_UUID
 
 
 class FetchedOffset(NamedTuple):

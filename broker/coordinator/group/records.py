@@ -16,12 +16,12 @@ from oncelog.protocol.generated.group_metadata_key import GroupMetadataKey
 from oncelog.protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
 from oncelog.protocol.generated.offset_commit_key import OffsetCommitKey
 from oncelog.protocol.generated.offset_commit_value import OffsetCommitValue
+from oncelog.protocol.topics import ZERO_UUID
 
 OFFSET_COMMIT_TYPES = (0, 1)
 GROUP_METADATA_TYPE = 2
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
-NO_TOPIC_ID = UUID(int=0)
 _GROUP_VERSION = 3
 _OFFSET_VERSION = 4
 _OFFSET_WITH_EXPIRY_VERSION = 1
@@ -37,7 +37,7 @@ class CommittedOffset:
     commit_timestamp_ms: int
     expire_timestamp_ms: int = NO_TIMESTAMP
     """Only where the client asked for a retention of its own (OffsetCommit 2 to 4)."""
-    topic_id: UUID = NO_TOPIC_ID
+    topic_id: UUID = ZERO_UUID
     """Which topic of that name it belongs to; all zero where the record does not say."""
 
 

@@ -4,8 +4,7 @@ from uuid import UUID
 
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode
-
-_NO_DIRECTORY = UUID(int=0)
+from oncelog.protocol.topics import ZERO_UUID
 
 
 def refusal(
@@ -16,7 +15,7 @@ def refusal(
     if cluster_id is not None and cluster_id != ours:
         text = f'The given id "{cluster_id[:300]}" doesn\'t match the cluster id "{ours}"'
         return ErrorCode.INCONSISTENT_CLUSTER_ID, text
-    if voter_id < 0 or directory_id == _NO_DIRECTORY:
+    if voter_id < 0 or directory_id == ZERO_UUID:
         return ErrorCode.INVALID_REQUEST, f"{verb.capitalize()} voter request didn't include a valid voter"
     doing = {"add": "adding", "remove": "removing"}[verb]
     text = f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from oncelog.broker.assembly.broker import METADATA_LOG_CONFIG
-from oncelog.broker.cluster.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataLog, Topic
+from oncelog.broker.cluster.metadata_log import MetadataLog, Topic
 from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
 from oncelog.broker.config.settings import load_config
 from oncelog.broker.config.topic_config import log_config_for
@@ -35,6 +35,7 @@ from oncelog.broker.log.segment_manifest import NAME as MANIFEST
 from oncelog.broker.log.survey import Survey, survey_partition
 from oncelog.broker.ports import Disk
 from oncelog.broker.system.clock import SystemClock
+from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.log.salvage_disk import SalvageDisk
 
 _READ_AT_A_START = (JOURNAL, CLEANER_OFFSET)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE
 from oncelog.tools.log.dump.cli import dump
 from oncelog.tools.log.map.cli import map_
 from oncelog.tools.terminal import fail, say, say_json, say_progress
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 EXIT_DAMAGED = 1
 EXIT_NOT_CHECKED = 2
 _LOCK = ".lock"
-_METADATA_DIRECTORY = "__cluster_metadata-0"
+_METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 _data_dir = click.argument("data_dir", metavar="DATA_DIR", type=click.Path(path_type=Path))
 _as_json = click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
@@ -206,10 +207,10 @@ def _lines(finding: "Finding") -> list[str]:
 
 
 _CONSEQUENCES = {
-    "__transaction_state": "transactional ids of this partition may go back to an earlier state: let their producers "
+    TRANSACTION_STATE: "transactional ids of this partition may go back to an earlier state: let their producers "
     "start anew, and look for transactions that hang",
-    "__consumer_offsets": "groups of this partition may go back to earlier offsets and read records again",
-    "__cluster_metadata": "topics and settings made or changed from there on are unknown: files of such topics are "
+    CONSUMER_OFFSETS: "groups of this partition may go back to earlier offsets and read records again",
+    METADATA_TOPIC: "topics and settings made or changed from there on are unknown: files of such topics are "
     "left alone and not served",
 }
 

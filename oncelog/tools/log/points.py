@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from oncelog.broker.cluster.metadata_log import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.broker.log.checkpoints import LOG_START, read_checkpoint
 from oncelog.broker.log.flush_journal import NAME as JOURNAL
 from oncelog.broker.log.flush_journal import FlushedOffsets
@@ -19,6 +18,7 @@ from oncelog.broker.log.partition_directory import directory_of
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
+from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.log.dump.decoders import metadata
 from oncelog.tools.log.read_only_disk import ReadOnlyDisk
 

@@ -11,12 +11,13 @@ from oncelog.broker.coordinator.transaction.records import from_record
 from oncelog.protocol.records.batch import BatchHeader, iter_batches
 from oncelog.protocol.records.control import decode_end_txn_marker
 from oncelog.protocol.records.record import decode_records
+from oncelog.protocol.topics import TRANSACTION_STATE
 
 
 def transaction_states(data_dir: Path, transactional_id: str) -> list[str]:
     """Every state that was logged of the id, in order."""
     states = []
-    for directory in sorted(data_dir.glob("__transaction_state-*")):
+    for directory in sorted(data_dir.glob(f"{TRANSACTION_STATE}-*")):
         for _, batch in _batches(directory):
             for record in decode_records(batch):
                 found, metadata = from_record(CoordinatorRecord(record.key or b"", record.value))

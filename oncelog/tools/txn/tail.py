@@ -21,8 +21,8 @@ from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated import transaction_log_key, transaction_log_value
 from oncelog.protocol.generated.transaction_log_key import TransactionLogKey
 from oncelog.protocol.generated.transaction_log_value import TransactionLogValue
+from oncelog.protocol.topics import TRANSACTION_STATE
 
-TOPIC = "__transaction_state"
 _POLL_MS = 1_000
 _MISSING_TOPIC_RETRY_S = 0.2
 
@@ -142,7 +142,7 @@ async def _partitions(consumer: Consumer) -> tuple[list[TopicPartition], bool]:
     is_new = False
     while True:
         try:
-            return await consumer.partitions_for(TOPIC), is_new
+            return await consumer.partitions_for(TRANSACTION_STATE), is_new
         except KafkaError as error:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise

@@ -2,12 +2,12 @@
 
 import pytest
 
-from oncelog.broker.cluster.metadata_log import INTERNAL_TOPICS
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from oncelog.protocol.topics import INTERNAL_TOPICS
 from tests.fakes.broker import VirtualBroker
 
 TOPIC = "topic"

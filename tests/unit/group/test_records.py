@@ -4,7 +4,6 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.config.topic_config import CONSUMER_OFFSETS
 from oncelog.broker.coordinator.group.membership import restored
 from oncelog.broker.coordinator.group.records import (
     CommittedOffset,
@@ -25,6 +24,7 @@ from oncelog.protocol.generated.group_metadata_value import GroupMetadataValue, 
 from oncelog.protocol.generated.offset_commit_value import OffsetCommitValue
 from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.state_record_codec import encode_value
+from oncelog.protocol.topics import CONSUMER_OFFSETS
 from tests.unit.group.members import GROUP, Member, form, started
 
 TOPIC_ID = UUID(int=7)

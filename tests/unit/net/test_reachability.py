@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.net.reachability import FollowWarnings, default_gateways, is_loopback
+from oncelog.broker.net.reachability import FollowWarnings, default_gateways
 
 GATEWAY = "172.17.0.1"
 
@@ -62,11 +62,6 @@ def test_each_listener_and_address_is_warned_of_once_and_not_without_end() -> No
             warnings.on_connected("ONE", ("localhost", 9092), is_guess=False, peer=peer, reached="10.1.0.1")
     assert len(log.warnings) == 1_000
     assert len({warning["peer"] for warning in log.warnings}) == 1_000
-
-
-def test_loopback_is_known_by_name_and_address() -> None:
-    assert is_loopback("LOCALHOST") and is_loopback("::ffff:127.0.0.1") and is_loopback("::1%lo")
-    assert not is_loopback("localhost.example") and not is_loopback("10.0.0.1")
 
 
 def test_the_gateways_of_this_machine_are_addresses() -> None:

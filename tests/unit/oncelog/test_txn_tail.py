@@ -9,8 +9,9 @@ from oncelog.broker.coordinator.transaction.records import to_record, to_tombsto
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.client.records import Record
 from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.topics import TRANSACTION_STATE
 from oncelog.tools.terminal import Styled
-from oncelog.tools.txn.tail import TOPIC, Transition, TransitionReader
+from oncelog.tools.txn.tail import Transition, TransitionReader
 from oncelog.tools.txn.tail_cli import Printer
 
 EMPTY = TransactionMetadata("orders", 7, 3, 60_000, TransactionState.EMPTY, frozenset(), -1, 1_000)
@@ -29,7 +30,7 @@ COMPLETE = replace(
 
 def read(reader: TransitionReader, metadata: TransactionMetadata, level: int = 2) -> Transition:
     record = to_record(metadata, level)
-    transition = reader.read(Record(TOPIC, 0, 0, 5_000, record.key, record.value))
+    transition = reader.read(Record(TRANSACTION_STATE, 0, 0, 5_000, record.key, record.value))
     assert transition is not None
     return transition
 
@@ -63,7 +64,7 @@ def test_the_states_at_the_start_are_where_the_first_transitions_come_from() -> 
 def test_a_tombstone_is_the_end_of_an_id() -> None:
     reader = TransitionReader()
     read(reader, COMPLETE)
-    tombstone = Record(TOPIC, 0, 1, 9_000, to_tombstone("orders").key, None)
+    tombstone = Record(TRANSACTION_STATE, 0, 1, 9_000, to_tombstone("orders").key, None)
     told = reader.read(tombstone)
     assert told is not None
     assert (told.previous_state, told.state, told.time_ms, told.producer_id) == ("CompleteCommit", "Dead", 9_000, 7)
@@ -72,10 +73,10 @@ def test_a_tombstone_is_the_end_of_an_id() -> None:
 
 def test_records_of_other_kinds_are_passed_over_and_unreadable_ones_are_named() -> None:
     reader = TransitionReader()
-    assert reader.read(Record(TOPIC, 0, 0, 0, b"\x00\x63of a later release", b"")) is None
-    assert reader.read(Record(TOPIC, 0, 0, 0, None, b"")) is None
+    assert reader.read(Record(TRANSACTION_STATE, 0, 0, 0, b"\x00\x63of a later release", b"")) is None
+    assert reader.read(Record(TRANSACTION_STATE, 0, 0, 0, None, b"")) is None
     with pytest.raises(ProtocolError):
-        reader.read(Record(TOPIC, 0, 0, 0, to_record(OPEN, 2).key, b"\x00\x01cut"))
+        reader.read(Record(TRANSACTION_STATE, 0, 0, 0, to_record(OPEN, 2).key, b"\x00\x01cut"))
 
 
 def plain(pieces: tuple[str | Styled, ...]) -> str:

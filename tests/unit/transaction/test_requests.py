@@ -2,7 +2,6 @@
 
 import pytest
 
-from oncelog.broker.config.topic_config import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from oncelog.protocol.generated.add_partitions_to_txn_request import (
@@ -17,6 +16,7 @@ from oncelog.protocol.generated.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.fakes.broker import VirtualBroker
 from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, Producer, broker_with_topic, log_of
 
