@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oncelog.broker.cluster.metadata_log import MetadataLog
     from oncelog.broker.cluster.topics import Topics
+    from oncelog.broker.compatibility import Compatibility
     from oncelog.broker.config.live import LiveConfig
     from oncelog.broker.config.settings import BrokerConfig
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class Broker:
     live_config: "LiveConfig"
+    compatibility: "Compatibility"
     clock: "Clock"
     entropy: "Entropy"
     scheduler: "Scheduler"
@@ -58,7 +60,7 @@ class Broker:
         two-phase commit, which needs one, is enough."""
         config = self.config
         return config.get_bool("unstable.api.versions.enable") or (
-            config.get_bool("transaction.two.phase.commit.enable") and config.get_str("oncelog.compat") != "kafka"
+            config.get_bool("transaction.two.phase.commit.enable") and self.compatibility.lists_two_phase_commit
         )
 
     @property

@@ -21,6 +21,7 @@ from oncelog.broker.cluster.metadata_log import (
 )
 from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
 from oncelog.broker.cluster.topics import InternalTopicSource, Topics
+from oncelog.broker.compatibility import COMPATIBILITIES
 from oncelog.broker.config.dynamic_keys import is_security
 from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.config.settings import BrokerConfig
@@ -106,6 +107,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     coordinators = _coordinators(config, system, topics, live_config, metadata, TransitionLog(log, metrics))
     broker = Broker(
         live_config=live_config,
+        compatibility=COMPATIBILITIES[config.get_str("oncelog.compat")],
         clock=system.clock,
         entropy=system.entropy,
         scheduler=system.scheduler,
@@ -277,7 +279,7 @@ def _logs(
         purgatory,
         on_report=reports.on_recovery,
         on_damage=reports.on_damage,
-        remembers_batches=config.get_str("oncelog.compat") != "kafka",
+        compatibility=COMPATIBILITIES[config.get_str("oncelog.compat")],
         retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
         compaction=_compaction(config, system.scheduler, log),
         segment_check=_segment_check(system, log),
@@ -398,17 +400,14 @@ class _FileReports:
 
 
 def _transaction_limits(config: BrokerConfig) -> TransactionLimits:
-    is_kafka = config.get_str("oncelog.compat") == "kafka"
-    two_phase_commit = config.get_bool("transaction.two.phase.commit.enable")
+    compatibility = COMPATIBILITIES[config.get_str("oncelog.compat")]
     return TransactionLimits(
         max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
         id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
         expiry_interval_ms=config.get_int("transaction.remove.expired.transaction.cleanup.interval.ms"),
-        timeout_check_interval_ms=config.get_int("transaction.abort.timed.out.transaction.cleanup.interval.ms")
-        if is_kafka
-        else 0,
-        keeps_last_epoch=not is_kafka,
-        retries_classic_ends=is_kafka,
-        two_phase_commit=two_phase_commit,
-        keeps_prepared=two_phase_commit and not is_kafka,
+        timeout_check_interval_ms=0
+        if compatibility.aborts_in_time
+        else config.get_int("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+        two_phase_commit=config.get_bool("transaction.two.phase.commit.enable"),
+        compatibility=compatibility,
     )

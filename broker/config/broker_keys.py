@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from oncelog.broker.compatibility import COMPATIBILITIES
 from oncelog.broker.config.admin_address import parse_admin_address
 from oncelog.broker.config.connection_limits import parse_connection_limits
 
@@ -317,7 +318,7 @@ _TABLE = (
         _STRING,
         "oncelog",
         "kafka: as Apache Kafka also where the protocol allows more. oncelog: it remembers more, timeouts are exact.",
-        choices=("oncelog", "kafka"),
+        choices=tuple(COMPATIBILITIES),
     ),
     ConfigKey(
         "oncelog.feature.transaction.version",

@@ -75,7 +75,7 @@ def _delete_all(
 def _delete(context: RequestContext, topic: Topic) -> Completion[DeletableTopicResult]:
     result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None)
     try:
-        if topic.name == TRANSACTION_STATE and context.broker.config.get_str("oncelog.compat") != "kafka":
+        if topic.name == TRANSACTION_STATE and context.broker.compatibility.guards_open_transactions:
             context.broker.transactions.check_nothing_open()
         deleted = context.broker.topics.delete(topic.name)
     except KafkaError as error:

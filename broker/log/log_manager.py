@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
+from oncelog.broker.compatibility import OURS, Compatibility
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -70,13 +71,13 @@ class LogManager:
         *,
         on_report: Callable[[RecoveryReport], None] | None = None,
         on_damage: Callable[[PartitionLog, str], None] | None = None,
-        remembers_batches: bool = True,
+        compatibility: Compatibility = OURS,
         retention_check_interval_ms: int = 300_000,
         compaction: CompactionSettings | None = None,
         segment_check: SegmentCheck | None = None,
         progress: RecoveryProgress | None = None,
     ) -> None:
-        """Unless `remembers_batches`, a clean stop leaves one batch a producer whose retry is known, as Apache Kafka's.
+        """Unless `compatibility.remembers_batches`, a clean stop leaves one batch a producer whose retry is known.
 
         `on_report` hears of each recovery that has something to tell, `on_damage` of each log that goes offline later,
         with the reason; without `compaction` nothing is compacted.
@@ -91,7 +92,7 @@ class LogManager:
         self._on_damage = on_damage
         self._segment_check = segment_check
         self._progress = progress
-        self._remembers_batches = remembers_batches
+        self._compatibility = compatibility
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self._retention_check_interval_ms = retention_check_interval_ms
         self._retention = Schedule(clock)
@@ -207,7 +208,7 @@ class LogManager:
             self._clock.monotonic_ms(),
             is_journal_whole=self._journal.is_whole,
             compacted_offset=INT64_MAX if config.is_compacted else self._cleaner_checkpoint.get(topic, partition),
-            remembers_batches=self._remembers_batches,
+            compatibility=self._compatibility,
             on_scanned=progress.on_scanned if progress is not None else None,
         )
         if progress is not None and len(recovered.segments):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from uuid import UUID
 
+from oncelog.broker.compatibility import OURS, Compatibility
 from oncelog.broker.log.batch_scan import BatchScan
 from oncelog.broker.log.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
 from oncelog.broker.log.compaction.swap import complete_swaps
@@ -99,20 +100,20 @@ def recover_log(
     *,
     is_journal_whole: bool,
     compacted_offset: int = 0,
-    remembers_batches: bool = True,
+    compatibility: Compatibility = OURS,
     on_scanned: Callable[[int], None] | None = None,
 ) -> RecoveredLog:
     """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, nobody knows.
 
-    Below `compacted_offset` batches may be missing, because compaction has been there. Unless `remembers_batches`, a
-    snapshot tells of one batch a producer, as in Apache Kafka. `on_scanned` hears of the bytes
-    of each segment that had to be read.
+    Below `compacted_offset` batches may be missing, because compaction has been there. Unless
+    `compatibility.remembers_batches`, a snapshot tells of one batch a producer, as in Apache Kafka. `on_scanned` hears
+    of the bytes of each segment that had to be read.
     """
     recovered = empty_log(disk, directory, topic_id)
     recovery = _Recovery(
         disk, directory, topic_id, config, points, monotonic_ms, recovered, is_journal_whole, compacted_offset
     )
-    recovery.remembers_batches = remembers_batches
+    recovery.compatibility = compatibility
     recovery.on_scanned = on_scanned
     try:
         recovery.run()
@@ -173,7 +174,7 @@ class _Recovery:
         self._state_is_whole = False  # it knows of what producers did before the first segment
         self._segments: list[Segment] = []
         self._snapshot_sums: dict[int, tuple[int, int]] = {}
-        self.remembers_batches = True
+        self.compatibility = OURS
         self.on_scanned: Callable[[int], None] | None = None
 
     def run(self) -> None:
@@ -458,7 +459,7 @@ class _Recovery:
             self._tell(f"{path} is not used: {error}")
             self._drop_snapshot(offset)
             return None
-        if not self.remembers_batches:
+        if not self.compatibility.remembers_batches:
             return state
         try:
             batches = self._disk.read_bytes(batches_path) if self._disk.exists(batches_path) else None

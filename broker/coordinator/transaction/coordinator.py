@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
+from oncelog.broker.compatibility import OURS, Compatibility
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
 from oncelog.broker.coordinator.transaction.decision import NOTHING_TO_DO, Decision, refuse
@@ -86,15 +87,10 @@ class TransactionLimits:
     id_expiration_ms: int
     expiry_interval_ms: int
     timeout_check_interval_ms: int = 0
-    """How often Kafka looks for transactions over their time; 0: each is aborted just when its time is over."""
-    keeps_last_epoch: bool = True
-    """Kafka does not: there a restart between the answer to InitProducerId and its retry fences the producer."""
-    retries_classic_ends: bool = False
-    """Kafka answers EndTxn 5 by a replaced instance as if it had ended what its successor did by an older version."""
+    """How often transactions over their time are looked for, as Kafka does; 0: each is aborted just when it is over."""
     two_phase_commit: bool = False
     """Whether clients may ask for transactions that last until they are ended."""
-    keeps_prepared: bool = False
-    """Whether an instance may take over what its predecessor has prepared; Kafka knows the request alone."""
+    compatibility: Compatibility = OURS
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +174,7 @@ class TransactionCoordinator:
             )
         if enables and not self._limits.two_phase_commit:
             return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if keeps_prepared and not self._limits.keeps_prepared:
+        if keeps_prepared and not (self._limits.two_phase_commit and self._limits.compatibility.keeps_prepared):
             return _failed(ErrorCode.UNSUPPORTED_VERSION)
         if not enables and not 0 < timeout_ms <= self._limits.max_timeout_ms:
             return _failed(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
@@ -284,7 +280,7 @@ class TransactionCoordinator:
                 is_pending=is_pending,
                 fresh_producer_id=fresh,
                 wall_ms=wall_ms,
-                retries_classic_ends=self._limits.retries_classic_ends,
+                compatibility=self._limits.compatibility,
             )
 
         return self._transition(transactional_id, decide).map(_producer)
@@ -383,7 +379,7 @@ class TransactionCoordinator:
         wall_ms = self._clock.wall_ms()
         for shard in self._runtime.shards():
             for metadata in list(shard.all()):
-                if not self._limits.keeps_last_epoch:
+                if not self._limits.compatibility.keeps_last_epoch:
                     self._last_producer_epochs[metadata.transactional_id] = NO_PRODUCER_EPOCH
                 if metadata.state in PREPARED:
                     self._pending.add(metadata.transactional_id)
@@ -504,7 +500,7 @@ class TransactionCoordinator:
         return metadata if metadata is None or last is None else replace(metadata, last_producer_epoch=last)
 
     def _record(self, metadata: TransactionMetadata) -> CoordinatorRecord:
-        return to_record(metadata, self._transaction_version(), keeps_last_epoch=self._limits.keeps_last_epoch)
+        return to_record(metadata, self._transaction_version(), compatibility=self._limits.compatibility)
 
     def _on_logged(
         self, previous: TransactionMetadata | None, target: TransactionMetadata, written: Completion[None]

@@ -8,6 +8,7 @@ transaction that was taken over carry the epoch after its own, under either prot
 
 from dataclasses import replace
 
+from oncelog.broker.compatibility import KAFKA, Compatibility
 from oncelog.broker.coordinator.transaction.decision import NEEDS_PRODUCER_ID, Decision, check_producer, refuse
 from oncelog.broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
@@ -65,13 +66,13 @@ def prepare_end_transaction_v2(
     is_pending: bool,
     fresh_producer_id: int | None,
     wall_ms: WallMs,
-    retries_classic_ends: bool = True,
+    compatibility: Compatibility = KAFKA,
 ) -> Decision:
     """EndTxn from version 5 on: the end bumps the epoch, so that the epoch tells a retry from the next end.
 
     An abort with nothing open is legal: the client does not know whether the broker has seen its transaction. An end by
     the classic protocol bumps nothing, so who has the epoch before is another, replaced instance: Kafka gives it the
-    pair of the one that replaced it all the same (`retries_classic_ends`).
+    pair of the one that replaced it all the same (`Compatibility.retries_classic_ends`).
     """
     if metadata is None:
         return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -88,7 +89,7 @@ def prepare_end_transaction_v2(
         return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_epoch_before = producer_epoch == client.producer_epoch - 1
     is_retry = is_retry_over_rotation or (
-        is_epoch_before and (retries_classic_ends or metadata.client_transaction_version > 0)
+        is_epoch_before and (compatibility.retries_classic_ends or metadata.client_transaction_version > 0)
     )
     is_current = producer_id == client.producer_id and producer_epoch == client.producer_epoch
     if not _is_valid_epoch(metadata.state, is_retry=is_retry, is_current=is_current):

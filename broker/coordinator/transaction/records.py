@@ -5,6 +5,7 @@ before the last bump is a tag of our own, which Kafka's decoder passes over (KIP
 restart forgets that epoch.
 """
 
+from oncelog.broker.compatibility import OURS, Compatibility
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import TransactionState
@@ -18,7 +19,7 @@ _NEVER_LOGGED = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 
 
 def to_record(
-    metadata: TransactionMetadata, transaction_version: int, *, keeps_last_epoch: bool = True
+    metadata: TransactionMetadata, transaction_version: int, *, compatibility: Compatibility = OURS
 ) -> CoordinatorRecord:
     """Key and value. Value version 1 has the fields of KIP-890 as tags; a cluster at level 0 may still go back to a
     release that reads version 0 alone, but for a transaction that was promised its next producer id before."""
@@ -40,7 +41,9 @@ def to_record(
         transaction_last_update_timestamp_ms=metadata.last_update_timestamp_ms,
         transaction_start_timestamp_ms=metadata.start_timestamp_ms,
         client_transaction_version=metadata.client_transaction_version if has_tags else 0,
-        last_producer_epoch=metadata.last_producer_epoch if has_tags and keeps_last_epoch else NO_PRODUCER_EPOCH,
+        last_producer_epoch=metadata.last_producer_epoch
+        if has_tags and compatibility.keeps_last_epoch
+        else NO_PRODUCER_EPOCH,
     )
     return CoordinatorRecord(
         _key(metadata.transactional_id), state_record_codec.encode_value(value, 1 if has_tags else 0)

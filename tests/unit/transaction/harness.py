@@ -113,7 +113,7 @@ class Coordinator:
             lambda topic, partition: None if (topic, partition) in self.gone else NODE_ID,
             self.time,
             self.time,
-            TransactionLimits(900_000, EXPIRATION_MS, EXPIRY_INTERVAL_MS, two_phase_commit=True, keeps_prepared=True),
+            TransactionLimits(900_000, EXPIRATION_MS, EXPIRY_INTERVAL_MS, two_phase_commit=True),
             self.transitions,
             lambda: self.level,
         )

@@ -89,8 +89,8 @@ def sticks_at_the_fence(patch: pytest.MonkeyPatch) -> None:
 def keeps_no_rotation(patch: pytest.MonkeyPatch) -> None:
     to_record = coordinator_module.to_record
 
-    def buggy(metadata: TransactionMetadata, version: int) -> Any:
-        return to_record(replace(metadata, previous_producer_id=-1, next_producer_id=-1), version)
+    def buggy(metadata: TransactionMetadata, version: int, **settings: Any) -> Any:
+        return to_record(replace(metadata, previous_producer_id=-1, next_producer_id=-1), version, **settings)
 
     patch.setattr(coordinator_module, "to_record", buggy)
 

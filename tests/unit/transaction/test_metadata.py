@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oncelog.broker.compatibility import KAFKA
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata, check_step
 from oncelog.broker.coordinator.transaction.records import from_record, to_record, to_tombstone
@@ -58,7 +59,7 @@ def test_a_producer_id_that_was_promised_is_not_forgotten_at_level_0(value: Tran
 
 @given(known)
 def test_in_kafkas_way_a_record_holds_nothing_that_kafkas_does_not(value: TransactionMetadata) -> None:
-    record = to_record(value, 2, keeps_last_epoch=False)
+    record = to_record(value, 2, compatibility=KAFKA)
     assert from_record(record) == (value.transactional_id, replace(value, last_producer_epoch=-1))
 
 
