@@ -9,8 +9,10 @@ import sys
 from array import array
 from bisect import bisect_right
 from itertools import pairwise
+from struct import Struct
 
-ENTRY_BYTES = 8
+ENTRY = Struct(">ii")
+ENTRY_BYTES = ENTRY.size
 
 
 class OffsetIndex:

@@ -20,14 +20,18 @@ SUFFIX = ".snapshot"
 BATCHES_SUFFIX = ".batches"
 SUFFIXES = (SUFFIX, BATCHES_SUFFIX)
 VERSION = 1
-# producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, transaction's first offset
-_ROW = Struct(">qhiqiqiq")
-_HEADER = Struct(">hIi")  # version, CRC-32C of all that follows it, how many rows
-_BATCHES_VERSION = 1
-# producer id, last sequence, last offset, offset delta, timestamp
-_BATCH = Struct(">qiqiq")
-_BATCHES_HEADER = Struct(">hIIi")  # version, CRC-32C of all that follows it, the snapshot's, how many batches
-_CRC_COVERS_FROM = 6
+HEADER = Struct(">hIi")
+"""Version, CRC-32C of all that follows it, how many rows."""
+ROW = Struct(">qhiqiqiq")
+"""Producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, first offset of the open
+transaction."""
+BATCHES_VERSION = 1
+BATCHES_HEADER = Struct(">hIIi")
+"""Version, CRC-32C of all that follows it, the snapshot's CRC, how many batches."""
+BATCHES_ROW = Struct(">qiqiq")
+"""Producer id, last sequence, last offset, offset delta, timestamp."""
+CRC_COVERS_FROM = 6
+"""In both files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ def encode_snapshot(producers: ProducerStateManager) -> ProducerSnapshot:
 
 def _row(state: ProducerState) -> bytes:
     last = state.batches[-1] if state.batches else None
-    return _ROW.pack(
+    return ROW.pack(
         state.producer_id,
         state.producer_epoch,
         state.last_sequence,
@@ -62,7 +66,7 @@ def _row(state: ProducerState) -> bytes:
 
 def _encode_batches(states: list[ProducerState], snapshot_crc: int) -> bytes:
     rows = [
-        _BATCH.pack(
+        BATCHES_ROW.pack(
             state.producer_id,
             batch.last_sequence,
             batch.last_offset,
@@ -73,14 +77,14 @@ def _encode_batches(states: list[ProducerState], snapshot_crc: int) -> bytes:
         for batch in state.batches
     ]
     body = snapshot_crc.to_bytes(4, "big") + len(rows).to_bytes(4, "big") + b"".join(rows)
-    return _BATCHES_VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body
+    return BATCHES_VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body
 
 
 def load_snapshot(data: bytes, monotonic_ms: MonotonicMs) -> ProducerStateManager:
     """The state with one batch a producer. Raises ValueError if `data` is not a whole, undamaged snapshot."""
-    _check(data, _HEADER, _ROW, VERSION)
+    _check(data, HEADER, ROW, VERSION)
     manager = ProducerStateManager()
-    for row in _ROW.iter_unpack(data[_HEADER.size :]):
+    for row in ROW.iter_unpack(data[HEADER.size :]):
         producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first_offset = row
         state = ProducerState(producer_id, epoch)
         state.last_seen_ms = monotonic_ms
@@ -96,8 +100,8 @@ def load_snapshot(data: bytes, monotonic_ms: MonotonicMs) -> ProducerStateManage
 
 def open_producers(data: bytes) -> set[int]:
     """The producers that have a transaction open. Raises ValueError as `load_snapshot` does."""
-    _check(data, _HEADER, _ROW, VERSION)
-    return {row[0] for row in _ROW.iter_unpack(data[_HEADER.size :]) if row[-1] != NO_OFFSET}
+    _check(data, HEADER, ROW, VERSION)
+    return {row[0] for row in ROW.iter_unpack(data[HEADER.size :]) if row[-1] != NO_OFFSET}
 
 
 def load_batches(manager: ProducerStateManager, snapshot: bytes, data: bytes | None) -> None:
@@ -105,16 +109,16 @@ def load_batches(manager: ProducerStateManager, snapshot: bytes, data: bytes | N
 
     Raises ValueError, changing nothing, if `data` is missing, damaged, or of another snapshot.
     """
-    _, snapshot_crc, count = _HEADER.unpack_from(snapshot)
+    _, snapshot_crc, count = HEADER.unpack_from(snapshot)
     if not count and data is None:
         return
     if data is None:
         raise ValueError("it is missing")
-    _check(data, _BATCHES_HEADER, _BATCH, _BATCHES_VERSION)
-    if _BATCHES_HEADER.unpack_from(data)[2] != snapshot_crc:
+    _check(data, BATCHES_HEADER, BATCHES_ROW, BATCHES_VERSION)
+    if BATCHES_HEADER.unpack_from(data)[2] != snapshot_crc:
         raise ValueError("it belongs to another snapshot")
     batches: dict[int, list[AppendedBatch]] = {}
-    for producer_id, *row in _BATCH.iter_unpack(data[_BATCHES_HEADER.size :]):
+    for producer_id, *row in BATCHES_ROW.iter_unpack(data[BATCHES_HEADER.size :]):
         batches.setdefault(producer_id, []).append(_batch(*row))
     for producer_id, its_batches in batches.items():
         state = manager.producer(producer_id)
@@ -128,7 +132,7 @@ def _check(data: bytes, header: Struct, row: Struct, known_version: int) -> None
     version, crc, *_, row_count = header.unpack_from(data)
     if version != known_version:
         raise ValueError(f"its version is {version}, only {known_version} is known here")
-    if crc32c(data[_CRC_COVERS_FROM:]) != crc:
+    if crc32c(data[CRC_COVERS_FROM:]) != crc:
         raise ValueError("its checksum does not match")
     if len(data) != header.size + row_count * row.size:
         raise ValueError(f"it announces {row_count} rows in {len(data)} bytes")

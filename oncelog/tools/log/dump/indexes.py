@@ -8,9 +8,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
-from struct import Struct
 
 from oncelog.broker.log import time_index
+from oncelog.broker.log.offset_index import ENTRY as OFFSET_ENTRY
 from oncelog.broker.log.offset_index import ENTRY_BYTES
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
@@ -19,8 +19,6 @@ from oncelog.tools.log.dump.entries import EntryLine, IndexLine, Note
 from oncelog.tools.log.dump.findings import Findings, Problem
 from oncelog.tools.log.dump.lines import MAX_INT
 from oncelog.tools.log.read_only_disk import ReadOnlyFile
-
-_OFFSET_ENTRY = Struct(">ii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ def dump_offset_index(
     base_offset = _base_offset(shown_path)
     entries = [
         (base_offset + relative, position)
-        for relative, position in _OFFSET_ENTRY.iter_unpack(whole_entries(data, ENTRY_BYTES))
+        for relative, position in OFFSET_ENTRY.iter_unpack(whole_entries(data, ENTRY_BYTES))
     ]
     if not entries:
         yield Note(f"{shown_path} is empty.", "empty")
@@ -133,7 +131,7 @@ def dump_time_index(
             problem = f"its last offset {entries[-1][1]} is below its base offset {base_offset}"
         yield from _sanity(problem, shown_path, findings)
         return
-    places = list(_OFFSET_ENTRY.iter_unpack(whole_entries(offset_index, ENTRY_BYTES)))
+    places = list(OFFSET_ENTRY.iter_unpack(whole_entries(offset_index, ENTRY_BYTES)))
     previous, used_bytes = -1, _used_bytes(data)
     for slot, (timestamp, offset) in enumerate(entries):
         if offset == base_offset and slot:

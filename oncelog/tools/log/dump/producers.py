@@ -9,20 +9,16 @@ from struct import Struct
 from typing import Any
 
 from oncelog.broker.log import transaction_index
+from oncelog.broker.log.producer_snapshot import BATCHES_HEADER, BATCHES_ROW, BATCHES_VERSION, CRC_COVERS_FROM
+from oncelog.broker.log.producer_snapshot import HEADER as SNAPSHOT_HEADER
+from oncelog.broker.log.producer_snapshot import ROW as SNAPSHOT_ROW
+from oncelog.broker.log.producer_snapshot import VERSION as SNAPSHOT_VERSION
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.records.batch import SEQUENCE_MASK
 from oncelog.tools.log.dump.entries import EntryLine
 from oncelog.tools.log.dump.findings import Findings, Problem
 from oncelog.tools.log.dump.indexes import note_odd_size, whole_entries
 from oncelog.tools.log.dump.lines import optional_long
-
-_CRC_COVERS_FROM = 6
-_SNAPSHOT_VERSION = 1
-_SNAPSHOT_HEADER = Struct(">hIi")  # version, CRC-32C of all that follows it, how many rows
-# producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, transaction's first offset
-_SNAPSHOT_ROW = Struct(">qhiqiqiq")
-_BATCHES_HEADER = Struct(">hIIi")  # version, CRC-32C of all that follows it, the snapshot's, how many batches
-_BATCHES_ROW = Struct(">qiqiq")  # producer id, last sequence, last offset, offset delta, timestamp
 
 
 def dump_transaction_index(data: bytes, shown_path: str, findings: Findings) -> Iterator[EntryLine]:
@@ -41,11 +37,11 @@ def dump_transaction_index(data: bytes, shown_path: str, findings: Findings) -> 
 
 
 def dump_producer_snapshot(data: bytes, shown_path: str, findings: Findings) -> Iterator[EntryLine]:
-    problem = _snapshot_problem(data, _SNAPSHOT_HEADER, _SNAPSHOT_ROW)
+    problem = _snapshot_problem(data, SNAPSHOT_HEADER, SNAPSHOT_ROW, SNAPSHOT_VERSION)
     if problem is not None:
         findings.problems.append(Problem(shown_path, problem))
         return
-    for values in _SNAPSHOT_ROW.iter_unpack(data[_SNAPSHOT_HEADER.size :]):
+    for values in SNAPSHOT_ROW.iter_unpack(data[SNAPSHOT_HEADER.size :]):
         producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first_offset = (
             values
         )
@@ -75,21 +71,21 @@ def _batch_values(
 
 def dump_producer_batches(data: bytes, shown_path: str, findings: Findings) -> Iterator[EntryLine]:
     """The file of ours that keeps all batches of a producer beside Kafka's snapshot, which has the newest alone."""
-    problem = _snapshot_problem(data, _BATCHES_HEADER, _BATCHES_ROW)
+    problem = _snapshot_problem(data, BATCHES_HEADER, BATCHES_ROW, BATCHES_VERSION)
     if problem is not None:
         findings.problems.append(Problem(shown_path, problem))
         return
-    for producer_id, *batch in _BATCHES_ROW.iter_unpack(data[_BATCHES_HEADER.size :]):
+    for producer_id, *batch in BATCHES_ROW.iter_unpack(data[BATCHES_HEADER.size :]):
         yield EntryLine("producer_batch", (("producerId", producer_id), *_batch_values(*batch)))
 
 
-def _snapshot_problem(data: bytes, header: Struct, row: Struct) -> str | None:
+def _snapshot_problem(data: bytes, header: Struct, row: Struct, known_version: int) -> str | None:
     if len(data) < header.size:
         return f"Snapshot failed schema validation: {len(data)} bytes hold no header"
     version, crc, *_, count = header.unpack_from(data)
-    if version != _SNAPSHOT_VERSION:
+    if version != known_version:
         return f"Snapshot contained an unknown file version {version}"
-    computed = crc32c(data[_CRC_COVERS_FROM:])
+    computed = crc32c(data[CRC_COVERS_FROM:])
     if crc != computed:
         return f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {crc}. Computed crc: {computed}"
     if len(data) != header.size + count * row.size:
