@@ -13,7 +13,7 @@ from oncelog.protocol.api_keys import ApiKey
 class Api(NamedTuple):
     key: ApiKey
     name: str
-    """Module name: broker.handlers.NAME, protocol.generated.NAME_request."""
+    """In module names: protocol.generated.NAME_request, broker.handlers.NAME."""
     minimum: int
     maximum: int
     advertised_minimum: int | None = None
@@ -22,9 +22,20 @@ class Api(NamedTuple):
     """What Kafka's broker does behind this API and this one does not, and why: for docs/compatibility.md."""
     unstable_maximum: int | None = None
     """The highest version whose form Kafka may still change: served and listed only where that was asked for."""
+    is_refused: bool = False
+    """Each request gets the one error that `broker.handlers.refusals` has for this API."""
+
+    @property
+    def handler(self) -> str:
+        """The module that handles its requests."""
+        return f"oncelog.broker.handlers.{'refusals' if self.is_refused else self.name}"
 
     def highest(self, with_unstable: bool) -> int:
         return self.unstable_maximum if with_unstable and self.unstable_maximum is not None else self.maximum
+
+
+def _refused(key: ApiKey, name: str, minimum: int, maximum: int, left_out: str) -> Api:
+    return Api(key, name, minimum, maximum, left_out=left_out, is_refused=True)
 
 
 _APIS = (
@@ -41,12 +52,12 @@ _APIS = (
     Api(ApiKey.SYNC_GROUP, "sync_group", 0, 5),
     Api(ApiKey.DESCRIBE_GROUPS, "describe_groups", 0, 6),
     Api(ApiKey.LIST_GROUPS, "list_groups", 0, 5),
-    Api(
+    _refused(
         ApiKey.SASL_HANDSHAKE,
         "sasl_handshake",
         0,
         1,
-        left_out="SASL: no listener asks for it, so the answer is ILLEGAL_SASL_STATE.",
+        "SASL: no listener asks for it, so the answer is ILLEGAL_SASL_STATE.",
     ),
     Api(ApiKey.API_VERSIONS, "api_versions", 0, 4),
     Api(ApiKey.CREATE_TOPICS, "create_topics", 2, 7),
@@ -59,26 +70,14 @@ _APIS = (
     Api(ApiKey.END_TXN, "end_txn", 0, 5),
     Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers", 1, 2),
     Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit", 0, 5),
-    Api(
-        ApiKey.DESCRIBE_ACLS,
-        "describe_acls",
-        1,
-        3,
-        left_out="ACLs: there is no authorizer, so the answer is SECURITY_DISABLED.",
+    _refused(
+        ApiKey.DESCRIBE_ACLS, "describe_acls", 1, 3, "ACLs: there is no authorizer, so the answer is SECURITY_DISABLED."
     ),
-    Api(
-        ApiKey.CREATE_ACLS,
-        "create_acls",
-        1,
-        3,
-        left_out="ACLs: there is no authorizer, so the answer is SECURITY_DISABLED.",
+    _refused(
+        ApiKey.CREATE_ACLS, "create_acls", 1, 3, "ACLs: there is no authorizer, so the answer is SECURITY_DISABLED."
     ),
-    Api(
-        ApiKey.DELETE_ACLS,
-        "delete_acls",
-        1,
-        3,
-        left_out="ACLs: there is no authorizer, so the answer is SECURITY_DISABLED.",
+    _refused(
+        ApiKey.DELETE_ACLS, "delete_acls", 1, 3, "ACLs: there is no authorizer, so the answer is SECURITY_DISABLED."
     ),
     Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", 1, 4),
     Api(ApiKey.ALTER_CONFIGS, "alter_configs", 0, 2),
@@ -90,12 +89,12 @@ _APIS = (
         left_out="There is one data directory: LOG_DIR_NOT_FOUND for any other.",
     ),
     Api(ApiKey.DESCRIBE_LOG_DIRS, "describe_log_dirs", 1, 5),
-    Api(
+    _refused(
         ApiKey.SASL_AUTHENTICATE,
         "sasl_authenticate",
         0,
         2,
-        left_out="SASL: no listener asks for it, so the answer is ILLEGAL_SASL_STATE.",
+        "SASL: no listener asks for it, so the answer is ILLEGAL_SASL_STATE.",
     ),
     Api(ApiKey.CREATE_PARTITIONS, "create_partitions", 0, 3),
     Api(
@@ -105,9 +104,9 @@ _APIS = (
         3,
         left_out="Delegation tokens: as Kafka without authentication, not allowed.",
     ),
-    Api(ApiKey.RENEW_DELEGATION_TOKEN, "renew_delegation_token", 1, 2, left_out="Delegation tokens, as above."),
-    Api(ApiKey.EXPIRE_DELEGATION_TOKEN, "expire_delegation_token", 1, 2, left_out="Delegation tokens, as above."),
-    Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, "describe_delegation_token", 1, 3, left_out="Delegation tokens, as above."),
+    _refused(ApiKey.RENEW_DELEGATION_TOKEN, "renew_delegation_token", 1, 2, "Delegation tokens, as above."),
+    _refused(ApiKey.EXPIRE_DELEGATION_TOKEN, "expire_delegation_token", 1, 2, "Delegation tokens, as above."),
+    _refused(ApiKey.DESCRIBE_DELEGATION_TOKEN, "describe_delegation_token", 1, 3, "Delegation tokens, as above."),
     Api(ApiKey.DELETE_GROUPS, "delete_groups", 0, 2),
     Api(ApiKey.ELECT_LEADERS, "elect_leaders", 0, 2),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "incremental_alter_configs", 0, 1),
@@ -159,16 +158,16 @@ _APIS = (
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "consumer_group_describe", 0, 1),
     Api(ApiKey.LIST_CONFIG_RESOURCES, "list_config_resources", 0, 1),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions", 0, 0),
-    Api(
+    _refused(
         ApiKey.SHARE_GROUP_HEARTBEAT,
         "share_group_heartbeat",
         1,
         1,
-        left_out="Share groups: as Kafka with share.version 0, UNSUPPORTED_VERSION.",
+        "Share groups: as Kafka with share.version 0, UNSUPPORTED_VERSION.",
     ),
-    Api(ApiKey.SHARE_GROUP_DESCRIBE, "share_group_describe", 1, 1, left_out="Share groups, as above."),
-    Api(ApiKey.SHARE_FETCH, "share_fetch", 1, 2, left_out="Share groups, as above."),
-    Api(ApiKey.SHARE_ACKNOWLEDGE, "share_acknowledge", 1, 2, left_out="Share groups, as above."),
+    _refused(ApiKey.SHARE_GROUP_DESCRIBE, "share_group_describe", 1, 1, "Share groups, as above."),
+    _refused(ApiKey.SHARE_FETCH, "share_fetch", 1, 2, "Share groups, as above."),
+    _refused(ApiKey.SHARE_ACKNOWLEDGE, "share_acknowledge", 1, 2, "Share groups, as above."),
     Api(
         ApiKey.ADD_RAFT_VOTER,
         "add_raft_voter",
@@ -183,40 +182,34 @@ _APIS = (
         0,
         left_out="The quorum is this node: as Kafka with kraft.version 0, UNSUPPORTED_VERSION.",
     ),
-    Api(
+    _refused(
         ApiKey.INITIALIZE_SHARE_GROUP_STATE,
         "initialize_share_group_state",
         0,
         0,
-        left_out="Share groups: as Kafka with share.version 0, NOT_COORDINATOR.",
+        "Share groups: as Kafka with share.version 0, NOT_COORDINATOR.",
     ),
-    Api(ApiKey.READ_SHARE_GROUP_STATE, "read_share_group_state", 0, 0, left_out="Share groups, as above."),
-    Api(ApiKey.WRITE_SHARE_GROUP_STATE, "write_share_group_state", 0, 1, left_out="Share groups, as above."),
-    Api(ApiKey.DELETE_SHARE_GROUP_STATE, "delete_share_group_state", 0, 0, left_out="Share groups, as above."),
-    Api(
-        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-        "read_share_group_state_summary",
-        0,
-        1,
-        left_out="Share groups, as above.",
-    ),
-    Api(
+    _refused(ApiKey.READ_SHARE_GROUP_STATE, "read_share_group_state", 0, 0, "Share groups, as above."),
+    _refused(ApiKey.WRITE_SHARE_GROUP_STATE, "write_share_group_state", 0, 1, "Share groups, as above."),
+    _refused(ApiKey.DELETE_SHARE_GROUP_STATE, "delete_share_group_state", 0, 0, "Share groups, as above."),
+    _refused(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "read_share_group_state_summary", 0, 1, "Share groups, as above."),
+    _refused(
         ApiKey.STREAMS_GROUP_HEARTBEAT,
         "streams_group_heartbeat",
         0,
         0,
-        left_out="Streams groups: as Kafka with streams.version 0. Kafka Streams runs in classic groups.",
+        "Streams groups: as Kafka with streams.version 0. Kafka Streams runs in classic groups.",
     ),
-    Api(ApiKey.STREAMS_GROUP_DESCRIBE, "streams_group_describe", 0, 0, left_out="Streams groups, as above."),
-    Api(
+    _refused(ApiKey.STREAMS_GROUP_DESCRIBE, "streams_group_describe", 0, 0, "Streams groups, as above."),
+    _refused(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
         "describe_share_group_offsets",
         0,
         1,
-        left_out="Share groups: as Kafka with share.version 0, UNSUPPORTED_VERSION.",
+        "Share groups: as Kafka with share.version 0, UNSUPPORTED_VERSION.",
     ),
-    Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "alter_share_group_offsets", 0, 0, left_out="Share groups, as above."),
-    Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "delete_share_group_offsets", 0, 0, left_out="Share groups, as above."),
+    _refused(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "alter_share_group_offsets", 0, 0, "Share groups, as above."),
+    _refused(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "delete_share_group_offsets", 0, 0, "Share groups, as above."),
 )
 
 API_TABLE: dict[int, Api] = {int(api.key): api for api in _APIS}

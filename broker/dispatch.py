@@ -102,7 +102,7 @@ class LoadedApi:
         self.encode: Callable[[Any, int], Parts] = response.encode
         self.decode_in_slices: Any = getattr(request, "decode_in_slices", None)
         self.encode_in_slices: Any = getattr(response, "encode_in_slices", None)
-        handlers = import_module(f"oncelog.broker.handlers.{api.name}")
+        handlers = import_module(api.handler)
         self.handle: Handler = _at_once_or_in_slices(handlers.handle)
         handle_large = getattr(handlers, "handle_large", handlers.handle)
         self.handle_large: Handler = _at_once_or_in_slices(handle_large)
@@ -118,7 +118,7 @@ def import_api(api: Api) -> None:
     for name in (
         f"oncelog.protocol.generated.{api.name}_request",
         f"oncelog.protocol.generated.{api.name}_response",
-        f"oncelog.broker.handlers.{api.name}",
+        api.handler,
     ):
         import_module(name)
 

@@ -58,7 +58,8 @@ def generated() -> str:
     lines += ["## File map", ""]
     lines += [
         "Beside these: `protocol/messages/` and `protocol/state_records/` hold one declaration an API or record,",
-        "`protocol/generated/` the codecs written from them, `broker/handlers/` one module an API with its contract.",
+        "`protocol/generated/` the codecs written from them, `broker/handlers/` one module an API with its contract,",
+        "and `refusals.py` for all that have nothing behind them.",
         "",
     ]
     for folder in FOLDERS:

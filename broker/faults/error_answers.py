@@ -5,11 +5,10 @@ partition that was asked about.
 """
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
-from oncelog.broker.api_table import API_TABLE
 from oncelog.broker.completion import Completion
+from oncelog.broker.handlers.shared.error_places import Place, Rows, answer_saying, response_module
 from oncelog.broker.request import CloseConnection, Handler, RequestContext
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -38,13 +37,31 @@ _LOOKS = frozenset(
     }
 )
 """They change nothing: handled, and each row of what they answer then says the error."""
-_OWN_ROWS = frozenset({ApiKey.PRODUCE, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_COMMIT})
+_PLACES: dict[int, Place] = {
+    ApiKey.PRODUCE: (
+        Rows("topic_data", "responses", "TopicProduceResponse", ("name", "topic_id")),
+        Rows("partition_data", "partition_responses", "PartitionProduceResponse", ("index",)),
+    ),
+    ApiKey.OFFSET_COMMIT: (
+        Rows("topics", "topics", "OffsetCommitResponseTopic", ("name", "topic_id")),
+        Rows("partitions", "partitions", "OffsetCommitResponsePartition", ("partition_index",)),
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: (
+        Rows("topics", "topics", "TxnOffsetCommitResponseTopic", ("name",)),
+        Rows("partitions", "partitions", "TxnOffsetCommitResponsePartition", ("partition_index",)),
+    ),
+}
+_ADDED_BEFORE = (
+    Rows("v3_and_below_topics", "results_by_topic_v3_and_below", "AddPartitionsToTxnTopicResult", ("name",)),
+    Rows("partitions", "results_by_partition", "AddPartitionsToTxnPartitionResult", ("partition_index",)),
+)
+"""In AddPartitionsToTxn before it answered batches."""
 
 
 def has_place_for_error(api: ApiKey) -> bool:
     """Whether an answer can say an error for a request that nobody may handle. Some that change one thing for each row
     cannot: those are refused by the point `answer`."""
-    return api in _LOOKS or api in _OWN_ROWS or "error_code" in _response(api).__slots__
+    return api in _LOOKS or api in _PLACES or _has_error(api)
 
 
 def error_answer(context: RequestContext, request: Any, error: ErrorCode, handle: Handler) -> Any:
@@ -52,7 +69,7 @@ def error_answer(context: RequestContext, request: Any, error: ErrorCode, handle
     api = ApiKey(context.api_key)
     if api in _LOOKS:
         return _refused(handle(context, request), error)
-    if api not in _OWN_ROWS and "error_code" not in _response(api).__slots__:
+    if api not in _PLACES and not _has_error(api):
         raise CloseConnection(f"a fault rule answers {error.name}, for which {api.name} has no place")
     return _refusal(context, request, error)
 
@@ -63,78 +80,20 @@ def _refused(outcome: Any, error: ErrorCode) -> Any:
     return with_error(outcome, error)
 
 
-def _response(api: ApiKey) -> Any:
-    module = import_module(f"oncelog.protocol.generated.{API_TABLE[api].name}_response")
-    return getattr(module, module.NAME)
+def _has_error(api: ApiKey) -> bool:
+    module = response_module(api)
+    return "error_code" in getattr(module, module.NAME).__slots__
 
 
 def _refusal(context: RequestContext, request: Any, error: ErrorCode) -> Any:
-    match context.api_key:
-        case ApiKey.PRODUCE:
-            return None if request.acks == 0 else _produce(request, error)
-        case ApiKey.ADD_PARTITIONS_TO_TXN if context.api_version < _ERRORS_OF_ALL_SINCE:
-            return _add_partitions(request, error)
-        case ApiKey.TXN_OFFSET_COMMIT | ApiKey.OFFSET_COMMIT:
-            return _offsets(context.api_key, request, error)
-    return _response(ApiKey(context.api_key))(error_code=error)
-
-
-def _produce(request: Any, error: ErrorCode) -> Any:
-    from oncelog.protocol.generated.produce_response import (
-        PartitionProduceResponse,
-        ProduceResponse,
-        TopicProduceResponse,
-    )
-
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
-                    for data in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
-    )
-
-
-def _add_partitions(request: Any, error: ErrorCode) -> Any:
-    from oncelog.protocol.generated.add_partitions_to_txn_response import (
-        AddPartitionsToTxnPartitionResult,
-        AddPartitionsToTxnResponse,
-        AddPartitionsToTxnTopicResult,
-    )
-
-    return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=[
-            AddPartitionsToTxnTopicResult(
-                name=topic.name,
-                results_by_partition=[
-                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
-                    for index in topic.partitions
-                ],
-            )
-            for topic in request.v3_and_below_topics
-        ]
-    )
-
-
-def _offsets(api_key: int, request: Any, error: ErrorCode) -> Any:
-    name = API_TABLE[api_key].name
-    module = import_module(f"oncelog.protocol.generated.{name}_response")
-    kind = module.NAME
-    topics = []
-    for topic in request.topics:
-        partitions = [
-            getattr(module, f"{kind}Partition")(partition_index=data.partition_index, error_code=error)
-            for data in topic.partitions
-        ]
-        identity = {field: getattr(topic, field) for field in ("name", "topic_id") if field in topic.__slots__}
-        topics.append(getattr(module, f"{kind}Topic")(partitions=partitions, **identity))
-    return getattr(module, kind)(topics=topics)
+    api = context.api_key
+    if api == ApiKey.PRODUCE:
+        if request.acks == 0:
+            return None
+        return answer_saying(api, request, _PLACES[api], error_code=error, base_offset=-1)
+    if api == ApiKey.ADD_PARTITIONS_TO_TXN and context.api_version < _ERRORS_OF_ALL_SINCE:
+        return answer_saying(api, request, _ADDED_BEFORE, partition_error_code=error)
+    return answer_saying(api, request, _PLACES.get(api, ()), error_code=error)
 
 
 def with_error(response: Any, error: ErrorCode) -> Any:

@@ -1,0 +1,85 @@
+"""The APIs with nothing behind them on this broker: each request is answered with one error, Kafka's where it has that
+switched off, at the place where Kafka's answer says it.
+
+Owns: the error, the text and the place of each. Does not own: their versions (`broker.api_table`), answers that depend
+on what was asked (modules of their own).
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from oncelog.broker.handlers.shared.error_places import Place, Rows, answer_saying
+from oncelog.broker.request import RequestContext
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+
+
+class Refusal(NamedTuple):
+    error: ErrorCode
+    message: str | None = None
+    place: Place = ()
+    others: Mapping[str, Any] = MappingProxyType({})
+    """What Kafka sets beside them."""
+
+
+def handle(context: RequestContext, request: Any) -> Any:
+    refusal = REFUSALS[context.api_key]
+    said = {"error_code": refusal.error, **refusal.others}
+    if refusal.message is not None:
+        said["error_message"] = refusal.message
+    return answer_saying(context.api_key, request, refusal.place, **said)
+
+
+def _each_group(asked: str, kind: str) -> Refusal:
+    return Refusal(ErrorCode.UNSUPPORTED_VERSION, place=(Rows(asked, "groups", kind, ("group_id",)),))
+
+
+def _each_partition(doing: str, kind: str) -> Refusal:
+    topics = Rows("topics", "results", kind, ("topic_id",))
+    partitions = Rows("partitions", "partitions", "PartitionResult", ("partition",))
+    text = f"Unable to {doing}: {ErrorCode.NOT_COORDINATOR.text}"
+    return Refusal(ErrorCode.NOT_COORDINATOR, text, (topics, partitions))
+
+
+def _each_acl(asked: str, answered: str, kind: str) -> Refusal:
+    return Refusal(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.", (Rows(asked, answered, kind),))
+
+
+_NO_TOKENS = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+_NO_TOKEN_TO_CHANGE = Refusal(_NO_TOKENS, others={"expiry_timestamp_ms": -1})
+_UNSUPPORTED = Refusal(ErrorCode.UNSUPPORTED_VERSION)
+_UNSUPPORTED_WITH_TEXT = Refusal(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.text)
+
+REFUSALS: dict[int, Refusal] = {
+    # As Kafka on a listener without SASL. Version 0 of SaslHandshake tells librdkafka that a broker knows SASL at all.
+    ApiKey.SASL_HANDSHAKE: Refusal(ErrorCode.ILLEGAL_SASL_STATE),
+    ApiKey.SASL_AUTHENTICATE: Refusal(
+        ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
+    ),
+    # As Kafka without an authorizer: there are no ACLs.
+    ApiKey.DESCRIBE_ACLS: Refusal(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker"),
+    ApiKey.CREATE_ACLS: _each_acl("creations", "results", "AclCreationResult"),
+    ApiKey.DELETE_ACLS: _each_acl("filters", "filter_results", "DeleteAclsFilterResult"),
+    # As Kafka on a listener without authentication. CreateDelegationToken names the owner: a module of its own.
+    ApiKey.RENEW_DELEGATION_TOKEN: _NO_TOKEN_TO_CHANGE,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _NO_TOKEN_TO_CHANGE,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Refusal(_NO_TOKENS),
+    # As Kafka where `share.version` is 0 (KIP-932): what share consumers and those who look after their groups ask.
+    ApiKey.SHARE_GROUP_HEARTBEAT: _UNSUPPORTED,
+    ApiKey.SHARE_GROUP_DESCRIBE: _each_group("group_ids", "DescribedGroup"),
+    ApiKey.SHARE_FETCH: _UNSUPPORTED,
+    ApiKey.SHARE_ACKNOWLEDGE: _UNSUPPORTED,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _each_group("groups", "DescribeShareGroupOffsetsResponseGroup"),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _UNSUPPORTED_WITH_TEXT,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _UNSUPPORTED_WITH_TEXT,
+    # There as well: what a group coordinator asks of a share coordinator. There is none (KIP-932).
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: _each_partition("initialize share group state", "InitializeStateResult"),
+    ApiKey.READ_SHARE_GROUP_STATE: _each_partition("read share group state", "ReadStateResult"),
+    ApiKey.WRITE_SHARE_GROUP_STATE: _each_partition("write share group state", "WriteStateResult"),
+    ApiKey.DELETE_SHARE_GROUP_STATE: _each_partition("delete share group state", "DeleteStateResult"),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _each_partition("read share group state summary", "ReadStateSummaryResult"),
+    # As Kafka where `streams.version` is 0 (KIP-1071).
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Refusal(ErrorCode.UNSUPPORTED_VERSION, others={"status": ()}),
+    ApiKey.STREAMS_GROUP_DESCRIBE: _each_group("group_ids", "DescribedGroup"),
+}

@@ -1,0 +1,56 @@
+"""Answers that say one error, whatever was asked: over all of it, or in a row for each row of the request.
+
+Owns: how such an answer is built, for any API. Does not own: which error, and at which place in which API
+(`broker.handlers.refusals`, `broker.faults.error_answers`).
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from oncelog.broker.api_table import API_TABLE
+from oncelog.protocol.message import Message
+
+
+class Rows(NamedTuple):
+    """An array of the answer with a row for each element of an array of the request."""
+
+    asked: str
+    answered: str
+    kind: str
+    """The row's class."""
+    repeats: tuple[str, ...] = ()
+    """What a row repeats of its element: fields of the same names, or the element where that is a value."""
+
+
+Place = tuple[Rows, ...]
+"""Arrays, each within the rows of the one before: the innermost rows say the error. None: the answer itself says it."""
+
+
+def response_module(api_key: int) -> Any:
+    return import_module(f"oncelog.protocol.generated.{API_TABLE[api_key].name}_response")
+
+
+def answer_saying(api_key: int, request: Any, place: Place, **said: Any) -> Any:
+    """The response with these fields at that place."""
+    module = response_module(api_key)
+    new = getattr(module, module.NAME)
+    return new(**_arrays(module, request, place, said)) if place else new(**said)
+
+
+def _arrays(module: Any, asked: Any, place: Place, said: dict[str, Any]) -> dict[str, Any]:
+    rows, inner = place[0], place[1:]
+    elements = getattr(asked, rows.asked)
+    kind = getattr(module, rows.kind)
+    new = kind if inner else partial(kind, **said)
+    if not inner and not rows.repeats:
+        return {rows.answered: [new()] * len(elements)}
+    return {rows.answered: [new(**_own(module, element, rows, inner, said)) for element in elements]}
+
+
+def _own(module: Any, element: Any, rows: Rows, inner: Sequence[Rows], said: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(element, Message):
+        return dict.fromkeys(rows.repeats, element)
+    own = {name: getattr(element, name) for name in rows.repeats}
+    return own | _arrays(module, element, tuple(inner), said) if inner else own
