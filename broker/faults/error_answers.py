@@ -87,13 +87,15 @@ def _has_error(api: ApiKey) -> bool:
 
 def _refusal(context: RequestContext, request: Any, error: ErrorCode) -> Any:
     api = context.api_key
+    place = _PLACES.get(api, ())
+    said: dict[str, int] = {"error_code": error}
     if api == ApiKey.PRODUCE:
         if request.acks == 0:
             return None
-        return answer_saying(api, request, _PLACES[api], error_code=error, base_offset=-1)
-    if api == ApiKey.ADD_PARTITIONS_TO_TXN and context.api_version < _ERRORS_OF_ALL_SINCE:
-        return answer_saying(api, request, _ADDED_BEFORE, partition_error_code=error)
-    return answer_saying(api, request, _PLACES.get(api, ()), error_code=error)
+        said["base_offset"] = -1
+    elif api == ApiKey.ADD_PARTITIONS_TO_TXN and context.api_version < _ERRORS_OF_ALL_SINCE:
+        place, said = _ADDED_BEFORE, {"partition_error_code": error}
+    return context.run(answer_saying(api, request, place, **said))
 
 
 def with_error(response: Any, error: ErrorCode) -> Any:

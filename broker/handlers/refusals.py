@@ -9,10 +9,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from oncelog.broker.dispatch import ELEMENTS_AT_ONCE
 from oncelog.broker.handlers.shared.error_places import Place, Rows, answer_saying
 from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
+
+MOST_ELEMENTS = ELEMENTS_AT_ONCE
+"""More would only be refused as well."""
 
 
 class Refusal(NamedTuple):
@@ -23,12 +28,12 @@ class Refusal(NamedTuple):
     """What Kafka sets beside them."""
 
 
-def handle(context: RequestContext, request: Any) -> Any:
+def handle(context: RequestContext, request: Any) -> Sliced[Any]:
     refusal = REFUSALS[context.api_key]
     said = {"error_code": refusal.error, **refusal.others}
     if refusal.message is not None:
         said["error_message"] = refusal.message
-    return answer_saying(context.api_key, request, refusal.place, **said)
+    return (yield from answer_saying(context.api_key, request, refusal.place, **said))
 
 
 def _each_group(asked: str, kind: str) -> Refusal:

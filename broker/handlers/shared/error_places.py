@@ -4,12 +4,11 @@ Owns: how such an answer is built, for any API. Does not own: which error, and a
 (`broker.handlers.refusals`, `broker.faults.error_answers`).
 """
 
-from collections.abc import Sequence
-from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from oncelog.broker.api_table import API_TABLE
+from oncelog.broker.slices import Sliced
 from oncelog.protocol.message import Message
 
 
@@ -32,25 +31,31 @@ def response_module(api_key: int) -> Any:
     return import_module(f"oncelog.protocol.generated.{API_TABLE[api_key].name}_response")
 
 
-def answer_saying(api_key: int, request: Any, place: Place, **said: Any) -> Any:
+def answer_saying(api_key: int, request: Any, place: Place, **said: Any) -> Sliced[Any]:
     """The response with these fields at that place."""
     module = response_module(api_key)
     new = getattr(module, module.NAME)
-    return new(**_arrays(module, request, place, said)) if place else new(**said)
+    return new(**(yield from _array(module, request, place, said))) if place else new(**said)
 
 
-def _arrays(module: Any, asked: Any, place: Place, said: dict[str, Any]) -> dict[str, Any]:
+def _array(module: Any, asked: Any, place: Place, said: dict[str, Any]) -> Sliced[dict[str, Any]]:
+    """The array of the first rows of this place."""
     rows, inner = place[0], place[1:]
     elements = getattr(asked, rows.asked)
-    kind = getattr(module, rows.kind)
-    new = kind if inner else partial(kind, **said)
+    new = getattr(module, rows.kind)
     if not inner and not rows.repeats:
-        return {rows.answered: [new()] * len(elements)}
-    return {rows.answered: [new(**_own(module, element, rows, inner, said)) for element in elements]}
+        return {rows.answered: [new(**said)] * len(elements)}
+    answers = []
+    for element in elements:
+        own = said
+        if inner:
+            own = yield from _array(module, element, inner, said)
+        answers.append(new(**own, **_repeated(rows, element)))
+        yield 1
+    return {rows.answered: answers}
 
 
-def _own(module: Any, element: Any, rows: Rows, inner: Sequence[Rows], said: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(element, Message):
-        return dict.fromkeys(rows.repeats, element)
-    own = {name: getattr(element, name) for name in rows.repeats}
-    return own | _arrays(module, element, tuple(inner), said) if inner else own
+def _repeated(rows: Rows, element: Any) -> dict[str, Any]:
+    if isinstance(element, Message):
+        return {name: getattr(element, name) for name in rows.repeats}
+    return dict.fromkeys(rows.repeats, element)
