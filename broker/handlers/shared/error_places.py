@@ -24,7 +24,7 @@ class Rows(NamedTuple):
 
 
 Place = tuple[Rows, ...]
-"""Arrays, each within the rows of the one before: the innermost rows say the error. None: the answer itself says it."""
+"""Arrays, each within the rows of the one before: the innermost rows say the error. Empty: the answer itself does."""
 
 
 def response_module(api_key: int) -> Any:
