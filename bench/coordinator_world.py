@@ -12,9 +12,9 @@ from bench.measure import Operation
 from oncelog.broker.system.disk import RealDisk
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from tests.clients.producer import TOPIC, Producer
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk
-from tests.unit.transaction.requests import TOPIC, Producer
 
 _PROGRESS_EVERY = 100
 _PRODUCE_VERSION, _END_VERSION = 12, 5

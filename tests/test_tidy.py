@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("broker", "client", "oncelog", "pipeline", "protocol")
 GENERATED = "protocol/generated/"
+SHARED_BY_TESTS = ("tests/clients/", "tests/support/", "tests/fakes/")
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_HANDLER_LINES = 40
@@ -186,6 +187,22 @@ def test_nobody_imports_the_tests() -> None:
     for name, path in _written(*PACKAGES):
         found += [f"{name}:{line}" for line, module in _imports(path) if module.partition(".")[0] == "tests"]
     _none(found)
+
+
+def test_what_tests_share_is_no_test_of_one_folder() -> None:
+    """What several folders use is in tests/clients, tests/support or tests/fakes, where a reader looks for it."""
+    found = []
+    for path in _sources("bench", "tests", "tools"):
+        for line, module in _imports(path):
+            if module.startswith("tests.unit") and not _name(path).startswith(_unit_folder(module)):
+                found.append(f"{_name(path)}:{line} imports {module}")
+            if _name(path).startswith(SHARED_BY_TESTS) and module.rpartition(".")[2].startswith("test_"):
+                found.append(f"{_name(path)}:{line} imports {module}, which is a test")
+    _none(found)
+
+
+def _unit_folder(module: str) -> str:
+    return "/".join(module.split(".")[:3]) + "/"
 
 
 def test_nothing_is_imported_by_a_star() -> None:

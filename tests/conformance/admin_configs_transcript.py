@@ -19,8 +19,8 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from oncelog.protocol.generated.list_config_resources_request import ListConfigResourcesRequest
+from tests.clients.group_members import Broker
 from tests.conformance.admin_topics_transcript import code, created, gone, topic
-from tests.unit.group.members import Broker
 
 Told = Iterator[tuple[str, Any]]
 UNKNOWN, TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 0, 2, 4, 8, 16, 32

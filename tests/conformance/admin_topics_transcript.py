@@ -37,7 +37,7 @@ from oncelog.protocol.generated.produce_request import PartitionProduceData, Pro
 from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
-from tests.unit.group.members import Broker
+from tests.clients.group_members import Broker
 
 Told = Iterator[tuple[str, Any]]
 NO_ID = UUID(int=0)

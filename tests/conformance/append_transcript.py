@@ -14,9 +14,9 @@ from oncelog.protocol.generated.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.clients.conversation import IMPLICIT, VERIFIED, Conversation, Producer, ends, name
+from tests.clients.group_members import Broker
 from tests.conformance.transaction_transcript import prepare
-from tests.conformance.transactional_producer import IMPLICIT, VERIFIED, Conversation, Producer, ends, name
-from tests.unit.group.members import Broker
 
 Told = Iterator[tuple[str, Any]]
 

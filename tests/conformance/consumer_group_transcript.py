@@ -36,8 +36,8 @@ from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from oncelog.protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.unit.group.members import Broker
-from tests.unit.group.producers import Producer
+from tests.clients.group_members import Broker
+from tests.clients.offset_producer import Producer
 
 Told = Iterator[tuple[str, Any]]
 TOPICS = {"topic": 4, "other": 2}

@@ -21,8 +21,8 @@ from oncelog.protocol.generated.offset_for_leader_epoch_request import (
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
-from tests.support.fetching import EVERYTHING, Key, fetch_request
-from tests.unit.group.members import Broker
+from tests.clients.fetch_session import EVERYTHING, Key, fetch_request
+from tests.clients.group_members import Broker
 
 Told = Iterator[tuple[str, Any]]
 

@@ -2,17 +2,17 @@
 
 Owns: the ways to the last epoch and over it (by ends, by instances, by a fence, by an end whose marker is held), and
 who is asked what on the way. Since each place is reached once, there everybody asks only what changes nothing by the
-tables of `tests.unit.transaction.tables`; were it to change something, the state that follows would show it.
+tables of `tests.support.transaction_tables`; were it to change something, the state that follows would show it.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from tests.clients.conversation import IMPLICIT, TOPIC, Conversation, Producer, ends
+from tests.clients.group_members import Broker
 from tests.conformance.prepared_transcript import HELD, as_it_is, create_held
 from tests.conformance.transaction_transcript import decided, prepare
-from tests.conformance.transactional_producer import IMPLICIT, TOPIC, Conversation, Producer, ends
-from tests.unit.group.members import Broker
 
 Told = Iterator[tuple[str, Any]]
 

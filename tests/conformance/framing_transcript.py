@@ -23,7 +23,7 @@ from oncelog.protocol.headers import encode_request_header
 from oncelog.protocol.message import Message
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
-from tests.support.wire import WireBroker
+from tests.clients.wire import WireBroker
 
 TOPIC = "framing"
 _PATIENCE_S = 20.0

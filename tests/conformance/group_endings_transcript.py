@@ -20,9 +20,9 @@ from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from oncelog.protocol.generated.offset_delete_request import OffsetDeleteRequest
 from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
-from tests.unit.group.consumers import Consumer
-from tests.unit.group.members import TOPIC, Broker, Member, commit
-from tests.unit.group.producers import Producer
+from tests.clients.consumer_group_members import Consumer
+from tests.clients.group_members import TOPIC, Broker, Member, commit
+from tests.clients.offset_producer import Producer
 
 SETTINGS = ("offsets.retention.minutes=1", "offsets.retention.check.interval.ms=500")
 RETENTION_MS = 60_000

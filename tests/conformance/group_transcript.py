@@ -25,8 +25,8 @@ from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from oncelog.protocol.generated.sync_group_request import SyncGroupRequest
-from tests.unit.group.members import TOPIC, Broker, Member, commit
-from tests.unit.group.producers import Producer
+from tests.clients.group_members import TOPIC, Broker, Member, commit
+from tests.clients.offset_producer import Producer
 
 Told = Iterator[tuple[str, Any]]
 

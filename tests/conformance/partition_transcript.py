@@ -3,7 +3,7 @@
 Owns: how each state is brought about by requests, and which lines are left out: a transactional batch of an epoch that
 nobody was given never comes to the partition, since the coordinator refuses it, and the last epoch is 33,000 requests
 away. Every question has a partition and a transactional id of its own. Does not own: the tables
-(`tests.unit.transaction.append_tables`).
+(`tests.support.append_tables`).
 """
 
 from collections.abc import Callable, Iterator
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tests.clients.conversation import IMPLICIT, VERIFIED, Conversation, Producer
+from tests.clients.group_members import Broker
 from tests.conformance.append_transcript import marker
 from tests.conformance.transaction_transcript import prepare
-from tests.conformance.transactional_producer import IMPLICIT, VERIFIED, Conversation, Producer
-from tests.unit.group.members import Broker
-from tests.unit.transaction.append_tables import BATCHES, KINDS, MARKERS, rows
+from tests.support.append_tables import BATCHES, KINDS, MARKERS, rows
 
 TOPIC = "partitions"
 EPOCH = 3

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from oncelog.protocol.message import Message
+from tests.clients.wire import WireBroker
 from tests.support.kafka import Kafka
-from tests.support.wire import WireBroker
 
 Differences = Mapping[str, tuple[str, object]]
 """By question: why we answer otherwise, and what."""

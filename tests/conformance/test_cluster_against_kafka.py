@@ -13,10 +13,10 @@ import pytest
 
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from tests.clients.wire import WireBroker
 from tests.conformance.cluster_transcript import Broker, conversation
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
-from tests.support.wire import WireBroker
 from tests.test_compatibility_page import TOOL
 
 ANSWERS = Path(__file__).with_name("cluster_answers.json")

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support.compaction_scenes import SCENES
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
-from tests.unit.log.test_compacted_transactions import SCENES
 
 _STEP = re.compile(r"(?P<producer>\d)(?:(?P<end>[+-])|:(?P<key>\w)=(?P<value>\w*))\Z")
 _TOPIC = {

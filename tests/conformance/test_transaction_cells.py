@@ -28,10 +28,10 @@ from tests.conformance.transaction_cells import (
     Asked,
     asked,
 )
-from tests.unit.transaction.append_tables import BATCHES, KINDS, MARKERS, rows
-from tests.unit.transaction.lives import LIVES, UNKNOWN
-from tests.unit.transaction.tables import Cell, read
-from tests.unit.transaction.test_tables import REQUESTS
+from tests.support.append_tables import BATCHES, KINDS, MARKERS, rows
+from tests.support.transaction_lives import LIVES, UNKNOWN
+from tests.support.transaction_requests import REQUESTS
+from tests.support.transaction_tables import Cell, read
 
 ANSWERS = {case: recorded(*case) for case in CASES}
 for (name, _), answers in ANSWERS.items():

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from oncelog.broker.faults.rule import Action, Point, Rule, Selector
+from tests.clients.group_members import Broker
+from tests.clients.wire import WireBroker
 from tests.conformance import (
     append_transcript,
     exhausted_transcript,
@@ -25,8 +27,6 @@ from tests.conformance import (
 )
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
-from tests.support.wire import WireBroker
-from tests.unit.group.members import Broker
 
 ANSWERS = Path(__file__).with_name("transaction_answers.json")
 BOTH_LEVELS = ("2", "1")

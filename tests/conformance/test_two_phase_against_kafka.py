@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests.clients.group_members import Broker
+from tests.clients.wire import WireBroker
 from tests.conformance import two_phase_transcript
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
-from tests.support.wire import WireBroker
-from tests.unit.group.members import Broker
 
 ANSWERS = Path(__file__).with_name("two_phase_answers.json")
 UNSTABLE, TWO_PHASE = "unstable.api.versions.enable=true", "transaction.two.phase.commit.enable=true"

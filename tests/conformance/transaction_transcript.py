@@ -12,8 +12,8 @@ from typing import Any
 
 from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from tests.conformance.transactional_producer import GROUP, IMPLICIT, TOPIC, VERIFIED, Conversation, Producer
-from tests.unit.group.members import Broker
+from tests.clients.conversation import GROUP, IMPLICIT, TOPIC, VERIFIED, Conversation, Producer
+from tests.clients.group_members import Broker
 
 Told = Iterator[tuple[str, Any]]
 Question = Callable[[Producer], Any]

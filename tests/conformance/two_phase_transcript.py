@@ -12,9 +12,9 @@ from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
+from tests.clients.conversation import IMPLICIT, TOPIC, Conversation, Producer, ends, name
+from tests.clients.group_members import Broker
 from tests.conformance.transaction_transcript import prepare
-from tests.conformance.transactional_producer import IMPLICIT, TOPIC, Conversation, Producer, ends, name
-from tests.unit.group.members import Broker
 
 Told = Iterator[tuple[str, Any]]
 

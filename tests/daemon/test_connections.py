@@ -24,11 +24,11 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
 )
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.clients.in_memory_connection import api_versions, fetch, produce
+from tests.clients.wire import WireBroker
 from tests.conftest import Start
 from tests.fakes.logs import batch
 from tests.support.daemon import Daemon
-from tests.support.wire import WireBroker
-from tests.unit.net.wire import api_versions, fetch, produce
 
 MIB = 1 << 20
 

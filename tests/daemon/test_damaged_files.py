@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from oncelog.cli import main
 from oncelog.protocol.errors import ErrorCode
+from tests.clients.wire import WireBroker
 from tests.support.confluent import read_all
 from tests.support.daemon import Daemon
 from tests.support.damage import (
@@ -28,7 +29,6 @@ from tests.support.damage import (
     produce,
     read_committed,
 )
-from tests.support.wire import WireBroker
 
 STOPS = ("kill -9", "clean stop")
 

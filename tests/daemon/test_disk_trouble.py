@@ -16,8 +16,8 @@ from oncelog.protocol.generated.fetch_request import FetchPartition, FetchReques
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from tests.clients.wire import WireBroker
 from tests.support.daemon import READY, Daemon
-from tests.support.wire import WireBroker
 
 Start = Callable[..., Daemon]
 TOPIC = "trouble"

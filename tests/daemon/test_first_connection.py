@@ -3,9 +3,9 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+from tests.clients.copier import CopierRequests
+from tests.clients.wire import WireBroker
 from tests.conftest import Start
-from tests.support.copier_requests import CopierRequests
-from tests.support.wire import WireBroker
 
 
 def continue_at_once(copier: CopierRequests, broker: WireBroker) -> None:

@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 from oncelog.cli import main
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest
-from tests.conformance.transactional_producer import Conversation, Producer, ends
+from tests.clients.conversation import Conversation, Producer, ends
+from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
 from tests.support.hanging import conversation, hang
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
-from tests.support.wire import WireBroker
 
 TOPIC = "payments"
 

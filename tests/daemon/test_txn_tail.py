@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from tests.conformance.transactional_producer import Conversation
+from tests.clients.conversation import Conversation
+from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
-from tests.support.wire import WireBroker
 
 ROOT = Path(__file__).parent.parent.parent
 ONE_COMMIT = [("Empty", "Ongoing"), ("Ongoing", "PrepareCommit"), ("PrepareCommit", "CompleteCommit")]

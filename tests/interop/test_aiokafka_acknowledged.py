@@ -5,9 +5,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from tests.clients.wire import WireBroker
 from tests.conftest import Start
 from tests.interop.test_aiokafka import new_topic, producing
-from tests.support.wire import WireBroker
 
 TRIES = 100
 POLICIES = pytest.mark.parametrize("policy", ["fsync", "os"])

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from oncelog.cli import main
-from tests.conformance.transactional_producer import Conversation, ends
+from tests.clients.conversation import Conversation, ends
 from tests.daemon.test_txn_tail import ONE_COMMIT, rows, tailing, transact
 from tests.support.hanging import conversation
 from tests.support.kafka import Kafka

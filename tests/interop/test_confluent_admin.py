@@ -20,9 +20,9 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tests.clients.wire import WireBroker
 from tests.support.confluent import new_topic
 from tests.support.daemon import Daemon
-from tests.support.wire import WireBroker
 
 Start = Callable[..., Daemon]
 SET, DELETE = AlterConfigOpType.SET, AlterConfigOpType.DELETE

@@ -10,10 +10,10 @@ import pytest
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
 from tests.support.java import ask_kafka
 from tests.support.kafka import Kafka
-from tests.support.wire import WireBroker
 
 pytestmark = pytest.mark.kafka
 

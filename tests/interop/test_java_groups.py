@@ -10,11 +10,11 @@ import pytest
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from tests.clients.consumer_group_members import Consumer
+from tests.clients.group_members import Member, commit
+from tests.clients.offset_producer import Producer
+from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
-from tests.support.wire import WireBroker
-from tests.unit.group.consumers import Consumer
-from tests.unit.group.members import Member, commit
-from tests.unit.group.producers import Producer
 
 pytestmark = pytest.mark.kafka
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.transactional_producer import Conversation
+from tests.clients.conversation import Conversation
 from tests.support.daemon import Daemon
 from tests.support.hanging import conversation, hang
 from tests.support.java import ask_kafka

@@ -11,8 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from oncelog.protocol.records.batch import iter_batches
-from tests.fakes.broker import VirtualBroker
-from tests.support.fetching import (
+from tests.clients.fetch_session import (
     BY_ID,
     BY_NAME,
     Key,
@@ -23,6 +22,7 @@ from tests.support.fetching import (
     fetch_in_tiny_slices,
     fetch_request,
 )
+from tests.fakes.broker import VirtualBroker
 
 NAMES = ("alpha", "beta")
 PARTITIONS = 2

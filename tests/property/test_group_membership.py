@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from tests.clients.group_members import SESSION_TIMEOUT_MS, Member, Reply, describe, started
 from tests.fakes.broker import VirtualBroker
-from tests.unit.group.members import SESSION_TIMEOUT_MS, Member, Reply, describe, started
 
 CLIENT_COUNT = 4
 STATIC = (2, 3)

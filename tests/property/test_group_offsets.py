@@ -17,9 +17,9 @@ from oncelog.protocol.generated.offset_delete_request import (
     OffsetDeleteRequestTopic,
 )
 from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.clients.group_members import TOPIC, commit, started
+from tests.clients.offset_producer import TIMEOUT_MS, Producer
 from tests.fakes.broker import VirtualBroker
-from tests.unit.group.members import TOPIC, commit, started
-from tests.unit.group.producers import TIMEOUT_MS, Producer
 
 GROUPS = ("one", "two")
 PARTITIONS = (0, 1)

@@ -12,7 +12,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from tests.simulation.broker_clients import Life, Question
+from tests.clients.simulated import Life, Question
 
 STATE = "__transaction_state"
 

@@ -15,9 +15,9 @@ from oncelog.protocol.generated.delete_records_request import (
 )
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from tests.clients.simulated import Life, Question, look_by_fetch, look_by_list_offsets, produce
 from tests.history.events import Partition, Send
 from tests.history.recorder import Recorder
-from tests.simulation.broker_clients import Life, Question, look_by_fetch, look_by_list_offsets, produce
 
 PURGED: Partition = ("purged", 0)
 _TO_THE_HIGH_WATERMARK = -1

@@ -17,9 +17,9 @@ from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from oncelog.protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.clients.simulated import LEGS, Life, Question
 from tests.history.events import Generation, GroupCommit, Outcome, Partition
 from tests.history.recorder import Recorder
-from tests.simulation.broker_clients import LEGS, Life, Question
 
 GROUP = "members"
 SESSION_MS = 6_000

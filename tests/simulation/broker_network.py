@@ -14,8 +14,8 @@ from struct import pack
 from typing import Any
 
 from oncelog.protocol.frames import FrameReader
+from tests.clients.simulated import Aborts, Fenced, Life
 from tests.fakes.broker import Reply, VirtualBroker
-from tests.simulation.broker_clients import Aborts, Fenced, Life
 
 _ANSWER_TIMEOUT_MS = 400
 _MAX_FRAME_BYTES = 1_000_000

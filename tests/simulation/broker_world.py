@@ -13,14 +13,7 @@ from random import Random
 
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from tests.fakes.broker import VirtualBroker
-from tests.fakes.disk import MemoryDisk, PowerCut
-from tests.fakes.virtual_time import VirtualTime
-from tests.history.auditor import audit, tally
-from tests.history.events import FINAL, NEVER, Bounds, History, OffsetFetch, Partition, Poll, Restart, States
-from tests.history.log_reader import batches_of
-from tests.history.recorder import Recorder
-from tests.simulation.broker_clients import (
+from tests.clients.simulated import (
     GROUP,
     INPUT,
     LEGS,
@@ -37,6 +30,13 @@ from tests.simulation.broker_clients import (
     reads,
     transfers,
 )
+from tests.fakes.broker import VirtualBroker
+from tests.fakes.disk import MemoryDisk, PowerCut
+from tests.fakes.virtual_time import VirtualTime
+from tests.history.auditor import audit, tally
+from tests.history.events import FINAL, NEVER, Bounds, History, OffsetFetch, Partition, Poll, Restart, States
+from tests.history.log_reader import batches_of
+from tests.history.recorder import Recorder
 from tests.simulation.broker_janitor import tidies
 from tests.simulation.broker_looks import PURGED, purges
 from tests.simulation.broker_members import Member

@@ -17,11 +17,11 @@ from oncelog.protocol.generated.create_topics_request import CreatableTopic, Cre
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.records.batch import encode_batch, iter_batches
 from oncelog.protocol.records.record import Record, decode_records
+from tests.clients.group_members import commit
+from tests.clients.producer import TIMEOUT_MS, TOPIC, Producer, log_of
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.virtual_time import VirtualTime, VirtualTimer
 from tests.simulation.log_auditor import AuditError
-from tests.unit.group.members import commit
-from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, Producer, log_of
 
 START_MS = 1_700_000_000_000
 SECOND_MS, HOUR_MS, DAY_MS = 1_000, 3_600_000, 86_400_000

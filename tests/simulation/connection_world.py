@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 
 from oncelog.broker.net.connection import Connection
+from tests.clients.in_memory_connection import Server, Transport, fetch, metadata, produce
 from tests.simulation.log_auditor import require
-from tests.unit.net.wire import Server, Transport, fetch, metadata, produce
 
 MIB, KIB = 1 << 20, 1 << 10
 LIMIT, UNREAD_LIMIT, ALLOWANCE = 8 * MIB, 2 * MIB, 4 * MIB

@@ -8,8 +8,8 @@ from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorR
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from tests.clients.producer import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 
 CLIENTS = 20
 PARTITIONS = 1_000

@@ -12,11 +12,11 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.clients.group_members import commit
+from tests.clients.producer import TOPIC, Producer, broker_with_topic
 from tests.fakes.broker import VirtualBroker
 from tests.simulation import broker_tables
 from tests.simulation.broker_tables import WatchedTable
-from tests.unit.group.members import commit
-from tests.unit.transaction.requests import TOPIC, Producer, broker_with_topic
 
 GROUPS = 4
 PRODUCERS = 4

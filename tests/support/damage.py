@@ -1,6 +1,6 @@
 """The table of damaged files: 30 offsets in four segments, what is done to their files, and what a client then sees.
 
-The same questions go to a broker in memory (`tests.fakes.broker`) and to a real one (`tests.support.wire`).
+The same questions go to a broker in memory (`tests.fakes.broker`) and to a real one (`tests.clients.wire`).
 """
 
 from collections.abc import Callable, Mapping

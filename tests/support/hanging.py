@@ -4,9 +4,9 @@ import shutil
 import time
 
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from tests.conformance.transactional_producer import Conversation
+from tests.clients.conversation import Conversation
+from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
-from tests.support.wire import WireBroker
 
 AN_HOUR_MS = 3_600_000
 

@@ -14,8 +14,8 @@ from oncelog.protocol.generated.produce_request import PartitionProduceData, Pro
 from oncelog.protocol.generated.produce_response import PartitionProduceResponse
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from tests.clients.in_memory_connection import Server, Transport
 from tests.fakes.broker import VirtualBroker
-from tests.unit.net.wire import Server, Transport
 
 TOPIC = "topic"
 NOW_MS = 1_700_000_000_000

@@ -16,9 +16,9 @@ from oncelog.protocol.generated.join_group_request import JoinGroupRequest, Join
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from oncelog.protocol.generated.sasl_authenticate_request import SaslAuthenticateRequest
 from oncelog.protocol.generated.sasl_handshake_request import SaslHandshakeRequest
+from tests.clients.producer import Producer, broker_with_topic
 from tests.conformance.details.asking import TOPIC, create, with_topic
 from tests.fakes.broker import HOST, PORT, VirtualBroker
-from tests.unit.transaction.requests import Producer, broker_with_topic
 
 E = ErrorCode
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4

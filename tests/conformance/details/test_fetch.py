@@ -18,6 +18,7 @@ from oncelog.protocol.generated.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from oncelog.protocol.records.batch import iter_batches
+from tests.clients.producer import Producer, broker_with_topic
 from tests.conformance.details.asking import (
     NOW_MS,
     TOPIC,
@@ -30,7 +31,6 @@ from tests.conformance.details.asking import (
     with_topic,
 )
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import Producer, broker_with_topic
 
 E = ErrorCode
 LAST_EPOCH = 2**31 - 1

@@ -14,6 +14,7 @@ from oncelog.protocol.generated.delete_records_request import (
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from tests.clients.producer import Producer, broker_with_topic
 from tests.conformance.details.asking import (
     NO_ID,
     NOW_MS,
@@ -27,7 +28,6 @@ from tests.conformance.details.asking import (
     with_topic,
 )
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import Producer, broker_with_topic
 
 E = ErrorCode
 

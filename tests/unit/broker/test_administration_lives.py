@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.protocol.errors import ErrorCode
-from tests.fakes.broker import VirtualBroker
-from tests.unit.broker.administration import (
+from tests.clients.administration import (
     BROKER_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
@@ -20,6 +19,7 @@ from tests.unit.broker.administration import (
     partition_count,
     produce,
 )
+from tests.fakes.broker import VirtualBroker
 
 NAMES = st.sampled_from(["a", "b.c", "b_c"])
 VALUES = st.one_of(st.none(), st.integers(1, 3).map(lambda number: str(number * 1_000)))

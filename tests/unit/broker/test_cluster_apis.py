@@ -34,8 +34,8 @@ from oncelog.protocol.generated.list_transactions_request import ListTransaction
 from oncelog.protocol.generated.unregister_broker_request import UnregisterBrokerRequest
 from oncelog.protocol.schema import ArrayOf, Structure
 from oncelog.protocol.types import Variable
+from tests.clients.administration import create, delete, produce
 from tests.fakes.broker import HOST, PORT, VirtualBroker
-from tests.unit.broker.administration import create, delete, produce
 
 TOPIC = "topic"
 LONG = "é" * 16_000

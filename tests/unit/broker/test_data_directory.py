@@ -11,9 +11,9 @@ from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
+from tests.clients.administration import create, delete, grow, produce
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk, PowerCut
-from tests.unit.broker.administration import create, delete, grow, produce
 
 METADATA = "partition.metadata"
 SOME_ID = UUID(int=12345)

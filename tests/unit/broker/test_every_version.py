@@ -2,13 +2,12 @@
 
 import pytest
 
-from oncelog.broker.api_table import API_TABLE, Api
+from oncelog.broker.api_table import Api
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.fakes.broker import Reply, VirtualBroker
+from tests.support.listed_versions import EVERY_VERSION
 from tests.support.messages import filled_request
-
-EVERY_VERSION = [(api, version) for api in API_TABLE.values() for version in range(api.minimum, api.maximum + 1)]
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ from oncelog.broker.fetching.session import next_epoch
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from oncelog.protocol.generated.fetch_response import FetchResponse
-from tests.fakes.broker import VirtualBroker
-from tests.support.fetching import (
+from tests.clients.fetch_session import (
     BY_ID,
     BY_NAME,
     Key,
@@ -21,6 +20,7 @@ from tests.support.fetching import (
     fetch_request,
     told,
 )
+from tests.fakes.broker import VirtualBroker
 
 TOPIC = "topic"
 

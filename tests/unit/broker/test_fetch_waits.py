@@ -12,10 +12,7 @@ from oncelog.broker.log.values import FetchIsolation
 from oncelog.broker.request import Peer
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from tests.fakes.broker import HOST, PORT, Reply, VirtualBroker
-from tests.fakes.disk import MemoryFile
-from tests.fakes.logs import Logs, batch
-from tests.support.fetching import (
+from tests.clients.fetch_session import (
     BY_ID,
     BY_NAME,
     SessionReader,
@@ -25,6 +22,9 @@ from tests.support.fetching import (
     fetch_request,
     told,
 )
+from tests.fakes.broker import HOST, PORT, Reply, VirtualBroker
+from tests.fakes.disk import MemoryFile
+from tests.fakes.logs import Logs, batch
 
 TOPIC = "topic"
 

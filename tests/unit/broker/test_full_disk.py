@@ -23,8 +23,8 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import TOPIC, Producer, broker_with_topic, log_of
 
 GROUP = "group"
 

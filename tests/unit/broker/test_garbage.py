@@ -14,15 +14,15 @@ from oncelog.protocol.generated.delete_records_request import (
     DeleteRecordsTopic,
 )
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from tests.clients.consumer_group_members import Consumer
+from tests.clients.group_members import Member, started
+from tests.clients.in_memory_connection import Server, api_versions, fetch, metadata, produce
+from tests.clients.producer import Producer, broker_with_topic
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.scheduler import ManualScheduler
 from tests.support.garbage import cyclic_garbage
+from tests.support.listed_versions import EVERY_VERSION
 from tests.support.messages import filled_request
-from tests.unit.broker.test_every_version import EVERY_VERSION
-from tests.unit.group.consumers import Consumer
-from tests.unit.group.members import Member, started
-from tests.unit.net.wire import Server, api_versions, fetch, metadata, produce
-from tests.unit.transaction.requests import Producer, broker_with_topic
 
 TIMES = 3
 DAY_MS = 86_400_000

@@ -1,8 +1,8 @@
 """The coordinators' own topics stay small, and a restart reads from them what it read before they were compacted."""
 
+from tests.clients.group_members import GROUP, commit, fetch
+from tests.clients.producer import TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.unit.group.members import GROUP, commit, fetch
-from tests.unit.transaction.requests import TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 
 SETTINGS = (
     "offsets.topic.num.partitions=1",

@@ -5,8 +5,7 @@ import pytest
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from tests.fakes.broker import VirtualBroker
-from tests.unit.broker.administration import (
+from tests.clients.administration import (
     BROKER_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
@@ -19,6 +18,7 @@ from tests.unit.broker.administration import (
     start_change,
     start_produce,
 )
+from tests.fakes.broker import VirtualBroker
 
 TOPIC = "topic"
 

@@ -18,8 +18,8 @@ from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from tests.clients.producer import TOPIC, Producer, broker_with_topic
 from tests.fakes.virtual_time import VirtualTime
-from tests.unit.transaction.requests import TOPIC, Producer, broker_with_topic
 
 
 def batches(sizes: Iterator[int], done: list[int]) -> Iterator[int]:

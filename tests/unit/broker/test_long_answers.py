@@ -19,9 +19,9 @@ from oncelog.protocol.generated.offset_commit_request import (
 )
 from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from oncelog.protocol.message import Message
+from tests.clients.administration import create
 from tests.fakes.broker import VirtualBroker
 from tests.support.costs import CALLS_IN_20_MS, Cost, cost_of, turns_of
-from tests.unit.broker.administration import create
 
 PARTITIONS = 5_000
 

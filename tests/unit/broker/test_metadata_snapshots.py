@@ -12,10 +12,10 @@ from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.cluster.metadata_snapshot import decode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.tools.log.check import examine
+from tests.clients.administration import BROKER_RESOURCE, change, create, delete
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.virtual_time import VirtualTime
-from tests.unit.broker.administration import BROKER_RESOURCE, change, create, delete
 
 DIRECTORY = "__cluster_metadata-0"
 OFTEN = "metadata.log.max.record.bytes.between.snapshots=2000"

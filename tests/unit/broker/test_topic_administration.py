@@ -6,8 +6,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from tests.fakes.broker import VirtualBroker
-from tests.unit.broker.administration import (
+from tests.clients.administration import (
     create,
     delete,
     delete_records,
@@ -18,6 +17,7 @@ from tests.unit.broker.administration import (
     produce,
     start_produce,
 )
+from tests.fakes.broker import VirtualBroker
 
 TOPIC = "topic"
 

@@ -28,9 +28,9 @@ from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from oncelog.protocol.message import Message
+from tests.clients.administration import create, delete, partition_count, produce
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.support.costs import CALLS_IN_20_MS, cost_of
-from tests.unit.broker.administration import create, delete, partition_count, produce
 
 MOST = 10_000
 TOPICS = 500

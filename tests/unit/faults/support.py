@@ -11,8 +11,8 @@ from oncelog.protocol.generated.produce_request import PartitionProduceData, Pro
 from oncelog.protocol.records.batch import encode_batch, iter_batches
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
+from tests.clients.producer import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import Reply, VirtualBroker
-from tests.unit.transaction.requests import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 
 V1, V2 = 1, 2
 LEVELS = (V1, V2)

@@ -15,8 +15,8 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.message import Message
 from tests.fakes.broker import VirtualBroker
+from tests.support.listed_versions import EVERY_VERSION
 from tests.support.messages import filled
-from tests.unit.broker.test_every_version import EVERY_VERSION
 
 ERROR = ErrorCode.NOT_COORDINATOR
 PRIMITIVES = {

@@ -4,9 +4,9 @@ from oncelog.broker.faults.events import KEPT, Events
 from oncelog.broker.faults.rule import Action, Point, Selector
 from oncelog.broker.faults.snapshot import show_partitions, show_transactions
 from oncelog.protocol.api_keys import ApiKey
+from tests.clients.producer import TOPIC, TRANSACTIONAL_ID
 from tests.fakes.virtual_time import VirtualTime
 from tests.unit.faults.support import V1, V2, begin, opened, plant
-from tests.unit.transaction.requests import TOPIC, TRANSACTIONAL_ID
 
 
 def test_a_snapshot_shows_each_partition_that_lacks_its_marker_and_no_other() -> None:

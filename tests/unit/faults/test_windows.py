@@ -22,6 +22,7 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.clients.producer import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, log_of
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import PowerCut
 from tests.unit.faults.support import (
@@ -37,7 +38,6 @@ from tests.unit.faults.support import (
     plant,
     state_of,
 )
-from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, log_of
 
 OURS = Selector(transactional_id=TRANSACTIONAL_ID)
 GROUP = "group"

@@ -7,8 +7,7 @@ from oncelog.protocol.generated.create_partitions_request import CreatePartition
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
-from tests.fakes.broker import VirtualBroker
-from tests.unit.group.consumers import (
+from tests.clients.consumer_group_members import (
     ASSIGNMENT_INTERVAL_MS,
     CONSUMER_SESSION_TIMEOUT_MS,
     Consumer,
@@ -17,7 +16,8 @@ from tests.unit.group.consumers import (
     settle,
     topic_id,
 )
-from tests.unit.group.members import GROUP, REBALANCE_TIMEOUT_MS, TOPIC, started
+from tests.clients.group_members import GROUP, REBALANCE_TIMEOUT_MS, TOPIC, started
+from tests.fakes.broker import VirtualBroker
 
 
 def pair(broker: VirtualBroker) -> tuple[Consumer, Consumer]:

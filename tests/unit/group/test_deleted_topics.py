@@ -12,10 +12,10 @@ from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tests.clients.consumer_group_members import Consumer
+from tests.clients.group_members import GROUP, TOPIC, Member, commit, fetch, form, started, state_of
+from tests.clients.offset_producer import Producer
 from tests.fakes.broker import VirtualBroker
-from tests.unit.group.consumers import Consumer
-from tests.unit.group.members import GROUP, TOPIC, Member, commit, fetch, form, started, state_of
-from tests.unit.group.producers import Producer
 
 OFFSETS = "__consumer_offsets"
 DELETION = DeleteTopicsRequest(topic_names=[TOPIC], timeout_ms=1000)

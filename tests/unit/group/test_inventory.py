@@ -13,9 +13,9 @@ from oncelog.protocol.generated.offset_delete_request import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from tests.clients.group_members import GROUP, SESSION_TIMEOUT_MS, Member, commit, fetch, form, started, state_of
+from tests.clients.offset_producer import Producer
 from tests.fakes.broker import VirtualBroker
-from tests.unit.group.members import GROUP, SESSION_TIMEOUT_MS, Member, commit, fetch, form, started, state_of
-from tests.unit.group.producers import Producer
 
 # A subscription of version 1 as consumers send it: topics, no user data, no owned partitions.
 SUBSCRIBED_TO_READ = b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x04read" + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00"

@@ -10,7 +10,7 @@ from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.unit.group.members import GROUP, TOPIC, Member, commit, fetch, form, started
+from tests.clients.group_members import GROUP, TOPIC, Member, commit, fetch, form, started
 
 
 def test_anybody_may_commit_to_a_group_without_members() -> None:

@@ -11,8 +11,14 @@ import pytest
 
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
-from tests.unit.group.consumers import ASSIGNMENT_INTERVAL_MS, CONSUMER_SESSION_TIMEOUT_MS, Consumer, described, settle
-from tests.unit.group.members import TOPIC, started
+from tests.clients.consumer_group_members import (
+    ASSIGNMENT_INTERVAL_MS,
+    CONSUMER_SESSION_TIMEOUT_MS,
+    Consumer,
+    described,
+    settle,
+)
+from tests.clients.group_members import TOPIC, started
 
 STEP_COUNT = 80
 MOST_MEMBERS = 6

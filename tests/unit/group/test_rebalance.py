@@ -1,7 +1,7 @@
 """From the first join to a stable generation, and from there to the next."""
 
 from oncelog.protocol.errors import ErrorCode
-from tests.unit.group.members import (
+from tests.clients.group_members import (
     REBALANCE_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
     Member,

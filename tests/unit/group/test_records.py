@@ -25,7 +25,7 @@ from oncelog.protocol.generated.offset_commit_value import OffsetCommitValue
 from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.state_record_codec import encode_value
 from oncelog.protocol.topics import CONSUMER_OFFSETS
-from tests.unit.group.members import GROUP, Member, form, started
+from tests.clients.group_members import GROUP, Member, form, started
 
 TOPIC_ID = UUID(int=7)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from oncelog.protocol.errors import ErrorCode
-from tests.unit.group.members import SESSION_TIMEOUT_MS, Member, describe, fetch, form, started, state_of
+from tests.clients.group_members import SESSION_TIMEOUT_MS, Member, describe, fetch, form, started, state_of
 
 
 def test_members_go_on_where_they_were_with_a_fresh_session() -> None:

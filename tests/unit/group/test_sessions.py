@@ -4,7 +4,7 @@ import pytest
 
 from oncelog.broker.coordinator.group.rebalance import NEW_MEMBER_TIMEOUT_MS
 from oncelog.protocol.errors import ErrorCode
-from tests.unit.group.members import SESSION_TIMEOUT_MS, Member, form, started, state_of
+from tests.clients.group_members import SESSION_TIMEOUT_MS, Member, form, started, state_of
 
 
 def test_a_silent_member_is_out_at_its_session_timeout_and_not_before() -> None:

@@ -4,8 +4,7 @@ import pytest
 
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from tests.fakes.broker import VirtualBroker
-from tests.unit.group.members import (
+from tests.clients.group_members import (
     GROUP,
     REBALANCE_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
@@ -15,6 +14,7 @@ from tests.unit.group.members import (
     started,
     state_of,
 )
+from tests.fakes.broker import VirtualBroker
 
 
 def formed(*overrides: str) -> tuple[VirtualBroker, Member, Member]:

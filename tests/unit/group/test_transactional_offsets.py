@@ -3,8 +3,8 @@
 import pytest
 
 from oncelog.protocol.errors import ErrorCode
-from tests.unit.group.members import GROUP, Member, commit, fetch, form, started
-from tests.unit.group.producers import TIMEOUT_MS, Producer
+from tests.clients.group_members import GROUP, Member, commit, fetch, form, started
+from tests.clients.offset_producer import TIMEOUT_MS, Producer
 
 UNSTABLE = (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 

@@ -22,8 +22,8 @@ from oncelog.protocol.generated.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from oncelog.protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.clients.group_members import GROUP, TOPIC, Member, commit, form, started
 from tests.fakes.broker import HOST, PORT, VirtualBroker
-from tests.unit.group.members import GROUP, TOPIC, Member, commit, form, started
 
 
 def versions(key: ApiKey) -> range:

@@ -5,7 +5,15 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.net.wire import Server, Transport, api_versions, correlation_ids, fetch, metadata, produce
+from tests.clients.in_memory_connection import (
+    Server,
+    Transport,
+    api_versions,
+    correlation_ids,
+    fetch,
+    metadata,
+    produce,
+)
 
 MIB = 1 << 20
 BAD_LENGTH = b"\xff\xff\xff\xff"

@@ -9,8 +9,16 @@ import pytest
 
 from oncelog.broker import dispatch
 from oncelog.broker.api_table import Api
+from tests.clients.in_memory_connection import (
+    Server,
+    Transport,
+    api_versions,
+    correlation_ids,
+    frame,
+    metadata,
+    produce,
+)
 from tests.fakes.scheduler import ManualScheduler
-from tests.unit.net.wire import Server, Transport, api_versions, correlation_ids, frame, metadata, produce
 
 ROOT = Path(__file__).parents[3]
 

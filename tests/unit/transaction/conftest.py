@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.transaction.requests import serving
+from tests.clients.producer import serving
 
 
 @pytest.fixture

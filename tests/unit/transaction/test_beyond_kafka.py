@@ -11,8 +11,8 @@ import pytest
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
+from tests.clients.producer import TIMEOUT_MS, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import TIMEOUT_MS, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 
 KAFKA = "oncelog.compat=kafka"
 CHECK_INTERVAL_MS = 10_000

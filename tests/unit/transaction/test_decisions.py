@@ -11,7 +11,7 @@ from oncelog.broker.coordinator.transaction.decisions import (
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.protocol.errors import ErrorCode
-from tests.unit.transaction.samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, TIMEOUT_MS, metadata
+from tests.support.transaction_samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, TIMEOUT_MS, metadata
 
 S, E = TransactionState, ErrorCode
 NOTHING_OPEN = (S.EMPTY, *sorted(COMPLETED))

@@ -10,8 +10,8 @@ from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
+from tests.clients.producer import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 
 STATE = "__transaction_state"
 KAFKA = "oncelog.compat=kafka"

@@ -13,7 +13,7 @@ from oncelog.broker.coordinator.transaction.endings import (
 from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, check_step
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.protocol.errors import ErrorCode
-from tests.unit.transaction.samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, metadata
+from tests.support.transaction_samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, metadata
 
 S, E = TransactionState, ErrorCode
 CURRENT, RETRY = 3, 2

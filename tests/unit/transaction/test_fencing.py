@@ -16,7 +16,7 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
+from tests.clients.producer import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 
 E = ErrorCode
 FENCED, OLD_EPOCH = E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH

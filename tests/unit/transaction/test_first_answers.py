@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.clients.copier import CopierRequests
 from tests.fakes.broker import VirtualBroker
-from tests.support.copier_requests import CopierRequests
 
 STOPS: dict[str, Callable[[VirtualBroker], VirtualBroker]] = {
     "kill": VirtualBroker.killed,

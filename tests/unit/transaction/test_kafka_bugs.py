@@ -19,16 +19,10 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.records.batch import iter_batches
+from tests.clients.administration import set_feature
+from tests.clients.producer import TIMEOUT_MS, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.unit.broker.administration import set_feature
 from tests.unit.transaction import planted_bugs
-from tests.unit.transaction.requests import (
-    TIMEOUT_MS,
-    TRANSACTIONAL_ID,
-    Producer,
-    broker_with_topic,
-    log_of,
-)
 
 E = ErrorCode
 LAST, FENCE = 32_766, 32_767

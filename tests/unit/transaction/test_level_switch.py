@@ -7,8 +7,8 @@ from oncelog.broker.faults.rule import Action, Point, Rule, Selector
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.clients.producer import TIMEOUT_MS, TOPIC, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, Producer, broker_with_topic, log_of
 from tests.unit.transaction.test_crashes import visible
 from tests.unit.transaction.two_phase import state_of
 

@@ -9,8 +9,8 @@ from oncelog.protocol.generated.describe_producers_request import DescribeProduc
 from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
+from tests.clients.producer import TIMEOUT_MS, TOPIC, Producer, broker_with_topic
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, Producer, broker_with_topic
 
 E = ErrorCode
 pytestmark = pytest.mark.usefixtures("every_version")

@@ -3,7 +3,7 @@
 import pytest
 
 from oncelog.protocol.errors import ErrorCode
-from tests.unit.transaction.requests import Producer, broker_with_topic, log_of
+from tests.clients.producer import Producer, broker_with_topic, log_of
 
 E = ErrorCode
 

@@ -17,8 +17,8 @@ from oncelog.protocol.generated.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tests.clients.producer import TIMEOUT_MS, TOPIC, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import TIMEOUT_MS, TOPIC, Producer, broker_with_topic, log_of
 
 E = ErrorCode
 pytestmark = pytest.mark.usefixtures("every_version")

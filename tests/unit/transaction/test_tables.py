@@ -5,92 +5,22 @@ metadata of a transactional id. What Apache Kafka itself was asked of them: `tes
 """
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import product
 
 import pytest
 
 from oncelog.broker.coordinator.transaction.decision import Decision
-from oncelog.broker.coordinator.transaction.decisions import (
-    prepare_add_partitions,
-    prepare_init_producer_id,
-    verify_partition,
-)
-from oncelog.broker.coordinator.transaction.endings import (
-    prepare_abort_by_coordinator,
-    prepare_end_transaction_v1,
-    prepare_end_transaction_v2,
-)
+from oncelog.broker.coordinator.transaction.endings import prepare_abort_by_coordinator
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata, check_step
 from oncelog.broker.coordinator.transaction.states import IllegalTransition, TransactionState
 from oncelog.protocol.errors import ErrorCode
-from tests.unit.transaction.lives import FRESH_ID, LIVES, STATES, UNKNOWN, Pair
-from tests.unit.transaction.samples import NOW_MS, PARTITION, TIMEOUT_MS, metadata
-from tests.unit.transaction.tables import (
-    ADD_PARTITIONS,
-    END_V1,
-    END_V2,
-    INIT_PRODUCER_ID,
-    VERIFY_PARTITION,
-    Cell,
-    Tables,
-    read,
-)
+from tests.support.transaction_lives import FRESH_ID, LIVES, STATES, UNKNOWN
+from tests.support.transaction_requests import REQUESTS, Known
+from tests.support.transaction_samples import NOW_MS, metadata
+from tests.support.transaction_tables import Cell, read
 
-Known = TransactionMetadata | None
-Ask = Callable[[Known, Pair, bool, int], Decision]
-"""(what is known, who asks, is a transition pending, the first or the second kind) → decision."""
-ANOTHER = ("topic", 1)
 DEAD, FENCE = TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE
-
-
-def init_producer_id(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
-    return prepare_init_producer_id(
-        known,
-        "id",
-        TIMEOUT_MS,
-        *pair,
-        is_pending=is_pending,
-        fresh_producer_id=FRESH_ID,
-        transaction_version=kind + 1,
-        wall_ms=NOW_MS,
-    )
-
-
-def add_for(version: int) -> Ask:
-    def add(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
-        partitions = [(ANOTHER, PARTITION)[kind]]
-        return prepare_add_partitions(
-            known, *pair, partitions, is_pending=is_pending, transaction_version=version, wall_ms=NOW_MS
-        )
-
-    return add
-
-
-def verify(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
-    return Decision(verify_partition(known, *pair, (PARTITION, ANOTHER)[kind], ()))
-
-
-def end_v1(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
-    return prepare_end_transaction_v1(known, *pair, kind == 0, is_pending=is_pending, wall_ms=NOW_MS)
-
-
-def end_v2(known: Known, pair: Pair, is_pending: bool, kind: int) -> Decision:
-    return prepare_end_transaction_v2(
-        known, *pair, kind == 0, is_pending=is_pending, fresh_producer_id=FRESH_ID, wall_ms=NOW_MS
-    )
-
-
-# By name: the tables, who answers, and what of the metadata it looks at.
-REQUESTS: dict[str, tuple[Tables, Ask]] = {
-    "InitProducerId": (INIT_PRODUCER_ID, init_producer_id),
-    "AddPartitionsToTxn of version 1": (ADD_PARTITIONS, add_for(0)),
-    "AddPartitionsToTxn of version 2": (ADD_PARTITIONS, add_for(2)),
-    "verification": (VERIFY_PARTITION, verify),
-    "EndTxn of version 1": (END_V1, end_v1),
-    "EndTxn of version 2": (END_V2, end_v2),
-}
 CELLS = [
     pytest.param(request, cell, outcomes, id=f"{request}: {', '.join(cell)}")
     for request, (tables, _) in REQUESTS.items()

@@ -13,7 +13,7 @@ import pytest
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.protocol.errors import KafkaError
 from tests.fakes.logs import Logs, batch
-from tests.unit.transaction.append_tables import BATCHES, KINDS, MARKERS, rows
+from tests.support.append_tables import BATCHES, KINDS, MARKERS, rows
 
 PRODUCER_ID = 28
 LAST_SEQUENCE = 2**31 - 1

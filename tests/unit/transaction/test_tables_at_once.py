@@ -11,8 +11,8 @@ import pytest
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from tests.clients.producer import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import Reply
-from tests.unit.transaction.requests import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 
 E = ErrorCode
 

@@ -18,7 +18,7 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.unit.transaction.requests import TOPIC, Producer, broker_with_topic, log_of
+from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
 
 REFUSALS = {
     "PRODUCER_FENCED",

@@ -8,8 +8,8 @@ from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
+from tests.clients.producer import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.unit.transaction.test_crashes import visible
 from tests.unit.transaction.two_phase import (
     NOTHING,

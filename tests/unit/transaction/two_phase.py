@@ -6,8 +6,8 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
+from tests.clients.producer import TIMEOUT_MS, TRANSACTIONAL_ID, Producer, broker_with_topic
 from tests.fakes.broker import VirtualBroker
-from tests.unit.transaction.requests import TIMEOUT_MS, TRANSACTIONAL_ID, Producer, broker_with_topic
 
 TWO_PHASE = "transaction.two.phase.commit.enable=true"
 NOTHING = (-1, -1)

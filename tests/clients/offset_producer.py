@@ -11,7 +11,7 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.unit.group.members import GROUP, TOPIC, Broker, Reply
+from tests.clients.group_members import GROUP, TOPIC, Broker, Reply
 
 TIMEOUT_MS = 60_000
 

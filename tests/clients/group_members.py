@@ -28,7 +28,7 @@ TOPIC = "topic"
 
 
 class Reply(Protocol):
-    """An answer, once it is there: `tests.fakes.broker.Reply` or `tests.support.wire.WireReply`."""
+    """An answer, once it is there: `tests.fakes.broker.Reply` or `tests.clients.wire.WireReply`."""
 
     @property
     def is_there(self) -> bool: ...

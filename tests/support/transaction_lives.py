@@ -1,6 +1,6 @@
 """Transactional ids in every state that they can have, by what they have been through, and who may ask about them.
 
-Owns: the lives, and why a life never has some state. Does not own: what is answered (`tables`).
+Owns: the lives, and why a life never has some state. Does not own: what is answered (`transaction_tables`).
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import TransactionState
-from tests.unit.transaction.samples import LOGGED, metadata
+from tests.support.transaction_samples import LOGGED, metadata
 
 S = TransactionState
 Pair = tuple[int, int]

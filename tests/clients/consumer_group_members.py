@@ -9,7 +9,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from tests.unit.group.members import GROUP, REBALANCE_TIMEOUT_MS, TOPIC, Broker
+from tests.clients.group_members import GROUP, REBALANCE_TIMEOUT_MS, TOPIC, Broker
 
 ASSIGNMENT_INTERVAL_MS = 1_000
 CONSUMER_SESSION_TIMEOUT_MS = 45_000

@@ -29,7 +29,7 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
 from oncelog.protocol.message import Message
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
-from tests.unit.group.members import Broker
+from tests.clients.group_members import Broker
 
 TOPIC, GROUP = "written", "group"
 TIMEOUT_MS = 60_000

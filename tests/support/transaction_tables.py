@@ -1,7 +1,8 @@
 """What the coordinator answers to each request in each state, as literal tables.
 
-Owns: the tables, in Kafka's words, and how they are read. `test_tables` asks the decisions for each cell, and holds
-that none is missing and none is named twice. Does not own: the lives that the states are of (`lives`).
+Owns: the tables, in Kafka's words, and how they are read. tests/unit/transaction/test_tables.py asks the decisions for
+each cell, and holds that none is missing and none is named twice. Does not own: the lives that the states are of
+(`transaction_lives`), and how a decision is asked (`transaction_requests`).
 
 A line has states, who asks, and the outcome; two of them where a request comes in two kinds, named above its tables.
 An outcome is the error that is answered; or the state and epoch that are logged (`NONE` alone: nothing is); or both.
@@ -12,7 +13,7 @@ second kind only.
 
 from collections.abc import Iterator
 
-from tests.unit.transaction.lives import LIVES, UNKNOWN
+from tests.support.transaction_lives import LIVES, UNKNOWN
 
 Tables = dict[str, str]
 Cell = tuple[str, str, str]
