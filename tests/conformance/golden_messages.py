@@ -1,9 +1,9 @@
 """What Apache Kafka's own generated classes read and write, recorded, so that nobody needs Java to check against them.
 
-`golden_messages.jsonl.gz` holds for each message in each version one instance with nearly every field set: the bytes
-as Kafka writes them, and the JSON that Kafka prints after reading them; and the bytes of a message as Kafka constructs
-it, null where a version cannot carry that. Its first line tells which Kafka they come from. To record anew, with Java
-and Kafka's jars:
+`answers/golden_messages.jsonl.gz` holds for each message in each version one instance with nearly every field set: the
+bytes as Kafka writes them, and the JSON that Kafka prints after reading them; and the bytes of a message as Kafka
+constructs it, null where a version cannot carry that. Its first line tells which Kafka they come from. To record anew,
+with Java and Kafka's jars:
 
     ONCELOG_KAFKA_LIBS=DIRECTORY python -m tests.conformance.golden_messages
 """
@@ -18,7 +18,7 @@ from oncelog.protocol.schema import Schema
 from tests.support.java import ask_kafka, kafka_version
 from tests.support.messages import SCHEMAS, every_version, generated, message_from
 
-FILE = Path(__file__).with_name("golden_messages.jsonl.gz")
+FILE = Path(__file__).parent / "answers" / "golden_messages.jsonl.gz"
 PROGRAM = Path(__file__).with_name("KafkaCodec.java")
 _MOST_BYTES = 500
 _CANDIDATES = 40

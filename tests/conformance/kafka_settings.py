@@ -1,6 +1,7 @@
 """The settings of Apache Kafka 4.3 with their types and defaults, as its own classes tell them.
 
-Recorded in `kafka_settings.tsv`: `ONCELOG_KAFKA_LIBS=DIRECTORY python -m tests.conformance.kafka_settings` writes it.
+Recorded in `answers/kafka_settings.tsv`: `ONCELOG_KAFKA_LIBS=DIRECTORY python -m tests.conformance.kafka_settings`
+writes it.
 """
 
 import os
@@ -8,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-RECORDED = Path(__file__).with_name("kafka_settings.tsv")
+RECORDED = Path(__file__).parent / "answers" / "kafka_settings.tsv"
 _PROGRAM = Path(__file__).with_name("KafkaSettings.java")
 
 

@@ -59,4 +59,4 @@ class Recording:
 
     @property
     def _path(self) -> Path:
-        return Path(__file__).with_name(self.file_name)
+        return Path(__file__).parent / "answers" / self.file_name

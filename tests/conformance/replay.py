@@ -2,7 +2,7 @@
 
     python -m tests.conformance.replay HOST:PORT [CONVERSATION…]
 
-Needs nothing but the standard library and `transaction_frames.jsonl.gz` beside this file; docs/transcripts.md has the
+Needs nothing but the standard library and `answers/transaction_frames.jsonl.gz`; docs/transcripts.md has the
 format. The broker must be fresh and alone: topics and transactional ids are made on the way. One connection, one
 request at a time; ends with the exit code 1 if any answer differs.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FRAMES = Path(__file__).with_name("transaction_frames.jsonl.gz")
+FRAMES = Path(__file__).parent / "answers" / "transaction_frames.jsonl.gz"
 PAUSE_S, PATIENCE_S, LONG_PATIENCE_S = 0.02, 5.0, 60.0
 
 Ask = Callable[[bytes], bytes]

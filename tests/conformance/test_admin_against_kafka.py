@@ -1,15 +1,15 @@
 """Topics, partitions and features are administered as in Apache Kafka 4.3: codes and texts, question by question.
 
-`admin_answers.json` is what Kafka said. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks
-it again; ONCELOG_RECORD=1 writes the file anew.
+`answers/admin_answers.json` is what Kafka said. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked
+`kafka` asks it again; ONCELOG_RECORD=1 writes the file anew.
 """
 
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.admin_topics_transcript import conversation
 from tests.conformance.recording import Differences, Recording
+from tests.conformance.transcripts.admin_topics_transcript import conversation
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
 

@@ -1,8 +1,8 @@
 """Bytes on the wire are answered, refused or left alone as by Apache Kafka 4.3: lengths, headers, versions, bodies.
 
-`framing_answers.json` is what Kafka 4.3.0 did: one KRaft node on loopback, PLAINTEXT, each row on a connection of its
-own. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again; ONCELOG_RECORD=1 writes
-the file anew. Where this broker differs, the row stands in DIFFERENT with the reason.
+`answers/framing_answers.json` is what Kafka 4.3.0 did: one KRaft node on loopback, PLAINTEXT, each row on a connection
+of its own. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again; ONCELOG_RECORD=1
+writes the file anew. Where this broker differs, the row stands in DIFFERENT with the reason.
 """
 
 import json
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.framing_transcript import ROWS, Row, outcome, outcomes, prepare
+from tests.conformance.transcripts.framing_transcript import ROWS, Row, outcome, outcomes, prepare
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
 
-ANSWERS = Path(__file__).with_name("framing_answers.json")
+ANSWERS = Path(__file__).parent / "answers" / "framing_answers.json"
 
 DIFFERENT = {
     "metadata v8: string that is not UTF-8": (

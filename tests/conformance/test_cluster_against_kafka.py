@@ -1,7 +1,7 @@
 """The cluster, and what has nothing behind it on one node, answer as Apache Kafka 4.3 with those features off.
 
-`cluster_answers.json` is what Kafka said (formatted with share.version, streams.version and kraft.version 0, on a
-listener without security). With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again;
+`answers/cluster_answers.json` is what Kafka said (formatted with share.version, streams.version and kraft.version 0, on
+a listener without security). With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again;
 ONCELOG_RECORD=1 writes the file anew.
 """
 
@@ -14,12 +14,12 @@ import pytest
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from tests.clients.wire import WireBroker
-from tests.conformance.cluster_transcript import Broker, conversation
+from tests.conformance.transcripts.cluster_transcript import Broker, conversation
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
 from tests.test_compatibility_page import TOOL
 
-ANSWERS = Path(__file__).with_name("cluster_answers.json")
+ANSWERS = Path(__file__).parent / "answers" / "cluster_answers.json"
 OFF = ("share.version=0", "streams.version=0")
 
 

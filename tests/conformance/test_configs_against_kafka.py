@@ -1,7 +1,7 @@
 """Settings are described and changed as in Apache Kafka 4.3: codes, texts, values with their sources and synonyms.
 
-`config_answers.json` is what Kafka said. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka`
-asks it again; ONCELOG_RECORD=1 writes the file anew.
+`answers/config_answers.json` is what Kafka said. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked
+`kafka` asks it again; ONCELOG_RECORD=1 writes the file anew.
 """
 
 from pathlib import Path
@@ -11,8 +11,8 @@ import pytest
 import structlog
 
 from oncelog.broker.observability.logging import LogLevel
-from tests.conformance.admin_configs_transcript import conversation
 from tests.conformance.recording import Differences, Recording
+from tests.conformance.transcripts.admin_configs_transcript import conversation
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
 

@@ -1,15 +1,15 @@
 """Groups and their offsets end as in Apache Kafka 4.3: a conversation held with Kafka, written down, held with us.
 
-`group_endings_answers.json` is what Kafka said. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked
-`kafka` asks it again; ONCELOG_RECORD=1 writes the file anew.
+`answers/group_endings_answers.json` is what Kafka said. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is
+marked `kafka` asks it again; ONCELOG_RECORD=1 writes the file anew.
 """
 
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.group_endings_transcript import SETTINGS, conversation
 from tests.conformance.recording import Differences, Recording
+from tests.conformance.transcripts.group_endings_transcript import SETTINGS, conversation
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
 

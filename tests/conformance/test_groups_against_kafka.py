@@ -1,15 +1,15 @@
 """Groups answer as Apache Kafka 4.3 does: one conversation, held with Kafka and written down, held with us each time.
 
-`group_answers.json` is what Kafka said. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks
-it again; ONCELOG_RECORD=1 writes the file anew.
+`answers/group_answers.json` is what Kafka said. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked
+`kafka` asks it again; ONCELOG_RECORD=1 writes the file anew.
 """
 
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.group_transcript import conversation
 from tests.conformance.recording import Differences, Recording
+from tests.conformance.transcripts.group_transcript import conversation
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
 

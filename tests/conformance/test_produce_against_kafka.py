@@ -1,7 +1,7 @@
 """Produce takes and refuses batches as Apache Kafka 4.3 does, once `oncelog.record.validation=full` is set.
 
-`produce_answers.json` is what Kafka said. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka`
-asks it again; ONCELOG_RECORD=1 writes the file anew.
+`answers/produce_answers.json` is what Kafka said. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked
+`kafka` asks it again; ONCELOG_RECORD=1 writes the file anew.
 """
 
 import ast
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.produce_transcript import conversation
 from tests.conformance.recording import Recording
+from tests.conformance.transcripts.produce_transcript import conversation
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
 

@@ -7,13 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.partition_transcript import (
-    NOT_BY_FRAMES,
-    batch_question,
-    lines_of_batches,
-    lines_of_markers,
-    marker_question,
-)
 from tests.conformance.test_transactions_against_kafka import CASES, DIFFERENCES, recorded
 from tests.conformance.transaction_cells import (
     ALWAYS_PENDING,
@@ -27,6 +20,13 @@ from tests.conformance.transaction_cells import (
     RETRY_ALONE,
     Asked,
     asked,
+)
+from tests.conformance.transcripts.partition_transcript import (
+    NOT_BY_FRAMES,
+    batch_question,
+    lines_of_batches,
+    lines_of_markers,
+    marker_question,
 )
 from tests.support.append_tables import BATCHES, KINDS, MARKERS, rows
 from tests.support.transaction_lives import LIVES, UNKNOWN

@@ -1,9 +1,9 @@
 """Transactions answer as Apache Kafka 4.3 does, under both levels of transaction.version: conversations, held with it
 and written down, held with us each time.
 
-`transaction_answers.json` is what Kafka said, by conversation; what it says otherwise at level 1 stands beside it. With
-its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again; ONCELOG_RECORD=1 writes the file
-anew. docs/transcripts.md tells how to ask another broker.
+`answers/transaction_answers.json` is what Kafka said, by conversation; what it says otherwise at level 1 stands beside
+it. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again; ONCELOG_RECORD=1 writes
+the file anew. docs/transcripts.md tells how to ask another broker.
 """
 
 import json
@@ -18,7 +18,7 @@ import pytest
 from oncelog.broker.faults.rule import Action, Point, Rule, Selector
 from tests.clients.group_members import Broker
 from tests.clients.wire import WireBroker
-from tests.conformance import (
+from tests.conformance.transcripts import (
     append_transcript,
     exhausted_transcript,
     partition_transcript,
@@ -28,7 +28,7 @@ from tests.conformance import (
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
 
-ANSWERS = Path(__file__).with_name("transaction_answers.json")
+ANSWERS = Path(__file__).parent / "answers" / "transaction_answers.json"
 BOTH_LEVELS = ("2", "1")
 
 CONVERSATIONS: dict[str, Callable[[Broker, int], Iterator[tuple[str, Any]]]] = {

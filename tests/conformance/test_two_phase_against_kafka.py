@@ -1,7 +1,7 @@
 """Two-phase commit as far as Apache Kafka 4.3 knows it, and the loss of `__transaction_state`: in Kafka's own way
 (oncelog.compat=kafka) the answers are those that Kafka gave.
 
-`two_phase_answers.json` is what it said; ONCELOG_RECORD=1 writes it anew, with Kafka's jars at hand.
+`answers/two_phase_answers.json` is what it said; ONCELOG_RECORD=1 writes it anew, with Kafka's jars at hand.
 """
 
 import json
@@ -15,11 +15,11 @@ import pytest
 
 from tests.clients.group_members import Broker
 from tests.clients.wire import WireBroker
-from tests.conformance import two_phase_transcript
+from tests.conformance.transcripts import two_phase_transcript
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
 
-ANSWERS = Path(__file__).with_name("two_phase_answers.json")
+ANSWERS = Path(__file__).parent / "answers" / "two_phase_answers.json"
 UNSTABLE, TWO_PHASE = "unstable.api.versions.enable=true", "transaction.two.phase.commit.enable=true"
 
 Talk = Callable[[Broker, int], Iterator[tuple[str, Any]]]

@@ -1,6 +1,6 @@
 """What a partition takes from a producer, and which markers, as literal tables.
 
-Owns: the tables. `test_tables_append` asks a partition each line, and `tests.conformance.partition_transcript` asks
+Owns: the tables. `test_tables_append` asks a partition each line, and `tests/conformance` (`partition_transcript`) asks
 brokers, Apache Kafka before all, as many of them as frames bring about.
 """
 

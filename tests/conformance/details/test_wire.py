@@ -20,7 +20,7 @@ from tests.conformance.details.asking import (
     produce_request,
     with_topic,
 )
-from tests.conformance.framing_transcript import framed, header, request
+from tests.conformance.transcripts.framing_transcript import framed, header, request
 from tests.fakes.broker import VirtualBroker
 from tests.test_compatibility_page import TOOL
 

@@ -20,7 +20,7 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
 )
 from oncelog.protocol.generated.list_config_resources_request import ListConfigResourcesRequest
 from tests.clients.group_members import Broker
-from tests.conformance.admin_topics_transcript import code, created, gone, topic
+from tests.conformance.transcripts.admin_topics_transcript import code, created, gone, topic
 
 Told = Iterator[tuple[str, Any]]
 UNKNOWN, TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 0, 2, 4, 8, 16, 32

@@ -13,8 +13,8 @@ from typing import Any
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.clients.conversation import IMPLICIT, VERIFIED, Conversation, Producer
 from tests.clients.group_members import Broker
-from tests.conformance.append_transcript import marker
-from tests.conformance.transaction_transcript import prepare
+from tests.conformance.transcripts.append_transcript import marker
+from tests.conformance.transcripts.transaction_transcript import prepare
 from tests.support.append_tables import BATCHES, KINDS, MARKERS, rows
 
 TOPIC = "partitions"

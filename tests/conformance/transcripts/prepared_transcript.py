@@ -13,7 +13,7 @@ from typing import Any
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.clients.conversation import IMPLICIT, TOPIC, VERIFIED, Conversation, Producer, ends
 from tests.clients.group_members import Broker
-from tests.conformance.transaction_transcript import WHO, Question, prepare, questions
+from tests.conformance.transcripts.transaction_transcript import WHO, Question, prepare, questions
 
 Told = Iterator[tuple[str, Any]]
 

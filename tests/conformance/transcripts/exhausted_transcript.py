@@ -11,8 +11,8 @@ from typing import Any
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from tests.clients.conversation import IMPLICIT, TOPIC, Conversation, Producer, ends
 from tests.clients.group_members import Broker
-from tests.conformance.prepared_transcript import HELD, as_it_is, create_held
-from tests.conformance.transaction_transcript import decided, prepare
+from tests.conformance.transcripts.prepared_transcript import HELD, as_it_is, create_held
+from tests.conformance.transcripts.transaction_transcript import decided, prepare
 
 Told = Iterator[tuple[str, Any]]
 

@@ -16,7 +16,7 @@ from oncelog.protocol.generated.write_txn_markers_request import (
 )
 from tests.clients.conversation import IMPLICIT, VERIFIED, Conversation, Producer, ends, name
 from tests.clients.group_members import Broker
-from tests.conformance.transaction_transcript import prepare
+from tests.conformance.transcripts.transaction_transcript import prepare
 
 Told = Iterator[tuple[str, Any]]
 

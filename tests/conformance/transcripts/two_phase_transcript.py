@@ -14,7 +14,7 @@ from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorR
 from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
 from tests.clients.conversation import IMPLICIT, TOPIC, Conversation, Producer, ends, name
 from tests.clients.group_members import Broker
-from tests.conformance.transaction_transcript import prepare
+from tests.conformance.transcripts.transaction_transcript import prepare
 
 Told = Iterator[tuple[str, Any]]
 
