@@ -12,6 +12,7 @@ from shutil import copytree, ignore_patterns
 import pytest
 
 ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.timeout(300)  # builds, installs, and a run of pytest in one of pytest
 FOREIGN = ("broker", "client", "pipeline", "protocol")
 PROGRAM = """
 import asyncio, sys
