@@ -3,8 +3,14 @@
 The one source for ApiVersions, the version gate and docs/compatibility.md. A range is listed here only when each of
 its versions is served; an API with nothing behind it on one node is listed when it gives Kafka's own error for that.
 Upper bounds follow what the code behind them does, lower bounds are Kafka 4's (KIP-896).
+
+As in Kafka a request's transaction version comes with the version of its API (KIP-890 part 2); the finalized feature
+`transaction.version` decides for what no client asked for. That is a table and no function: Produce and EndTxn compare
+with their number, and make no call for it.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from oncelog.protocol.api_keys import ApiKey
@@ -213,3 +219,16 @@ _APIS = (
 )
 
 API_TABLE: dict[int, Api] = {int(api.key): api for api in _APIS}
+
+TRANSACTION_V2 = 2
+"""The level of `transaction.version` from which on every end bumps the epoch."""
+
+TRANSACTION_V2_SINCE: Mapping[ApiKey, int] = MappingProxyType(
+    {
+        ApiKey.PRODUCE: 12,  # adds its partitions to the transaction by itself
+        ApiKey.ADD_PARTITIONS_TO_TXN: 4,  # sent by brokers, which add for a Produce or TxnOffsetCommit of version 2
+        ApiKey.END_TXN: 5,  # answers the epoch to go on with
+        ApiKey.TXN_OFFSET_COMMIT: 5,  # adds the group's partition to the transaction by itself
+    }
+)
+"""The first version of each API that speaks transaction version 2; WriteTxnMarkers names the version of each marker."""

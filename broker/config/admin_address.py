@@ -22,7 +22,7 @@ def is_admin_host(host: str) -> bool:
     form less is one way less around this check."""
     from ipaddress import ip_address  # a start without this address does not pay for it
 
-    from oncelog.broker.loopback import is_loopback
+    from oncelog.broker.config.listeners import is_loopback
 
     try:
         address = ip_address(host)

@@ -1,6 +1,7 @@
 """The texts of `listeners` and its companions, read into addresses.
 
-Owns: their syntax, which listeners are opened, what is advertised. Does not own: sockets (`broker.net.listener`).
+Owns: their syntax, which listeners are opened, what is advertised, which hosts stand for the machine that one asks on.
+Does not own: sockets (`broker.net.listener`).
 Invariants
 - Listeners of the controller are left out: one node has no controller of its own to talk to.
 - No listener is opened with less security than was asked for: what is not PLAINTEXT is refused.
@@ -141,3 +142,17 @@ def _with_advertised(address: _Address, told: _Address | None, host_name: Callab
     is_guess = address.host in _ANY_HOST
     host = host_name() if is_guess else address.host
     return ListenerConfig(address.name, address.host, address.port, host, address.port, is_guess)
+
+
+def is_loopback(host: str) -> bool:
+    """By name (RFC 6761), as a number, with a zone, and as IPv4 mapped into IPv6."""
+    if host.lower() == "localhost" or host.lower().endswith(".localhost"):
+        return True
+    from ipaddress import ip_address  # a start on other hosts does not pay for it
+
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

@@ -11,12 +11,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.broker.handlers.shared.transaction_errors import answered
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, TooMany, all_done
-from oncelog.broker.transaction_version import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.add_partitions_to_txn_request import (

@@ -7,10 +7,10 @@
   an error that is −1 and −1 (KIP-890 part 2). An abort with nothing open is legal there.
 """
 
+from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion
 from oncelog.broker.handlers.shared.transaction_errors import answered
 from oncelog.broker.request import RequestContext
-from oncelog.broker.transaction_version import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from oncelog.protocol.generated.end_txn_response import EndTxnResponse

@@ -17,11 +17,11 @@ durable first, then everything is asked again in the turn of the append. v13 top
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.log.partition_log import AppendResult, PartitionLog
 from oncelog.broker.request import CloseConnection, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced
-from oncelog.broker.transaction_version import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, InvalidRecordsError, KafkaError
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData

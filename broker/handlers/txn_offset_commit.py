@@ -12,12 +12,12 @@
 from collections.abc import Sequence
 from functools import partial
 
+from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.offsets import Committer, Errors, OffsetToCommit
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced
-from oncelog.broker.transaction_version import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from oncelog.broker.api_table import TRANSACTION_V2
 from oncelog.broker.log.values import AppendOrigin
 from oncelog.broker.ports import MonotonicMs
-from oncelog.broker.transaction_version import TRANSACTION_V2
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK, TRANSACTIONAL_MASK, BatchHeader
 

@@ -10,7 +10,7 @@ Owns: the verdict, and saying it once for each listener and address. Invariants
 from collections.abc import Callable
 from typing import Any
 
-from oncelog.broker.loopback import is_loopback
+from oncelog.broker.config.listeners import is_loopback
 
 _MOST_PEERS = 1_000
 _ROUTES = "/proc/net/route"

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
+from oncelog.broker.api_table import TRANSACTION_V2
 from oncelog.broker.compatibility import OURS, Compatibility
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
@@ -52,7 +53,6 @@ from oncelog.broker.coordinator.transaction.states import AT_REST, COMPLETED, PR
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
 from oncelog.broker.ports import Clock, Scheduler
 from oncelog.broker.schedule import Schedule
-from oncelog.broker.transaction_version import TRANSACTION_V2
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 CLASSIC = 1

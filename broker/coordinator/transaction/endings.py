@@ -8,6 +8,7 @@ transaction that was taken over carry the epoch after its own, under either prot
 
 from dataclasses import replace
 
+from oncelog.broker.api_table import TRANSACTION_V2
 from oncelog.broker.compatibility import KAFKA, Compatibility
 from oncelog.broker.coordinator.transaction.decision import NEEDS_PRODUCER_ID, Decision, check_producer, refuse
 from oncelog.broker.coordinator.transaction.metadata import (
@@ -18,7 +19,6 @@ from oncelog.broker.coordinator.transaction.metadata import (
 )
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.broker.ports import WallMs
-from oncelog.broker.transaction_version import TRANSACTION_V2
 from oncelog.protocol.errors import ErrorCode
 
 _S = TransactionState

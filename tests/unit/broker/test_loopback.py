@@ -3,7 +3,7 @@
 import pytest
 
 from oncelog.broker.config.admin_address import is_admin_host, parse_admin_address
-from oncelog.broker.loopback import is_loopback
+from oncelog.broker.config.listeners import is_loopback
 
 PLAIN = ["127.0.0.1", "127.8.9.10", "::1", "0:0:0:0:0:0:0:1", "::1%lo"]
 NAMES = ["localhost", "LOCALHOST", "kafka.localhost", "Kafka.LocalHost"]
