@@ -50,6 +50,10 @@ _ZSTD = CODECS["zstd"]
 _V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.PRODUCE]
 _TOPIC_IDS_SINCE = 13
 _PARTITIONS_AT_ONCE = 100
+_APPEND_ELEMENTS = 64
+_FIRST_APPEND_ELEMENTS = 250
+_FIRST_APPENDS_AT_ONCE = 4
+"""Measured: the first append to a partition makes its files, which takes 1 to 2 ms."""
 
 Answer = ProduceResponse | Pipelined | None
 
@@ -93,18 +97,28 @@ def _append_in_slices(context: RequestContext, request: ProduceRequest, partitio
         if added is not None:
             yield added
             refusal = added.result()
-    responses: list[TopicProduceResponse] = []
-    waits: list[_Wait] = []
-    for topic in request.topic_data:
+    return (yield from _append_rest(context, request, refusal, [], [], []))
+
+
+def _append_rest(
+    context: RequestContext,
+    request: ProduceRequest,
+    refusal: ErrorCode | None,
+    responses: "list[TopicProduceResponse]",
+    partitions: list[PartitionProduceResponse],
+    waits: "list[_Wait]",
+) -> Sliced[Answer]:
+    """What comes behind these topics, and behind these partitions of the next one."""
+    for topic in request.topic_data[len(responses) :]:
         name = _name_of(context, topic)
-        partitions: list[PartitionProduceResponse] = []
-        for data in topic.partition_data:
+        for data in topic.partition_data[len(partitions) :]:
             answer, durable = _append(context, request, name, data, refusal)
             if durable is not None:
                 waits.append(_Wait(durable, partitions, len(partitions)))
             partitions.append(answer)
-            yield 64  # a first append makes files
+            yield _APPEND_ELEMENTS if answer.base_offset else _FIRST_APPEND_ELEMENTS
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
+        partitions = []
         yield 1
     return _answer(request, responses, waits)
 
@@ -113,6 +127,7 @@ def _append_all(context: RequestContext, request: ProduceRequest, refusal: Error
     """`refusal` is why partitions could not be added to the transaction, for those that are not in it."""
     responses: list[TopicProduceResponse] = []
     waits: list[_Wait] = []
+    first_appends = 0
     for topic in request.topic_data:
         name = _name_of(context, topic)
         partitions: list[PartitionProduceResponse] = []
@@ -121,6 +136,11 @@ def _append_all(context: RequestContext, request: ProduceRequest, refusal: Error
             if durable is not None:
                 waits.append(_Wait(durable, partitions, len(partitions)))
             partitions.append(answer)
+            if not answer.base_offset:
+                first_appends += 1
+                if first_appends == _FIRST_APPENDS_AT_ONCE:
+                    rest: Answer = context.run(_append_rest(context, request, refusal, responses, partitions, waits))
+                    return rest
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     return _answer(request, responses, waits)
 

@@ -1,6 +1,7 @@
 """Answers that are long, because of the request or because of what is stored: what they cost, and whom they delay."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -18,9 +19,11 @@ from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.message import Message
 from tests.clients.administration import create
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.logs import batch
 from tests.support.costs import CALLS_IN_20_MS, Cost, cost_of, turns_of
 
 PARTITIONS = 5_000
@@ -140,6 +143,26 @@ def test_no_turn_of_a_fetch_of_ten_thousand_partitions_keeps_others_waiting_for_
     for each in measured[1:]:
         assert each.turn_count > 5
         assert each.longest_turn_calls < CALLS_IN_20_MS
+
+
+def test_no_turn_makes_the_files_of_many_partitions() -> None:
+    """Not even for a request that is small: one record for each of a hundred new partitions."""
+    broker = VirtualBroker("oncelog.flush.policy=memory", with_faults=False)
+    create(broker, "new", 100)
+    partitions = [PartitionProduceData(index=index, records=batch(1)) for index in range(100)]
+    request = ProduceRequest(acks=1, topic_data=[TopicProduceData(name="new", partition_data=partitions)])
+    reply = broker.start(request, 9)
+    made = [_written(broker)]
+    while not reply.is_there:
+        broker.time.turn()
+        made.append(_written(broker))
+    assert [partition.error_code for partition in reply.message.responses[0].partition_responses] == [0] * 100
+    assert made[-1] == 100 and made[0] <= 8
+    assert max(later - earlier for earlier, later in pairwise(made)) <= 4
+
+
+def _written(broker: VirtualBroker) -> int:
+    return sum(log.log_end_offset > 0 for log in broker.broker.logs.logs if log.topic == "new")
 
 
 def test_a_partition_without_files_is_asked_for_without_a_descriptor(broker: VirtualBroker) -> None:
