@@ -45,9 +45,11 @@ _FUTURE_LOCAL_REPLICA_ID = -3
 _TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 16
 _STORAGE_ERROR_SINCE = 6
-_AT_ONCE = 500
-"""So many partitions are counted and read in one turn. Measured: each takes some 4 µs."""
-_A_SLICE = 100
+_AT_ONCE = 100
+"""So many partitions are counted and read in one turn. Measured: one without records takes some 4 µs, one with 50."""
+_A_SLICE = 10
+_READ_ELEMENTS = 15
+"""What a partition with records counts beside itself."""
 MOST_ELEMENTS = ELEMENTS_AT_ONCE
 """What a session holds is let go in one turn."""
 _LEADER_IN_DOUBT = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -122,7 +124,6 @@ class _Fetch:
         "_context",
         "_endpoints",
         "_epoch",
-        "_is_empty",
         "_is_follower",
         "_is_kept",
         "_isolation",
@@ -131,6 +132,7 @@ class _Fetch:
         "_min_bytes",
         "_moved",
         "_only_news",
+        "_read_count",
         "_readable_count",
         "_request",
         "_session",
@@ -299,8 +301,9 @@ class _Fetch:
         for partitions in _slices(tuple(self._session.ready)):
             if self._is_replaced:
                 return
+            before = self._read_count
             self._read_all(partitions)
-            yield len(partitions)
+            yield len(partitions) + _READ_ELEMENTS * (self._read_count - before)
 
     # -- the answer
 
@@ -321,7 +324,7 @@ class _Fetch:
             self._epoch = session.epoch
         self._is_kept = session.session_id != 0 and sessions.holds(session)
         self._bytes_left = min(self._max_bytes, context.peer.next_answer_bytes)
-        self._is_empty = True
+        self._read_count = 0
         self._last_topic: object = None
 
     def _response(self) -> FetchResponse:
@@ -332,10 +335,10 @@ class _Fetch:
     def _read_all(self, partitions: Iterable[FetchedPartition]) -> None:
         bytes_left = self._bytes_left
         for partition in partitions:
-            data = self._read(partition, bytes_left, at_least_one=self._is_empty)
+            data = self._read(partition, bytes_left, at_least_one=not self._read_count)
             size = len(data.records or b"")
             if size:
-                self._is_empty = False
+                self._read_count += 1
                 bytes_left = bytes_left - size if bytes_left > size else 0
             news = partition.tell(data.high_watermark, data.log_start_offset)
             if self._only_news and not (news or size or data.error_code or data.diverging_epoch.epoch >= 0):
