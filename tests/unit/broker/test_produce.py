@@ -2,13 +2,14 @@
 
 import pytest
 
+from oncelog.broker.request import Peer
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from oncelog.protocol.topics import INTERNAL_TOPICS
-from tests.fakes.broker import VirtualBroker
+from tests.fakes.broker import HOST, PORT, VirtualBroker
 
 TOPIC = "topic"
 
@@ -111,3 +112,15 @@ def test_a_duplicate_is_answered_with_its_first_offset_and_not_written(broker: V
     assert log.log_end_offset == 2
     gap = good(producer_id=7, producer_epoch=0, base_sequence=5)
     assert ask(broker, gap) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_what_is_sent_without_acks_is_written_whole_though_the_client_closes_at_once() -> None:
+    running = VirtualBroker()
+    running.ask(CreateTopicsRequest(topics=[CreatableTopic(name=TOPIC, num_partitions=100, replication_factor=1)]), 4)
+    data = [PartitionProduceData(index=index, records=memoryview(good())) for index in range(100)]
+    request = ProduceRequest(acks=0, timeout_ms=1_000, topic_data=[TopicProduceData(name=TOPIC, partition_data=data)])
+    peer = Peer("10.0.0.1", 40_000, "PLAINTEXT", (HOST, PORT))
+    running.dispatcher.dispatch(running.frame(request, 8), peer)
+    peer.go()
+    running.time.settle()
+    assert [running.broker.topics.partition(TOPIC, index).log_end_offset for index in range(100)] == [1] * 100
