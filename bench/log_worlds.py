@@ -14,12 +14,12 @@ from uuid import UUID
 
 from bench.batches import NOW_MS, BatchMaker
 from bench.measure import Operation
-from oncelog.broker.log.flusher import Flusher
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation
-from oncelog.broker.log.retention import prepare_log_start
 from oncelog.broker.ports import WallMs
+from oncelog.broker.storage.local.flusher import Flusher
+from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.retention import prepare_log_start
 from oncelog.broker.system.disk import RealDisk
 from tests.fakes.logs import Listener
 from tests.fakes.scheduler import ManualClock, ManualScheduler

@@ -27,6 +27,7 @@ CORES = (
     "broker/fetching/",
     "broker/handlers/",
     "broker/log/",
+    "broker/storage/",
     "protocol/",
 )
 CORE_FILES = ("broker/completion.py", "broker/ports.py")

@@ -42,21 +42,21 @@ from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManage
 from oncelog.broker.coordinator.transaction.shard import TransactionShard
 from oncelog.broker.fetching.purgatory import FetchPurgatory
 from oncelog.broker.fetching.session_cache import FetchSessionCache
-from oncelog.broker.log.compaction.cleaner import CompactionSettings
-from oncelog.broker.log.data_directory import ForeignDirectoryError, check_data_directory, shown
-from oncelog.broker.log.flusher import Flusher, trouble
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.partition_directory import directory_of
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.log.recovery import RecoveryReport
-from oncelog.broker.log.recovery_progress import RecoveryProgress
-from oncelog.broker.log.segment_check import CheckSummary, SegmentCheck
 from oncelog.broker.machine import System
 from oncelog.broker.observability.metrics import Metrics
 from oncelog.broker.observability.transitions import TransitionLog
 from oncelog.broker.ports import Disk, Scheduler
 from oncelog.broker.slices import Slices
+from oncelog.broker.storage.local.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, check_data_directory, shown
+from oncelog.broker.storage.local.flusher import Flusher, trouble
+from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.partition_directory import directory_of
+from oncelog.broker.storage.local.recovery import RecoveryReport
+from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
+from oncelog.broker.storage.local.segment_check import CheckSummary, SegmentCheck
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_TOPIC_ID, TRANSACTION_STATE
 

@@ -29,9 +29,9 @@ from oncelog.broker.cluster.metadata_records import (
 )
 from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles, decode_snapshot, encode_snapshot
 from oncelog.broker.completion import Completion
-from oncelog.broker.log.flusher import is_transient
 from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
 from oncelog.broker.ports import Clock, Scheduler
+from oncelog.broker.storage.local.flusher import is_transient
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.generated import (
     config_record,

@@ -1,1 +1,1 @@
-"""The partition log: segments, indexes, producer state, group commit and recovery."""
+"""The log of a partition: offsets, producer state, validation of batches, and the port to where it lies."""

@@ -17,12 +17,14 @@ from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.batch_validation import validate_batch
-from oncelog.broker.log.compaction.swap import swap_in
-from oncelog.broker.log.flusher import Flusher, FlushTarget, is_transient
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.producer_snapshot import encode_snapshot
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.log.reader import (
+from oncelog.broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation, FetchResult
+from oncelog.broker.ports import Buffer, Clock, File, PartitionListener, WallMs
+from oncelog.broker.storage.local.compaction.swap import swap_in
+from oncelog.broker.storage.local.flusher import Flusher, FlushTarget, is_transient
+from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
+from oncelog.broker.storage.local.reader import (
     collect_aborted,
     find_max_timestamp,
     find_timestamp,
@@ -30,11 +32,9 @@ from oncelog.broker.log.reader import (
     read_records,
     readable_bytes,
 )
-from oncelog.broker.log.segment import LOG_SUFFIX, Segment
-from oncelog.broker.log.segments import SEGMENT_SUFFIXES, Segments
-from oncelog.broker.log.transaction_index import AbortedEntry
-from oncelog.broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation, FetchResult
-from oncelog.broker.ports import Buffer, Clock, File, PartitionListener, WallMs
+from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
+from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments
+from oncelog.broker.storage.local.transaction_index import AbortedEntry
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import (

@@ -4,15 +4,15 @@ from dataclasses import replace
 from random import Random
 from uuid import UUID
 
-from oncelog.broker.log.compaction.cleaner import CompactionSettings
-from oncelog.broker.log.flusher import Flusher
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, PartitionLog
-from oncelog.broker.log.recovery import RecoveryReport
-from oncelog.broker.log.segment_check import CheckSummary, SegmentCheck
 from oncelog.broker.ports import Scheduler
 from oncelog.broker.slices import Sliced, Slices
+from oncelog.broker.storage.local.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.local.flusher import Flusher
+from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.recovery import RecoveryReport
+from oncelog.broker.storage.local.segment_check import CheckSummary, SegmentCheck
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.disk import MemoryDisk

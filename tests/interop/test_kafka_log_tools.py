@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.log.compaction.cleaner import CompactionSettings
-from oncelog.broker.log.flusher import Flusher
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.storage.local.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.local.flusher import Flusher
+from oncelog.broker.storage.local.log_manager import LogManager
 from oncelog.broker.system.disk import RealDisk
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from oncelog.broker.log.partition_directory import PARTITION_METADATA, encode_partition_metadata
+from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, encode_partition_metadata
 from tests.support.kafka import Kafka
 
 pytestmark = pytest.mark.kafka

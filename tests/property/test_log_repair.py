@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.log.repair import repair_partition
-from oncelog.broker.log.survey import Survey, survey_partition
+from oncelog.broker.storage.local.repair import repair_partition
+from oncelog.broker.storage.local.survey import Survey, survey_partition
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from tests.fakes.disk import MemoryDisk, PowerCut

@@ -8,7 +8,7 @@ from random import Random
 from uuid import UUID
 
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.log.segment import Segment
+from oncelog.broker.storage.local.segment import Segment
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.batch import iter_batches
 from tests.fakes.broker import VirtualBroker

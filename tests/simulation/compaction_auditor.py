@@ -8,9 +8,9 @@ nothing asks the compaction how it decided. KIP-58, KIP-98, KIP-534.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from oncelog.broker.log.checkpoints import CLEANER_OFFSET, read_checkpoint
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, read_checkpoint
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.protocol.records.record import Record, decode_records
 from tests.fakes.disk import MemoryDisk

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.log.compaction import batch_filter, offset_map, swap
-from oncelog.broker.log.compaction.batch_filter import BatchFilter
-from oncelog.broker.log.compaction.cleaner import LogCleaner
-from oncelog.broker.log.compaction.round import CompactionRound
-from oncelog.broker.log.compaction.transactions import AbortedTransactions, CleanedTransactions
-from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.segment import Segment
 from oncelog.broker.ports import Disk
+from oncelog.broker.storage.local.compaction import batch_filter, offset_map, swap
+from oncelog.broker.storage.local.compaction.batch_filter import BatchFilter
+from oncelog.broker.storage.local.compaction.cleaner import LogCleaner
+from oncelog.broker.storage.local.compaction.round import CompactionRound
+from oncelog.broker.storage.local.compaction.transactions import AbortedTransactions, CleanedTransactions
+from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.segment import Segment
 from oncelog.protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader
 from oncelog.protocol.records.record import Record
 from tests.simulation.log_faults import (
@@ -160,7 +160,7 @@ def delete_before_the_swap_is_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def leave_a_swap_half_done(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("oncelog.broker.log.recovery.complete_swaps", lambda disk, directory: [])
+    patch.setattr("oncelog.broker.storage.local.recovery.complete_swaps", lambda disk, directory: [])
 
 
 def leave_gaps_unexplained(patch: pytest.MonkeyPatch) -> None:

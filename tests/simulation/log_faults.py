@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.log import flusher, log_manager, partition_log, recovery
-from oncelog.broker.log.compaction import batch_filter, transactions
-from oncelog.broker.log.compaction import round as compaction_round
-from oncelog.broker.log.flusher import FlushTarget
-from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.offset_index import OffsetIndex
+from oncelog.broker.log import partition_log
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
-from oncelog.broker.log.segments import Segments
-from oncelog.broker.log.transaction_index import TransactionIndex
+from oncelog.broker.storage.local import flusher, log_manager, recovery
+from oncelog.broker.storage.local.compaction import batch_filter, transactions
+from oncelog.broker.storage.local.compaction import round as compaction_round
+from oncelog.broker.storage.local.flusher import FlushTarget
+from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.offset_index import OffsetIndex
+from oncelog.broker.storage.local.segments import Segments
+from oncelog.broker.storage.local.transaction_index import TransactionIndex
 from tests.fakes.disk import MemoryDisk
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -8,8 +8,8 @@ for then nobody may know how far a log was synced.
 from collections.abc import Iterable
 from random import Random
 
-from oncelog.broker.log.flush_journal import NAME as JOURNAL
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
 from tests.fakes.disk import MemoryDisk
 from tests.fakes.logs import Logs
 from tests.simulation.log_auditor import LogAuditor, require

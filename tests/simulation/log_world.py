@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from uuid import UUID
 
-from oncelog.broker.log.flush_journal import NAME as JOURNAL
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.log.retention import prepare_log_start
-from oncelog.broker.log.segment import Segment
+from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
+from oncelog.broker.storage.local.retention import prepare_log_start
+from oncelog.broker.storage.local.segment import Segment
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record

@@ -7,10 +7,10 @@ import pytest
 
 from oncelog.broker.coordinator.group.shard import GroupShard
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
-from oncelog.broker.log import log_manager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.ports import Clock
 from oncelog.broker.schedule import Schedule
+from oncelog.broker.storage.local import log_manager
 from tests.history.auditor import require_at_least
 from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError

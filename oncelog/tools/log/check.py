@@ -1,7 +1,8 @@
 """`oncelog log verify` and `oncelog log repair`: what a start would make of a data directory, and what is lost in it.
 
-Owns: the way through a whole directory. Does not own: the judgement of one partition (`broker.log.recovery`, which is
-asked over a disk that takes no change, and `broker.log.survey`), the command line.
+Owns: the way through a whole directory. Does not own: the judgement of one partition
+(`broker.storage.local.recovery`, which is asked over a disk that takes no change, and `broker.storage.local.survey`),
+the command line.
 Invariants
 - Verifying changes nothing, except that it holds the directory's lock meanwhile.
 - A block that the disk cannot give is lost, and no more than that (`salvage_disk`); a file that is refused, or that
@@ -18,22 +19,22 @@ from oncelog.broker.cluster.metadata_log import MetadataLog, Topic
 from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
 from oncelog.broker.config.settings import load_config
 from oncelog.broker.config.topic_config import log_config_for
-from oncelog.broker.log.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS
-from oncelog.broker.log.compaction.cleaner import CleanerCheckpoint
-from oncelog.broker.log.flush_journal import NAME as JOURNAL
-from oncelog.broker.log.flusher import Flusher
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.overlay_disk import OverlayDisk
-from oncelog.broker.log.partition_directory import PARTITION_METADATA, directory_of
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.log.recovery import RecoveryReport
-from oncelog.broker.log.repair import repair_partition
-from oncelog.broker.log.segment import LOG_SUFFIX
-from oncelog.broker.log.segment_check import find_damage
-from oncelog.broker.log.segment_manifest import NAME as MANIFEST
-from oncelog.broker.log.survey import Survey, survey_partition
 from oncelog.broker.ports import Disk
+from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS
+from oncelog.broker.storage.local.compaction.cleaner import CleanerCheckpoint
+from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
+from oncelog.broker.storage.local.flusher import Flusher
+from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.overlay_disk import OverlayDisk
+from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, directory_of
+from oncelog.broker.storage.local.recovery import RecoveryReport
+from oncelog.broker.storage.local.repair import repair_partition
+from oncelog.broker.storage.local.segment import LOG_SUFFIX
+from oncelog.broker.storage.local.segment_check import find_damage
+from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
+from oncelog.broker.storage.local.survey import Survey, survey_partition
 from oncelog.broker.system.clock import SystemClock
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.log.salvage_disk import SalvageDisk

@@ -101,7 +101,7 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
 
 
 def _locked(data_dir: Path) -> "RealDisk":
-    from oncelog.broker.log.data_directory import ForeignDirectoryError, check_data_directory
+    from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, check_data_directory
     from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
 
     if not (data_dir / _LOCK).is_file():
@@ -120,7 +120,7 @@ def _locked(data_dir: Path) -> "RealDisk":
 
 
 def _examined(disk: "RealDisk") -> "Examination":
-    from oncelog.broker.log.flusher import trouble
+    from oncelog.broker.storage.local.flusher import trouble
     from oncelog.protocol.errors import KafkaError
     from oncelog.tools.log.check import NoDataDirectory, examine
 

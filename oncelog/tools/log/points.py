@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from oncelog.broker.log.checkpoints import LOG_START, read_checkpoint
-from oncelog.broker.log.flush_journal import NAME as JOURNAL
-from oncelog.broker.log.flush_journal import FlushedOffsets
-from oncelog.broker.log.overlay_disk import OverlayDisk
-from oncelog.broker.log.partition_directory import directory_of
+from oncelog.broker.storage.local.checkpoints import LOG_START, read_checkpoint
+from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
+from oncelog.broker.storage.local.flush_journal import FlushedOffsets
+from oncelog.broker.storage.local.overlay_disk import OverlayDisk
+from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records

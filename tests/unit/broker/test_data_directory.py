@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from oncelog.broker.assembly.broker import StartError
-from oncelog.broker.log.partition_directory import encode_partition_metadata, partition_of
 from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.broker.storage.local.partition_directory import encode_partition_metadata, partition_of
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records

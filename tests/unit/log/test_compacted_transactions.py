@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from oncelog.broker.log.checkpoints import CLEANER_OFFSET
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.logs import Logs

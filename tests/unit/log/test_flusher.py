@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from oncelog.broker.log.flusher import Flusher
+from oncelog.broker.storage.local.flusher import Flusher
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import Logs, batch
 from tests.fakes.scheduler import ManualScheduler

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.broker.log.flusher import Flusher
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.storage.local.flusher import Flusher
+from oncelog.broker.storage.local.log_manager import LogManager
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.disk import RealDisk
 from tests.fakes.logs import TOPIC_ID, Listener, batch

@@ -3,8 +3,8 @@
 import pytest
 
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.log.producer_snapshot import encode_snapshot, load_batches, load_snapshot
 from oncelog.broker.log.producer_state import MAX_PRODUCER_EPOCH
+from oncelog.broker.storage.local.producer_snapshot import encode_snapshot, load_batches, load_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK
 from tests.fakes.logs import Logs, batch

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.broker.log.flusher import Flusher
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.broker.storage.local.flusher import Flusher
+from oncelog.broker.storage.local.log_manager import LogManager
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from tests.fakes.logs import TOPIC_ID, Listener, batch, delete_topic
 from tests.fakes.scheduler import ManualClock, ManualScheduler

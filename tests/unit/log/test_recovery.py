@@ -7,7 +7,7 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.log.producer_snapshot import encode_snapshot
+from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import TOPIC_ID, Logs, batch
 

@@ -1,7 +1,7 @@
 """A start that takes its time says how far it is, and a quick one says nothing."""
 
-from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.recovery_progress import INTERVAL_MS, RecoveryProgress
+from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.recovery_progress import INTERVAL_MS, RecoveryProgress
 from tests.fakes.logs import Logs, batch
 from tests.fakes.scheduler import ManualClock
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.broker.log.partition_log import AbortedTransaction, FetchIsolation, PartitionLog
-from oncelog.broker.log.reader import collect_aborted
+from oncelog.broker.storage.local.reader import collect_aborted
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import decode_records
 from tests.fakes.logs import Logs, batch

@@ -4,7 +4,7 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.log.segment_check import SLICE_BYTES
+from oncelog.broker.storage.local.segment_check import SLICE_BYTES
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import Logs, batch
 

@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from oncelog.broker.log.survey import LostRange, Survey
+from oncelog.broker.storage.local.survey import LostRange, Survey
 from oncelog.cli import main
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import TopicPartition

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from oncelog.broker.log import time_index
-from oncelog.broker.log.offset_index import ENTRY as OFFSET_ENTRY
-from oncelog.broker.log.offset_index import ENTRY_BYTES
+from oncelog.broker.storage.local import time_index
+from oncelog.broker.storage.local.offset_index import ENTRY as OFFSET_ENTRY
+from oncelog.broker.storage.local.offset_index import ENTRY_BYTES
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from oncelog.protocol.records.record import decode_records

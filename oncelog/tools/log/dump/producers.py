@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
-from oncelog.broker.log import transaction_index
-from oncelog.broker.log.producer_snapshot import BATCHES_HEADER, BATCHES_ROW, BATCHES_VERSION, CRC_COVERS_FROM
-from oncelog.broker.log.producer_snapshot import HEADER as SNAPSHOT_HEADER
-from oncelog.broker.log.producer_snapshot import ROW as SNAPSHOT_ROW
-from oncelog.broker.log.producer_snapshot import VERSION as SNAPSHOT_VERSION
+from oncelog.broker.storage.local import transaction_index
+from oncelog.broker.storage.local.producer_snapshot import BATCHES_HEADER, BATCHES_ROW, BATCHES_VERSION, CRC_COVERS_FROM
+from oncelog.broker.storage.local.producer_snapshot import HEADER as SNAPSHOT_HEADER
+from oncelog.broker.storage.local.producer_snapshot import ROW as SNAPSHOT_ROW
+from oncelog.broker.storage.local.producer_snapshot import VERSION as SNAPSHOT_VERSION
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.records.batch import SEQUENCE_MASK
 from oncelog.tools.log.dump.entries import EntryLine

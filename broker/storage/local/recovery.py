@@ -18,20 +18,21 @@ from operator import attrgetter
 from uuid import UUID
 
 from oncelog.broker.compatibility import OURS, Compatibility
-from oncelog.broker.log.batch_scan import BatchScan
-from oncelog.broker.log.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
-from oncelog.broker.log.compaction.swap import complete_swaps
-from oncelog.broker.log.flush_journal import LogPoints
-from oncelog.broker.log.flusher import trouble
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.offset_index import OffsetIndex
-from oncelog.broker.log.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
-from oncelog.broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from oncelog.broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.log.reader import iterate_batches
-from oncelog.broker.log.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment, file_name
-from oncelog.broker.log.segment_manifest import (
+from oncelog.broker.ports import Disk, MonotonicMs
+from oncelog.broker.storage.local.batch_scan import BatchScan
+from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
+from oncelog.broker.storage.local.compaction.swap import complete_swaps
+from oncelog.broker.storage.local.flush_journal import LogPoints
+from oncelog.broker.storage.local.flusher import trouble
+from oncelog.broker.storage.local.offset_index import OffsetIndex
+from oncelog.broker.storage.local.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
+from oncelog.broker.storage.local.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
+from oncelog.broker.storage.local.reader import iterate_batches
+from oncelog.broker.storage.local.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment, file_name
+from oncelog.broker.storage.local.segment_manifest import (
     INDEX_SUFFIXES,
     NO_SNAPSHOT,
     ManifestEntry,
@@ -41,11 +42,10 @@ from oncelog.broker.log.segment_manifest import (
     rewrite_manifest,
     sum_of,
 )
-from oncelog.broker.log.segment_manifest import NAME as MANIFEST
-from oncelog.broker.log.segments import SEGMENT_SUFFIXES, Segments, open_snapshot, write_snapshot
-from oncelog.broker.log.time_index import TimeIndex
-from oncelog.broker.log.transaction_index import AbortedEntry, TransactionIndex
-from oncelog.broker.ports import Disk, MonotonicMs
+from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
+from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments, open_snapshot, write_snapshot
+from oncelog.broker.storage.local.time_index import TimeIndex
+from oncelog.broker.storage.local.transaction_index import AbortedEntry, TransactionIndex
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.records.batch import BatchHeader

@@ -10,14 +10,14 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from uuid import UUID
 
-from oncelog.broker.log.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
-from oncelog.broker.log.partition_directory import PARTITION_METADATA, encode_partition_metadata
-from oncelog.broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
-from oncelog.broker.log.producer_snapshot import ProducerSnapshot
-from oncelog.broker.log.segment import LOG_SUFFIX, Segment, file_name
-from oncelog.broker.log.segment_manifest import INDEX_SUFFIXES, append_entry, entry_of, sum_of
-from oncelog.broker.log.segment_summary import SegmentSummary
 from oncelog.broker.ports import Disk, File, MonotonicMs
+from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
+from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, encode_partition_metadata
+from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
+from oncelog.broker.storage.local.producer_snapshot import ProducerSnapshot
+from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment, file_name
+from oncelog.broker.storage.local.segment_manifest import INDEX_SUFFIXES, append_entry, entry_of, sum_of
+from oncelog.broker.storage.local.segment_summary import SegmentSummary
 
 _REBUILT_SUFFIXES = (*INDEX_SUFFIXES, *SNAPSHOT_SUFFIXES)
 SEGMENT_SUFFIXES = (*_REBUILT_SUFFIXES, LOG_SUFFIX)

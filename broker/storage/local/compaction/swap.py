@@ -8,12 +8,18 @@ entries can vouch for a file that is no longer what it was.
 
 import re
 
-from oncelog.broker.log.flusher import is_transient
-from oncelog.broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
-from oncelog.broker.log.segment import LOG_SUFFIX, Segment, file_name
-from oncelog.broker.log.segment_manifest import NO_SNAPSHOT, append_entry, entry_of, load_manifest, rewrite_manifest
-from oncelog.broker.log.segments import SEGMENT_SUFFIXES
 from oncelog.broker.ports import Disk, File
+from oncelog.broker.storage.local.flusher import is_transient
+from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
+from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment, file_name
+from oncelog.broker.storage.local.segment_manifest import (
+    NO_SNAPSHOT,
+    append_entry,
+    entry_of,
+    load_manifest,
+    rewrite_manifest,
+)
+from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES
 
 CLEANED_SUFFIX = ".log.cleaned"
 _SWAP_SUFFIX = ".swap"

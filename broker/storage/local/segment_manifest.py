@@ -9,8 +9,8 @@ serves. Kafka trusts its index files, and shows aborted records when one is lost
 from dataclasses import dataclass
 from struct import Struct
 
-from oncelog.broker.log.segment import TRANSACTION_INDEX_SUFFIX, Segment
 from oncelog.broker.ports import Disk, File
+from oncelog.broker.storage.local.segment import TRANSACTION_INDEX_SUFFIX, Segment
 from oncelog.protocol.checksum import crc32c
 
 NAME = "segment-manifest"

@@ -6,8 +6,8 @@ from the future keeps it until its time has come and the retention has passed. S
 """
 
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.segments import Segments
 from oncelog.broker.ports import WallMs
+from oncelog.broker.storage.local.segments import Segments
 
 
 def prepare_log_start(segments: Segments, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:

@@ -13,9 +13,9 @@ After Kafka's Cleaner.checkBatchRetention and MemoryRecords.filterTo; KIP-534.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from oncelog.broker.log.compaction.offset_map import OffsetMap
-from oncelog.broker.log.compaction.transactions import CleanedTransactions
 from oncelog.broker.ports import WallMs
+from oncelog.broker.storage.local.compaction.offset_map import OffsetMap
+from oncelog.broker.storage.local.compaction.transactions import CleanedTransactions
 from oncelog.protocol.records.batch import COMPRESSION_MASK, DELETE_HORIZON_MASK, BatchHeader, assemble_batch
 from oncelog.protocol.records.compression import compress
 from oncelog.protocol.records.record import Record, decode_records, encode_record

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from struct import Struct
 from uuid import UUID
 
-from oncelog.broker.log.flusher import FlushTarget, is_transient
-from oncelog.broker.log.partition_directory import partition_of
 from oncelog.broker.ports import Disk, File
+from oncelog.broker.storage.local.flusher import FlushTarget, is_transient
+from oncelog.broker.storage.local.partition_directory import partition_of
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.topics import ZERO_UUID
 

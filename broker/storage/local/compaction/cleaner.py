@@ -13,15 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log.checkpoints import CLEANER_OFFSET, read_checkpoint, write_checkpoint
-from oncelog.broker.log.flusher import is_transient
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.ports import Clock, Disk, Scheduler, WallMs
 from oncelog.broker.schedule import Schedule
+from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, read_checkpoint, write_checkpoint
+from oncelog.broker.storage.local.flusher import is_transient
 from oncelog.protocol.errors import KafkaError, ProtocolError
 
 if TYPE_CHECKING:
-    from oncelog.broker.log.compaction.round import CompactionRound, Slice
+    from oncelog.broker.storage.local.compaction.round import CompactionRound, Slice
 
 _PAUSE_MS = 2
 """A slice takes about one millisecond: a third of the loop's time at most."""
@@ -145,7 +145,7 @@ class LogCleaner:
 
     def _begin(self, log: PartitionLog, dirty_offset: int, end_offset: int, wall_ms: WallMs) -> None:
         # Late: a start needs none of it.
-        from oncelog.broker.log.compaction.round import CompactionRound
+        from oncelog.broker.storage.local.compaction.round import CompactionRound
 
         self._log = log
         self._log_start_offset = log.log_start_offset

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from oncelog.broker.log.minimum_tree import NONE, MinimumTree
+from oncelog.broker.storage.local.minimum_tree import NONE, MinimumTree
 
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0

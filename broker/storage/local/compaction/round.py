@@ -10,16 +10,16 @@ A slice that must wait for the disk is handed out as a function to be run off th
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
-from oncelog.broker.log.compaction.batch_filter import BatchFilter, KnownProducer
-from oncelog.broker.log.compaction.offset_map import OffsetMap
-from oncelog.broker.log.compaction.swap import CLEANED_SUFFIX
-from oncelog.broker.log.compaction.transactions import AbortedTransactions, CleanedTransactions
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from oncelog.broker.log.producer_snapshot import open_producers
-from oncelog.broker.log.reader import iterate_batches
-from oncelog.broker.log.segment import Segment
 from oncelog.broker.ports import Disk, WallMs
+from oncelog.broker.storage.local.compaction.batch_filter import BatchFilter, KnownProducer
+from oncelog.broker.storage.local.compaction.offset_map import OffsetMap
+from oncelog.broker.storage.local.compaction.swap import CLEANED_SUFFIX
+from oncelog.broker.storage.local.compaction.transactions import AbortedTransactions, CleanedTransactions
+from oncelog.broker.storage.local.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from oncelog.broker.storage.local.producer_snapshot import open_producers
+from oncelog.broker.storage.local.reader import iterate_batches
+from oncelog.broker.storage.local.segment import Segment
 from oncelog.protocol.records.record import decode_records
 
 SLICE_BYTES = 64 * 1024

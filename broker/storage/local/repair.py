@@ -8,12 +8,12 @@ Owns: the order of the file operations. Invariants
 
 from collections.abc import Iterable
 
-from oncelog.broker.log.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
-from oncelog.broker.log.segment import LOG_SUFFIX, file_name
-from oncelog.broker.log.segment_manifest import INDEX_SUFFIXES
-from oncelog.broker.log.segment_manifest import NAME as MANIFEST
-from oncelog.broker.log.survey import FileSurvey, Fill, Keep, Survey
 from oncelog.broker.ports import Disk
+from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
+from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
+from oncelog.broker.storage.local.segment_manifest import INDEX_SUFFIXES
+from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
+from oncelog.broker.storage.local.survey import FileSurvey, Fill, Keep, Survey
 from oncelog.protocol.records.batch import assemble_batch
 
 _DAMAGED_SUFFIX = ".damaged"

@@ -12,11 +12,12 @@ Invariants
 from collections.abc import Container, Iterator, Mapping, Sequence
 from uuid import UUID
 
-from oncelog.broker.log.checkpoints import CLEAN_SHUTDOWN, CLEANER_OFFSET, LOG_START, RECOVERY_POINT
-from oncelog.broker.log.flush_journal import NAME as JOURNAL
-from oncelog.broker.log.flush_journal import FlushedOffsets
-from oncelog.broker.log.flusher import is_transient
-from oncelog.broker.log.partition_directory import (
+from oncelog.broker.ports import Clock, Disk
+from oncelog.broker.storage.local.checkpoints import CLEAN_SHUTDOWN, CLEANER_OFFSET, LOG_START, RECOVERY_POINT
+from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
+from oncelog.broker.storage.local.flush_journal import FlushedOffsets
+from oncelog.broker.storage.local.flusher import is_transient
+from oncelog.broker.storage.local.partition_directory import (
     PARTITION_METADATA,
     deleted_name,
     deleted_partition,
@@ -26,8 +27,7 @@ from oncelog.broker.log.partition_directory import (
     read_topic_id,
     stray_name,
 )
-from oncelog.broker.log.segments import write_anew
-from oncelog.broker.ports import Clock, Disk
+from oncelog.broker.storage.local.segments import write_anew
 from oncelog.protocol.printable import printable
 
 _KAFKAS_MARK = "meta.properties"

@@ -16,7 +16,12 @@ from uuid import UUID
 
 from oncelog.broker.compatibility import OURS, Compatibility
 from oncelog.broker.completion import Completion
-from oncelog.broker.log.checkpoints import (
+from oncelog.broker.log.log_config import INT64_MAX, LogConfig
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.ports import Clock, Disk, PartitionListener, WallMs
+from oncelog.broker.schedule import Schedule
+from oncelog.broker.slices import PARTITIONS_AN_ELEMENT, Sliced
+from oncelog.broker.storage.local.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_CONTENT,
     CLEANER_OFFSET,
@@ -25,21 +30,16 @@ from oncelog.broker.log.checkpoints import (
     parse_checkpoint,
     write_checkpoint,
 )
-from oncelog.broker.log.compaction.cleaner import CleanerCheckpoint, CompactionSettings, LogCleaner
-from oncelog.broker.log.data_directory import DataDirectory
-from oncelog.broker.log.flush_journal import NAME as JOURNAL
-from oncelog.broker.log.flush_journal import FlushedOffsets, LogPoints
-from oncelog.broker.log.flusher import Flusher, is_transient, trouble
-from oncelog.broker.log.log_config import INT64_MAX, LogConfig
-from oncelog.broker.log.partition_directory import directory_of
-from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.log.recovery import RecoveredLog, RecoveryReport, empty_log, offline_log, recover_log
-from oncelog.broker.log.recovery_progress import RecoveryProgress
-from oncelog.broker.log.retention import prepare_log_start
-from oncelog.broker.log.segment_check import SegmentCheck
-from oncelog.broker.ports import Clock, Disk, PartitionListener, WallMs
-from oncelog.broker.schedule import Schedule
-from oncelog.broker.slices import PARTITIONS_AN_ELEMENT, Sliced
+from oncelog.broker.storage.local.compaction.cleaner import CleanerCheckpoint, CompactionSettings, LogCleaner
+from oncelog.broker.storage.local.data_directory import DataDirectory
+from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
+from oncelog.broker.storage.local.flush_journal import FlushedOffsets, LogPoints
+from oncelog.broker.storage.local.flusher import Flusher, is_transient, trouble
+from oncelog.broker.storage.local.partition_directory import directory_of
+from oncelog.broker.storage.local.recovery import RecoveredLog, RecoveryReport, empty_log, offline_log, recover_log
+from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
+from oncelog.broker.storage.local.retention import prepare_log_start
+from oncelog.broker.storage.local.segment_check import SegmentCheck
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000

@@ -6,9 +6,9 @@ always the boundary of a batch.
 
 from collections.abc import Iterator
 
-from oncelog.broker.log.segment import Segment
-from oncelog.broker.log.segments import Segments
 from oncelog.broker.log.values import AbortedTransaction
+from oncelog.broker.storage.local.segment import Segment
+from oncelog.broker.storage.local.segments import Segments
 from oncelog.protocol.errors import DecompressedSizeError, ProtocolError
 from oncelog.protocol.records.batch import BatchHeader, check_crc, iter_batches, read_header
 from oncelog.protocol.records.record import decode_records

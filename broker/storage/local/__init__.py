@@ -1,0 +1,1 @@
+"""The files of partitions in one data directory, in Kafka's layout."""
