@@ -18,6 +18,7 @@ from bench.batches import NOW_MS, BatchMaker
 from bench.coordinator_world import Coordinator, broker_on
 from bench.log_worlds import TOPIC_ID, AbortedTransactions, LogWorld, OpenTransactions, ProducerIds, Segments
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from tests.fakes.logs import files_of
 
 LOG_KINDS: dict[str, type[LogWorld]] = {
     kind.axis: kind for kind in (Segments, OpenTransactions, ProducerIds, AbortedTransactions)
@@ -60,7 +61,7 @@ def _of_log(kind: type[LogWorld], count: int, path: Path) -> Footprint:
     world = kind(path / "log", count).filled(_ignore)
     world.batches.forget()
     bytes_each = (_resident_bytes() - before) / count
-    world.log.close()
+    files_of(world.log).close()
     killed_ms = _start_ms(world)
     manager = world.started()
     manager.open("topic", 0, TOPIC_ID, world.config)
@@ -76,7 +77,7 @@ def _start_ms(world: LogWorld) -> float:
     duration_ms = (time.process_time_ns() - started_ns) / 1e6
     if log.offline_error is not None or log.log_end_offset != world.log.log_end_offset:
         raise RuntimeError(f"the start has lost something: {log.offline_error}")
-    log.close()
+    files_of(log).close()
     return duration_ms
 
 

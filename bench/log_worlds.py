@@ -1,6 +1,6 @@
 """Logs that have grown in one direction, and the operations whose cost might have grown with them.
 
-Owns: how each world is filled, and what is asked of it. The log, its manager, the flusher and the files are the
+Owns: how each world is filled, and what is asked of it. The log, its manager, the rounds and the files are the
 broker's own, on a real directory; nothing waits for the disk (`oncelog.flush.policy=memory`), since what a disk takes
 does not depend on any of these sizes.
 """
@@ -15,13 +15,12 @@ from uuid import UUID
 from bench.batches import NOW_MS, BatchMaker
 from bench.measure import Operation
 from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.broker.ports import WallMs
-from oncelog.broker.storage.local.flusher import Flusher
-from oncelog.broker.storage.local.log_manager import LogManager
-from oncelog.broker.storage.local.retention import prepare_log_start
+from oncelog.broker.storage.local.retention import retention_start
 from oncelog.broker.system.disk import RealDisk
-from tests.fakes.logs import Listener
+from tests.fakes.logs import local_logs, read_records, segments_of
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 
 TOPIC_ID = UUID(int=77)
@@ -50,8 +49,7 @@ class LogWorld:
 
     def started(self) -> LogManager:
         """What a start does before it opens the partition."""
-        flusher = Flusher(self.scheduler, "memory", _fail)
-        return LogManager(RealDisk(self.path), ManualClock(NOW_MS), flusher, Listener())
+        return local_logs(RealDisk(self.path), ManualClock(NOW_MS), self.scheduler, _fail, policy="memory")
 
     def write(self, producer_id: int = -1, *, transactional: bool = False) -> None:
         batch = self.batches.next(producer_id, transactional=transactional, timestamp_ms=self.wall_ms)
@@ -99,7 +97,7 @@ class LogWorld:
         self.flush()
 
     def read_at(self, offset: int, isolation: FetchIsolation = FetchIsolation.TXN_COMMITTED) -> None:
-        self.log.read(offset, FETCH_BYTES, isolation)
+        read_records(self.log, offset, FETCH_BYTES, isolation)
 
     def read_anywhere(self) -> None:
         self.read_at(self.any_offset())
@@ -142,7 +140,7 @@ class Segments(LogWorld):
         self.flush()
 
     def retention(self) -> None:
-        prepare_log_start(self.log.segments, self.config, self.log.high_watermark, self.wall_ms)
+        retention_start(segments_of(self.log), self.config, self.log.high_watermark, self.wall_ms)
 
     def operations(self) -> list[Operation]:
         return [

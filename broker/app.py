@@ -178,7 +178,7 @@ class _App:
         ended = asyncio.Event()
         pending = [log.when_durable(log.log_end_offset) for log in broker.logs.logs if log.offline_error is None]
         all_of(pending).then(lambda _: ended.set())
-        if not broker.flusher.failed:
+        if not broker.rounds.failure.failed:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), _FLUSH_TIMEOUT_S)
 
@@ -189,7 +189,7 @@ class _App:
         from oncelog.broker.observability.statsd import StatsdReporter
 
         def refresh() -> None:
-            broker.metrics.flush_rounds = broker.flusher.round_count
+            broker.metrics.flush_rounds = broker.rounds.round_count
             broker.metrics.open_connections = listeners.connection_count
             broker.metrics.fetch_sessions = len(broker.fetch_sessions)
             broker.metrics.open_transactions = broker.transactions.open_count

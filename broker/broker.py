@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from oncelog.broker.faults.faults import Faults
     from oncelog.broker.fetching.purgatory import FetchPurgatory
     from oncelog.broker.fetching.session_cache import FetchSessionCache
+    from oncelog.broker.log.log_manager import LogManager
+    from oncelog.broker.log.rounds import Rounds
     from oncelog.broker.observability.metrics import Metrics
     from oncelog.broker.ports import Clock, Entropy, Scheduler
     from oncelog.broker.slices import Slices
-    from oncelog.broker.storage.local.flusher import Flusher
-    from oncelog.broker.storage.local.log_manager import LogManager
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Broker:
     metadata: "MetadataLog"
     topics: "Topics"
     logs: "LogManager"
-    flusher: "Flusher"
+    rounds: "Rounds"
     purgatory: "FetchPurgatory"
     fetch_sessions: "FetchSessionCache"
     markers: "PartitionMarkers"

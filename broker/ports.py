@@ -53,6 +53,9 @@ class Scheduler(Protocol):
     def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         """Run `function` off the loop, then `done(error or None)` on the loop. Calls run one after the other."""
 
+    def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        """The same, beside other calls rather than behind them: for reads that may take their time."""
+
 
 class File(Protocol):
     """One file that is only appended to, cut and read. Opened on demand: holding a File holds no descriptor."""
@@ -69,6 +72,9 @@ class File(Protocol):
 
     def read_view(self, start: int, end: int) -> memoryview:
         """The bytes [start, end), fewer at the end of the file."""
+
+    def cached_view(self, start: int, end: int) -> memoryview | None:
+        """The same if no device need be asked for it; None if one must, or if the system cannot tell."""
 
     def truncate(self, size_bytes: int) -> None: ...
 

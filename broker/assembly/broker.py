@@ -43,7 +43,10 @@ from oncelog.broker.coordinator.transaction.shard import TransactionShard
 from oncelog.broker.fetching.purgatory import FetchPurgatory
 from oncelog.broker.fetching.session_cache import FetchSessionCache
 from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.rounds import Rounds
+from oncelog.broker.log.store import Failure, LogStore
 from oncelog.broker.machine import System
 from oncelog.broker.observability.metrics import Metrics
 from oncelog.broker.observability.transitions import TransitionLog
@@ -51,12 +54,12 @@ from oncelog.broker.ports import Disk, Scheduler
 from oncelog.broker.slices import Slices
 from oncelog.broker.storage.local.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, check_data_directory, shown
-from oncelog.broker.storage.local.flusher import Flusher, trouble
-from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.disk_errors import trouble
+from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.recovery import RecoveryReport
 from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
-from oncelog.broker.storage.local.segment_check import CheckSummary, SegmentCheck
+from oncelog.broker.storage.local.segment_check import CheckSummary
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_TOPIC_ID, TRANSACTION_STATE
 
@@ -85,18 +88,22 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
 def _assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
     check_directory(config, system.disk)
     metrics = Metrics()
-    flusher = Flusher(
-        system.scheduler,
-        config.get_str("oncelog.flush.policy"),
-        system.on_disk_failure,
-        system.clock,
-        system.run_all,
-    )
+    failure = Failure(system.on_disk_failure)
     purgatory = FetchPurgatory(system.scheduler)
-    logs = _logs(config, system, log, metrics, flusher, purgatory)
-    metadata = _load_metadata(config, system, logs, log)
-    # A first start has written the cluster id: nobody may be told of it before it is durable.
-    flusher.flush_now()
+    reports = _FileReports(log, metrics)
+    store = _store(config, system, log, failure, reports)
+    rounds = Rounds(system.scheduler, store, failure)
+    logs = LogManager(
+        store,
+        rounds,
+        purgatory,
+        system.clock,
+        on_damage=reports.on_damage,
+        retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
+    )
+    metadata = _load_metadata(config, system, logs, failure, log)
+    # A first start has written the cluster id: no client may learn it before it is durable.
+    rounds.run_now()
     node_id = config.get_int("node.id")
     live_config = LiveConfig(config, metadata, node_id)
     _warn_of_security(log, metadata, live_config, node_id)
@@ -117,7 +124,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         metadata=metadata,
         topics=topics,
         logs=logs,
-        flusher=flusher,
+        rounds=rounds,
         purgatory=purgatory,
         fetch_sessions=_fetch_sessions(config, system, metrics),
         markers=coordinators.markers,
@@ -170,10 +177,9 @@ def _topics(
 
     def set_up_cleaner(*_: object) -> None:
         current = live_config.current
-        if logs.cleaner is not None:
-            logs.cleaner.set_up(
-                current.get_int("log.cleaner.dedupe.buffer.size"), current.get_int("log.cleaner.backoff.ms")
-            )
+        logs.store.set_up_compaction(
+            current.get_int("log.cleaner.dedupe.buffer.size"), current.get_int("log.cleaner.backoff.ms")
+        )
 
     live_config.watch(topics.on_config_change)
     live_config.watch(set_up_cleaner)
@@ -267,27 +273,24 @@ def _group_shard(partition: int) -> "GroupShard":
     return GroupShard(partition)
 
 
-def _logs(
-    config: BrokerConfig, system: System, log: Any, metrics: Metrics, flusher: Flusher, purgatory: FetchPurgatory
-) -> LogManager:
-    """The logs, none of them open; what is wrong with files becomes lines of the log."""
-    reports = _FileReports(log, metrics)
-    logs = LogManager(
+def _store(config: BrokerConfig, system: System, log: Any, failure: Failure, reports: "_FileReports") -> LogStore:
+    """Where records lie, no log open yet; what is wrong with files becomes lines of the log."""
+    store = LocalLogStore(
         system.disk,
         system.clock,
-        flusher,
-        purgatory,
+        system.scheduler,
+        failure,
+        policy=config.get_str("oncelog.flush.policy"),
+        run_all=system.run_all,
         on_report=reports.on_recovery,
-        on_damage=reports.on_damage,
-        compatibility=COMPATIBILITIES[config.get_str("oncelog.compat")],
-        retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
-        compaction=_compaction(config, system.scheduler, log),
-        segment_check=_segment_check(system, log),
+        on_checked=lambda summary: _log_check(log, summary),
         progress=_progress(system, log),
+        compatibility=COMPATIBILITIES[config.get_str("oncelog.compat")],
+        compaction=_compaction(config, system.scheduler, log),
     )
-    for line in logs.problems:
+    for line in store.problems:
         reports.on_problem("data_dir.damaged", line)
-    return logs
+    return store
 
 
 def check_directory(config: BrokerConfig, disk: Disk) -> None:
@@ -298,7 +301,7 @@ def check_directory(config: BrokerConfig, disk: Disk) -> None:
         raise StartError(f"cannot use {config.data_dir} as the data directory: {error}.") from error
 
 
-def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, log: Any) -> MetadataLog:
+def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, failure: Failure, log: Any) -> MetadataLog:
     """The replayed metadata log; a first start writes the cluster id and the features of this release."""
     max_new_bytes = config.get_int("metadata.log.max.record.bytes.between.snapshots")
     # A segment is deleted whole, so it should hold no more than lies between two snapshots.
@@ -312,6 +315,7 @@ def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, log: 
         max_new_bytes=max_new_bytes,
         max_interval_ms=config.get_int("metadata.log.max.snapshot.interval.ms"),
         delete_log_below=logs.delete_records,
+        failure=failure,
     )
     files = SnapshotFiles(system.disk, directory_of(METADATA_TOPIC, 0))
     metadata = MetadataLog(metadata_log, system.clock, files, snapshots)
@@ -323,7 +327,7 @@ def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, log: 
     wanted = config.get_str("cluster.id")
     known = metadata.state.cluster_id
     if known is None:
-        others = [directory_of(*place) for place in logs.directory.partitions() if place != (METADATA_TOPIC, 0)]
+        others = [directory_of(*place) for place in logs.store.partitions() if place != (METADATA_TOPIC, 0)]
         if others and not metadata_log.log_end_offset:  # otherwise a repair has left it empty
             raise StartError(
                 f"{config.data_dir} holds partitions ({shown(others)}), but its metadata log is gone: put "
@@ -357,17 +361,14 @@ def _compaction(config: BrokerConfig, scheduler: Scheduler, log: Any) -> Compact
     )
 
 
-def _segment_check(system: System, log: Any) -> SegmentCheck:
-    def on_done(summary: CheckSummary) -> None:
-        log.info(
-            "log.checked",
-            segments=summary.segment_count,
-            bytes=summary.checked_bytes,
-            duration_ms=summary.duration_ms,
-            damaged=summary.damaged_count,
-        )
-
-    return SegmentCheck(system.disk, system.scheduler, system.clock, on_done)
+def _log_check(log: Any, summary: CheckSummary) -> None:
+    log.info(
+        "log.checked",
+        segments=summary.segment_count,
+        bytes=summary.checked_bytes,
+        duration_ms=summary.duration_ms,
+        damaged=summary.damaged_count,
+    )
 
 
 def _progress(system: System, log: Any) -> RecoveryProgress:

@@ -30,8 +30,9 @@ from oncelog.broker.cluster.metadata_records import (
 from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles, decode_snapshot, encode_snapshot
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
+from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Clock, Scheduler
-from oncelog.broker.storage.local.flusher import is_transient
+from oncelog.broker.storage.local.disk_errors import is_transient
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.generated import (
     config_record,
@@ -204,7 +205,8 @@ class SnapshotSettings:
     max_new_bytes: int
     max_interval_ms: int
     """0: never because of time."""
-    delete_log_below: Callable[[PartitionLog, int], None]
+    delete_log_below: Callable[[PartitionLog, int], Completion[None]]
+    failure: Failure
 
 
 class MetadataLog:
@@ -323,18 +325,26 @@ class MetadataLog:
 
     def _on_snapshot(self, settings: SnapshotSettings, end_offset: int, error: Exception | None) -> None:
         self._is_taking_snapshot = False
-        if isinstance(error, OSError) and not is_transient(error):
-            self._log.on_disk_failure(error)
         if error is not None:
-            return  # no room: the next one may find some
+            self._judge(settings, error)
+            return
         before, self._snapshot_end = self._snapshot_end, end_offset
-        try:
-            if before is not None:
-                settings.delete_log_below(self._log, before)
-            self._files.keep_only({end_offset, end_offset if before is None else before})
-        except (KafkaError, OSError) as problem:
-            if isinstance(problem, OSError) and not is_transient(problem):
-                self._log.on_disk_failure(problem)
+        kept = {end_offset, end_offset if before is None else before}
+        deleted = Completion.of(None) if before is None else settings.delete_log_below(self._log, before)
+
+        def delete_files(done: Completion[None]) -> None:
+            if done.error is None:
+                try:
+                    self._files.keep_only(kept)
+                except OSError as problem:
+                    self._judge(settings, problem)
+
+        deleted.then(delete_files)
+
+    def _judge(self, settings: SnapshotSettings, error: Exception) -> None:
+        """Where there is no room, the next snapshot may find some."""
+        if isinstance(error, OSError) and not is_transient(error):
+            settings.failure.fail(error)
 
     def set_features(self, levels: Mapping[str, int]) -> Completion[None]:
         """Finalize these levels; in force at once."""

@@ -22,11 +22,12 @@ from oncelog.broker.cluster.metadata_records import NewPartitions
 from oncelog.broker.cluster.topic_rules import check_collision, check_topic_name
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.store import Withdrawn
 from oncelog.broker.ports import Entropy
 from oncelog.broker.slices import LOG_OPEN_ELEMENTS, PARTITIONS_AN_ELEMENT, TOPIC_ELEMENTS, Sliced, Slices
 from oncelog.broker.storage.local.data_directory import shown
-from oncelog.broker.storage.local.log_manager import LogManager, Withdrawn
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
 from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC
@@ -79,18 +80,19 @@ class Topics:
         neither opened nor touched. Returns a line for each thing that was done, and one for all that is left alone.
         """
         state = self._metadata.state
-        directory = self._logs.directory
-        lines = directory.finish_removals(state.removed, state.topics_by_id)
+        store = self._logs.store
+        lines = store.finish_removals(state.removed, state.topics_by_id)
         known = {(METADATA_TOPIC, 0)}
         for topic in self.all():
             config = self._config_of(topic)
             for index in range(topic.partition_count):
                 known.add((topic.name, index))
-                if directory.was_found(topic.name, index, topic.topic_id):
+                if store.holds(topic.name, index, topic.topic_id):
                     self._logs.open(topic.name, index, topic.topic_id, config)
         state.removed.clear()
         self._logs.complete_recovery()
-        unknown = directory.unknown_entries(known)
+        store.begin_serving()
+        unknown = store.unknown_entries(known)
         if unknown:
             lines.append(f"left as it is, because the metadata log knows nothing of it: {shown(unknown)}")
         return lines
@@ -126,7 +128,7 @@ class Topics:
         if topic is None or not 0 <= index < topic.partition_count:
             return None
         self._slices.charge(LOG_OPEN_ELEMENTS)  # which takes as long as several requests
-        return self._logs.open(name, index, topic.topic_id, self._config_of(topic))
+        return self._logs.create(name, index, topic.topic_id, self._config_of(topic))
 
     def _config_of(self, topic: Topic) -> LogConfig:
         known = self._log_configs.get(topic.name)
@@ -159,7 +161,7 @@ class Topics:
     def _make_way(self, name: str, partitions: range) -> None:
         """Before their creation is logged: at the next start nobody could tell whose such a directory is."""
         try:
-            self._logs.make_way(name, partitions)
+            self._logs.store.make_way(name, partitions)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot make room for {name}: {error}") from error
 
@@ -210,7 +212,7 @@ class Topics:
         topic = self.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
-        self._logs.prepare_removal(topic.topic_id)
+        self._logs.store.prepare_removal(topic.topic_id)
         written = self._write([RemoveTopicRecord(topic_id=topic.topic_id)])
         self._deleting.add(name)
         self._changed(name)

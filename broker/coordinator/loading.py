@@ -8,6 +8,7 @@ Invariant: a coordinator is told that it is loaded once, in the turn in which it
 
 from collections.abc import Callable, Iterator, Sequence
 
+from oncelog.broker.completion import Completion
 from oncelog.broker.ports import Scheduler
 from oncelog.protocol.errors import KafkaError
 
@@ -16,8 +17,8 @@ RECORDS_AT_ONCE = 5_000
 RECORDS_IN_A_SLICE = 200
 """A few milliseconds, which is what others wait for."""
 
-Stage = tuple[Callable[[], Iterator[int]], Callable[[], None]]
-"""What replays, telling of each batch how many records it held, and who is told when that is done."""
+Stage = tuple[Callable[[], Iterator[int | Completion[None]]], Callable[[], None]]
+"""What replays, yielding how many records each batch held or what must end first; what to call when that is done."""
 
 
 class CoordinatorLoading:
@@ -25,34 +26,35 @@ class CoordinatorLoading:
         """`on_failure` hears of a log that is found damaged after `begin`."""
         self._scheduler = scheduler
         self._on_failure = on_failure
-        self._replayed: Iterator[int] = iter(())
+        self._replayed: Iterator[int | Completion[None]] = iter(())
         self.is_done = False
 
     def begin(self, stages: Sequence[Stage]) -> None:
         """Raises KafkaError for a log that cannot be replayed, if it comes to that at once."""
         self._replayed = _one_after_the_other([(begin(), on_loaded) for begin, on_loaded in stages])
         self._replay(RECORDS_AT_ONCE)
-        if not self.is_done:
-            self._scheduler.call_soon(self._go_on)
 
     def _go_on(self) -> None:
         try:
             self._replay(RECORDS_IN_A_SLICE)
         except KafkaError as error:
             self._on_failure(error)
-            return
-        if not self.is_done:
-            self._scheduler.call_soon(self._go_on)
 
     def _replay(self, record_count: int) -> None:
-        for batch_record_count in self._replayed:
-            record_count -= max(1, batch_record_count)  # compaction leaves empty ones
+        for step in self._replayed:
+            if isinstance(step, Completion):
+                step.then(lambda _: self._scheduler.call_soon(self._go_on))
+                return
+            record_count -= max(1, step)  # compaction leaves empty ones
             if record_count <= 0:
+                self._scheduler.call_soon(self._go_on)
                 return
         self.is_done = True
 
 
-def _one_after_the_other(stages: Sequence[tuple[Iterator[int], Callable[[], None]]]) -> Iterator[int]:
+def _one_after_the_other(
+    stages: Sequence[tuple[Iterator[int | Completion[None]], Callable[[], None]]],
+) -> Iterator[int | Completion[None]]:
     for replayed, on_loaded in stages:
         yield from replayed
         on_loaded()

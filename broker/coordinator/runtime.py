@@ -120,12 +120,12 @@ class CoordinatorRuntime(Generic[ShardT]):
         self._is_loading = False
         self._shards.clear()
 
-    def begin_loading(self) -> Iterator[int]:
+    def begin_loading(self) -> Iterator[int | Completion[None]]:
         """Replay each partition that holds records, a batch a step, which tells how many records that was."""
         self._is_loading = True
         return self._load_all()
 
-    def _load_all(self) -> Iterator[int]:
+    def _load_all(self) -> Iterator[int | Completion[None]]:
         """Nobody changes the logs meanwhile: who writes asks a shard first. Raises KafkaError for a damaged log: then
         no shard is ever told of."""
         for partition in list(self._source.partitions_with_data()):
@@ -243,15 +243,19 @@ class CoordinatorRuntime(Generic[ShardT]):
             shard = self._shards[partition]
         return shard
 
-    def _load(self, partition: int) -> Iterator[int]:
+    def _load(self, partition: int) -> Iterator[int | Completion[None]]:
         log = self._source.partition(partition)
         shard = self._shard_factory(partition)
-        for header, batch in log.batches():
-            _replay_batch(shard, header, batch)
-            yield header.record_count
-            if log.is_deleted:
-                self.unload()
-                return
+        for piece in log.replay():
+            if isinstance(piece, Completion):
+                yield piece
+                continue
+            for header, batch in piece:
+                _replay_batch(shard, header, batch)
+                yield header.record_count
+                if log.is_deleted:
+                    self.unload()
+                    return
         self._shards[partition] = shard
 
 

@@ -117,6 +117,9 @@ class _LogFile:
     def read_view(self, start: int, end: int) -> memoryview:
         return self._file.read_view(start, end)
 
+    def cached_view(self, start: int, end: int) -> memoryview | None:
+        return self._file.cached_view(start, end)
+
     def truncate(self, size_bytes: int) -> None:
         self._file.truncate(size_bytes)
 

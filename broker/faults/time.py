@@ -75,6 +75,9 @@ class MovableTime:
         self._arm(waiting)
         return waiting
 
+    def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        self._scheduler.run_beside(function, done)
+
     def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self._scheduler.run_in_thread(function, done)
 

@@ -7,8 +7,10 @@ was made anew under the same name INCONSISTENT_TOPIC_ID (KIP-516), epochs FENCED
 
 from oncelog.broker.cluster.leader_epoch import check_leader_epoch, end_offset_for_epoch
 from oncelog.broker.cluster.topics import Topics
+from oncelog.broker.completion import Completion
 from oncelog.broker.fetching.session import FetchedPartition
-from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog, ReadBounds
+from oncelog.broker.log.store import Fetching
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
 
@@ -65,31 +67,54 @@ def readable_bytes(wanted: FetchedPartition, log: PartitionLog, isolation: Fetch
     return min(found, max(wanted.max_bytes, 1))
 
 
-def read_partition(
-    wanted: FetchedPartition, log: PartitionLog, isolation: FetchIsolation, bytes_left: int, *, at_least_one: bool
-) -> PartitionData:
-    """What the answer says of one partition; raises KafkaError."""
+def plan_partition(
+    wanted: FetchedPartition, log: PartitionLog, isolation: FetchIsolation
+) -> PartitionData | ReadBounds:
+    """What the answer says of a partition with nothing to read, or else what its reader may see: decided from offsets
+    alone. Raises KafkaError."""
     diverging = diverging_epoch(wanted, log)
-    if diverging is not None:
-        return PartitionData(
-            partition_index=wanted.index,
-            high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
-            log_start_offset=log.log_start_offset,
-            diverging_epoch=diverging,
-            aborted_transactions=None,
-            records=b"",
-        )
-    if wanted.fetch_offset >= log.upper_bound(isolation):
-        return PartitionData(
-            partition_index=wanted.index,
-            high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
-            log_start_offset=log.log_start_offset,
-            aborted_transactions=() if isolation is FetchIsolation.TXN_COMMITTED else None,
-            records=b"",
-        )
-    result = log.read(wanted.fetch_offset, min(wanted.max_bytes, bytes_left), isolation, at_least_one=at_least_one)
+    if diverging is None:
+        bounds = log.bounds(isolation)
+        if wanted.fetch_offset < bounds.upper_bound:
+            return bounds
+    return PartitionData(
+        partition_index=wanted.index,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=diverging or EpochEndOffset(),
+        aborted_transactions=() if diverging is None and isolation is FetchIsolation.TXN_COMMITTED else None,
+        records=b"",
+    )
+
+
+class PartitionRead:
+    """A partition of an answer whose records are not at hand."""
+
+    __slots__ = ("_at_least_one", "_bounds", "_log", "_max_bytes", "_wanted")
+
+    def __init__(
+        self, wanted: FetchedPartition, log: PartitionLog, bounds: ReadBounds, max_bytes: int, at_least_one: bool
+    ) -> None:
+        self._wanted = wanted
+        self._log = log
+        self._bounds = bounds
+        self._max_bytes = max_bytes
+        self._at_least_one = at_least_one
+
+    def read(self) -> PartitionData | Fetching:
+        """See `read_partition`."""
+        return read_partition(self._wanted, self._log, self._bounds, self._max_bytes, at_least_one=self._at_least_one)
+
+
+def read_partition(
+    wanted: FetchedPartition, log: PartitionLog, bounds: ReadBounds, max_bytes: int, *, at_least_one: bool
+) -> PartitionData | Fetching:
+    """What the answer says of a partition, with its records; a Fetching: read again once it has ended. Raises
+    KafkaError."""
+    result = log.read(wanted.fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
+    if isinstance(result, Completion):
+        return result
     aborted: list[AbortedTransaction] | None = None
     if result.aborted_transactions is not None:
         aborted = [

@@ -7,6 +7,8 @@
 - The new start is durable before the answer; whole segments below it go, the others when they are full and old.
 """
 
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -32,22 +34,25 @@ def handle(context: RequestContext, request: DeleteRecordsRequest) -> Sliced[Del
     for name, offsets in topics.items():
         partitions = []
         for index, offset in offsets.items():
-            partitions.append(_delete(context, name, index, offset))
+            partitions.append((yield from _delete(context, name, index, offset)))
             yield 8
         results.append(DeleteRecordsTopicResult(name=name, partitions=partitions))
     return DeleteRecordsResponse(topics=results)
 
 
-def _delete(context: RequestContext, name: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+def _delete(context: RequestContext, name: str, index: int, offset: int) -> Sliced[DeleteRecordsPartitionResult]:
     low_watermark, error_code = _NO_LOW_WATERMARK, ErrorCode.NONE
     try:
-        low_watermark = _move_start(context, name, index, offset)
+        log, moved = _move_start(context, name, index, offset)
+        yield moved
+        moved.result()
+        low_watermark = log.log_start_offset
     except KafkaError as error:
         error_code = error.code
     return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=error_code)
 
 
-def _move_start(context: RequestContext, name: str, index: int, offset: int) -> int:
+def _move_start(context: RequestContext, name: str, index: int, offset: int) -> tuple[PartitionLog, Completion[None]]:
     topic = context.broker.topics.get(name)
     if topic is not None and topic.is_internal:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {name}.")
@@ -57,6 +62,4 @@ def _move_start(context: RequestContext, name: str, index: int, offset: int) -> 
     before_offset = log.high_watermark if offset == _HIGH_WATERMARK else offset
     if not 0 <= before_offset <= log.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if before_offset > log.log_start_offset:
-        context.broker.logs.delete_records(log, before_offset)
-    return log.log_start_offset
+    return log, context.broker.logs.delete_records(log, before_offset)

@@ -37,7 +37,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Sliced[D
                 found.append(_described(index, broker.logs.get(name, index)))
         if found:
             topics.append(DescribeLogDirsTopic(name=name, partitions=found))
-    total_bytes, usable_bytes = broker.logs.volume_bytes()
+    total_bytes, usable_bytes = broker.logs.store.volume_bytes()
     directory = DescribeLogDirsResult(
         log_dir=str(broker.config.data_dir), topics=topics, total_bytes=total_bytes, usable_bytes=usable_bytes
     )

@@ -14,8 +14,12 @@
 - Unknown topics are told but do not end the wait for the others; any other error is told at once. v4 and v5 know no
   KAFKA_STORAGE_ERROR: they are told NOT_LEADER_OR_FOLLOWER.
 
-More than `_AT_ONCE` partitions are taken, counted, read and encoded in slices (`broker.slices`). Each is read as it is
-in one turn; what moves behind that is ready for the next request.
+An answer is made in three steps. Each partition is planned, from offsets alone: what its reader may see is fixed there.
+It is read, at once if its bytes are at hand; if not they are fetched off the event loop, beside those of the others.
+Once all are there the answer is assembled, and only then does the session change.
+
+More than `_AT_ONCE` partitions are taken, counted, read and encoded in slices (`broker.slices`). Each is planned in one
+turn; what moves behind that is ready for the next request.
 
 Left out: preferred read replicas.
 """
@@ -25,7 +29,15 @@ from typing import Any, TypeVar
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.dispatch import ELEMENTS_AT_ONCE
-from oncelog.broker.fetching.partition import diverging_epoch, find_log, read_partition, readable_bytes, refuse_follower
+from oncelog.broker.fetching.partition import (
+    PartitionRead,
+    diverging_epoch,
+    find_log,
+    plan_partition,
+    read_partition,
+    readable_bytes,
+    refuse_follower,
+)
 from oncelog.broker.fetching.session import INITIAL_EPOCH, FetchedPartition, FetchSession
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.ports import Timer
@@ -128,6 +140,7 @@ class _Fetch:
         "_is_kept",
         "_isolation",
         "_last_topic",
+        "_late",
         "_max_bytes",
         "_min_bytes",
         "_moved",
@@ -163,6 +176,8 @@ class _Fetch:
         """Of the last of the topics."""
         self._answer: Completion[FetchResponse | Completion[FetchResponse]] | None = None
         self._timer: Timer | None = None
+        self._late: list[tuple[FetchedPartition, PartitionData | PartitionRead]] = []
+        """From the first partition on whose records are not at hand: what is assembled once they are."""
         self._moved: dict[FetchedPartition, None] = {}
         """Since the slices of this request began to look."""
         self._epoch = session.epoch
@@ -273,6 +288,7 @@ class _Fetch:
             waits = not (is_due or self._request.max_wait_ms <= 0 or (yield from self._is_due_in_slices()))
             if not waits:
                 yield from self._read_in_slices()
+                yield from self._read_late()
         finally:  # also when the client has gone
             if not self._is_replaced:
                 session.end_wait()
@@ -307,13 +323,47 @@ class _Fetch:
 
     # -- the answer
 
-    def answer(self) -> FetchResponse:
+    def answer(self) -> FetchResponse | Completion[Any]:
         """Read what is ready, and let the session go on or end."""
         self._begin_answer()
         self._read_all(tuple(self._session.ready))
+        if self._late:
+            response: FetchResponse | Completion[Any] = self._context.run(self._answer_late())
+            return response
         if not self._is_kept:
             self._session.close()
         return self._response()
+
+    def _answer_late(self) -> Sliced[FetchResponse]:
+        session = self._session
+        session.begin_slices(self)
+        try:
+            yield from self._read_late()
+        finally:  # also when the client has gone
+            if not self._is_replaced:
+                session.end_wait()
+                self._leave()
+        return self._replaced() if self._is_replaced else self._response()
+
+    def _read_late(self) -> Sliced[None]:
+        """Wait for what is not at hand: all of it was asked for when it was planned."""
+        late, self._late = self._late, []
+        for slot, (partition, part) in enumerate(late):
+            if isinstance(part, PartitionRead):
+                try:
+                    data = part.read()
+                    while isinstance(data, Completion):
+                        yield data
+                        data = part.read()
+                except KafkaError as error:
+                    data = self._refuse(partition, error, partition.log)
+                late[slot] = partition, data
+                yield _READ_ELEMENTS
+        if self._is_replaced:
+            return
+        for partition, part in late:
+            if isinstance(part, PartitionData):
+                self._assemble(partition, part)
 
     def _begin_answer(self) -> None:
         session, context = self._session, self._context
@@ -335,43 +385,62 @@ class _Fetch:
     def _read_all(self, partitions: Iterable[FetchedPartition]) -> None:
         bytes_left = self._bytes_left
         for partition in partitions:
-            data = self._read(partition, bytes_left, at_least_one=not self._read_count)
-            size = len(data.records or b"")
+            part = self._read(partition, bytes_left, at_least_one=not self._read_count)
+            size = min(partition.max_bytes, bytes_left) if isinstance(part, PartitionRead) else len(part.records or b"")
             if size:
                 self._read_count += 1
                 bytes_left = bytes_left - size if bytes_left > size else 0
-            news = partition.tell(data.high_watermark, data.log_start_offset)
-            if self._only_news and not (news or size or data.error_code or data.diverging_epoch.epoch >= 0):
-                continue
-            topic = partition.topic_id or partition.topic
-            if topic != self._last_topic:
-                self._last_topic = topic
-                self._answered = []
-                self._topics.append(_topic(partition, self._answered))
-            self._answered.append(data)
+            if self._late or isinstance(part, PartitionRead):
+                self._late.append((partition, part))
+            else:
+                self._assemble(partition, part)
         self._bytes_left = bytes_left
 
-    def _read(self, partition: FetchedPartition, bytes_left: int, *, at_least_one: bool) -> PartitionData:
-        session = self._session
+    def _read(
+        self, partition: FetchedPartition, bytes_left: int, *, at_least_one: bool
+    ) -> PartitionData | PartitionRead:
         log = partition.log
         try:
             if log is None:
                 log = partition.log = find_log(self._context.broker.topics, partition)
             if self._is_follower:
                 refuse_follower(partition, log)
-            data = read_partition(partition, log, self._isolation, bytes_left, at_least_one=at_least_one)
+            plan = plan_partition(partition, log, self._isolation)
+            if isinstance(plan, PartitionData):
+                return plan
+            max_bytes = min(partition.max_bytes, bytes_left)
+            data = read_partition(partition, log, plan, max_bytes, at_least_one=at_least_one)
+            if isinstance(data, Completion):
+                return PartitionRead(partition, log, plan, max_bytes, at_least_one)
+            return data
         except KafkaError as error:
-            session.forget_log(partition)
-            return self._refused(partition, error.code, log)
+            return self._refuse(partition, error, log)
+
+    def _assemble(self, partition: FetchedPartition, data: PartitionData) -> None:
+        session, log = self._session, partition.log
         if data.records:
             session.rotate(partition)
         elif (
             self._is_kept
+            and log is not None
             and partition.fetch_offset >= log.upper_bound(self._isolation)
             and data.diverging_epoch.epoch < 0
+            and not data.error_code
         ):
             session.settle(partition)
-        return data
+        news = partition.tell(data.high_watermark, data.log_start_offset)
+        if self._only_news and not (news or data.records or data.error_code or data.diverging_epoch.epoch >= 0):
+            return
+        topic = partition.topic_id or partition.topic
+        if topic != self._last_topic:
+            self._last_topic = topic
+            self._answered = []
+            self._topics.append(_topic(partition, self._answered))
+        self._answered.append(data)
+
+    def _refuse(self, partition: FetchedPartition, error: KafkaError, log: PartitionLog | None) -> PartitionData:
+        self._session.forget_log(partition)
+        return self._refused(partition, error.code, log)
 
     def _refused(self, partition: FetchedPartition, code: ErrorCode, log: PartitionLog | None) -> PartitionData:
         """Stays ready: it is told again as long as it lasts."""

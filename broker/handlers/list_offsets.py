@@ -9,11 +9,14 @@
   replica id of 0 or more, −2 for tools) sees up to the log end.
 - A partition that comes twice in one request is answered once, INVALID_REQUEST.
 
-v10's timeout_ms bounds lookups in remote storage; all lookups here are local and answered at once.
+A look-up that needs the disk, or to decompress a batch, waits for it off the event loop. v10's timeout_ms bounds
+look-ups in remote storage; all look-ups here are local.
 """
 
 from oncelog.broker.cluster.leader_epoch import check_leader_epoch
+from oncelog.broker.completion import Completion
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.store import Fetching
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -59,7 +62,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> Sliced[ListO
             found[index] = (
                 _refused(index, ErrorCode.INVALID_REQUEST)
                 if is_repeated
-                else _lookup(context, topic.name, partition, isolation)
+                else (yield from _lookup(context, topic.name, partition, isolation))
             )
     return ListOffsetsResponse(
         topics=[ListOffsetsTopicResponse(name=name, partitions=list(found.values())) for name, found in topics.items()]
@@ -68,15 +71,19 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> Sliced[ListO
 
 def _lookup(
     context: RequestContext, topic: str, wanted: ListOffsetsPartition, isolation: FetchIsolation
-) -> ListOffsetsPartitionResponse:
+) -> Sliced[ListOffsetsPartitionResponse]:
     try:
         if wanted.timestamp < 0 and context.api_version < _SENTINEL_SINCE.get(wanted.timestamp, _NEVER):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         log = context.broker.topics.partition(topic, wanted.partition_index)
         check_leader_epoch(log, wanted.current_leader_epoch)
-        offset, timestamp = _find(log, wanted.timestamp, isolation)
+        found = _find(log, wanted.timestamp, isolation)
+        while isinstance(found, Completion):  # not at hand: look again once it is
+            yield found
+            found = _find(log, wanted.timestamp, isolation)
     except KafkaError as error:
         return _refused(wanted.partition_index, error.code)
+    offset, timestamp = found
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
         offset=offset,
@@ -89,7 +96,7 @@ def _refused(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
 
 
-def _find(log: PartitionLog, timestamp: int, isolation: FetchIsolation) -> tuple[int, int]:
+def _find(log: PartitionLog, timestamp: int, isolation: FetchIsolation) -> tuple[int, int] | Fetching:
     nowhere = (-1, -1)
     if timestamp == LATEST:
         return log.upper_bound(isolation), -1
@@ -99,6 +106,8 @@ def _find(log: PartitionLog, timestamp: int, isolation: FetchIsolation) -> tuple
         return nowhere
     if timestamp == MAX_TIMESTAMP:
         found = log.offset_of_max_timestamp()
+        if isinstance(found, Completion):
+            return found
         # As in Kafka: while that record is still out of sight, no other one stands in for it.
         return nowhere if found is None or found[0] >= log.upper_bound(isolation) else found
     return log.offset_for_timestamp(timestamp, isolation) or nowhere

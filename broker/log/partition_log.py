@@ -1,11 +1,12 @@
 """The log of one partition: the only owner of its offsets.
 
-Owns: `log_start_offset`, `last_stable_offset`, `high_watermark`, `log_end_offset`, the segments, who waits for
-durability. Does not own: sequences, epochs (`producer_state`), when to sync (`flusher`), what to delete (`retention`).
+Owns: `log_start_offset`, `last_stable_offset`, `high_watermark`, `log_end_offset`, who waits for durability. Does not
+own: sequences, epochs (`producer_state`), where the records lie (`store`), when they become durable (`rounds`).
 Invariants
 - log_start_offset ≤ last_stable_offset ≤ high_watermark ≤ log_end_offset, checked after each change.
-- The high watermark is the durable end: it moves only when a flush round has ended.
-- An append decides first and changes nothing when it refuses or when the disk does.
+- The high watermark is the durable end: it moves only when a round has ended.
+- An append decides first and changes nothing when it refuses or when the store does.
+- Below the high watermark nothing changes but that the start moves: a plan to read there stays true while it waits.
 
 KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a first batch is returned whole).
 """
@@ -13,28 +14,23 @@ KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a fir
 from bisect import insort
 from collections.abc import Callable, Iterator
 from operator import itemgetter
+from typing import NamedTuple
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.batch_validation import validate_batch
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.producer_state import ProducerStateManager
-from oncelog.broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation, FetchResult
-from oncelog.broker.ports import Buffer, Clock, File, PartitionListener, WallMs
-from oncelog.broker.storage.local.compaction.swap import swap_in
-from oncelog.broker.storage.local.flusher import Flusher, FlushTarget, is_transient
-from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
-from oncelog.broker.storage.local.reader import (
-    collect_aborted,
-    find_max_timestamp,
-    find_timestamp,
-    iterate_batches,
-    read_records,
-    readable_bytes,
+from oncelog.broker.log.rounds import Rounds
+from oncelog.broker.log.store import (
+    AbortedEntry,
+    Batches,
+    Fetching,
+    OpenedLog,
+    StoreDamagedError,
+    StoreError,
 )
-from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
-from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments
-from oncelog.broker.storage.local.transaction_index import AbortedEntry
+from oncelog.broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation, FetchResult
+from oncelog.broker.ports import Buffer, Clock, PartitionListener, WallMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import (
@@ -58,8 +54,6 @@ __all__ = [
     "PartitionLog",
 ]
 
-_MAX_RELATIVE_OFFSET = 2**31 - 1
-
 _wait_offset = itemgetter(0)
 
 
@@ -67,16 +61,25 @@ class LogInvariantError(Exception):
     """The offsets of a partition contradict each other: the broker must stop and recover."""
 
 
+class ReadBounds(NamedTuple):
+    """What a reader may see of a log, and what its answer says of the log: taken in one turn."""
+
+    upper_bound: int
+    """Exclusive; the boundary of a batch."""
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    isolation: FetchIsolation
+
+
 class PartitionLog:
     __slots__ = (
         "_clock",
-        "_flusher",
-        "_in_flight",
+        "_failure",
         "_listener",
+        "_notified_high_watermark",
         "_on_damage",
-        "_removed",
-        "_segments",
-        "_told_high_watermark",
+        "_rounds",
         "_waiters",
         "config",
         "high_watermark",
@@ -89,6 +92,7 @@ class PartitionLog:
         "offline_error",
         "partition",
         "producer_state",
+        "stored",
         "topic",
         "topic_id",
     )
@@ -99,41 +103,37 @@ class PartitionLog:
         partition: int,
         topic_id: UUID,
         config: LogConfig,
-        segments: Segments,
-        producer_state: ProducerStateManager,
-        flusher: Flusher,
+        opened: OpenedLog,
+        rounds: Rounds,
         listener: PartitionListener,
         clock: Clock,
         *,
-        log_start_offset: int = 0,
-        log_end_offset: int = 0,
-        offline_error: str | None = None,
         on_damage: Callable[["PartitionLog", str], None] | None = None,
     ) -> None:
-        """A recovered log: all of it counts as durable. `on_damage` hears once why it went offline after that."""
+        """`on_damage` is called once, with the reason, if the log goes offline after it was opened."""
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
         self.leader_epoch = 0
         self.config = config
-        self.producer_state = producer_state
-        self.offline_error = offline_error
+        self.producer_state = opened.producer_state
+        self.offline_error = opened.offline_error
         self._on_damage = on_damage
         self.is_dirty = False
         self.is_deleted = False
-        self._segments = segments
-        self._flusher = flusher
+        self.stored = opened.stored
+        self._rounds = rounds
+        self._failure = rounds.failure
         self._listener = listener
         self._clock = clock
         self._waiters: list[tuple[int, Completion[None]]] = []
-        self._in_flight: list[FlushTarget] = []
-        self._removed: list[Segment] = []
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
-        self.high_watermark = log_start_offset
-        self.last_stable_offset = log_start_offset
-        self.advance_high_watermark(log_end_offset)
-        self._told_high_watermark = log_end_offset
+        self.log_start_offset = opened.log_start_offset
+        self.log_end_offset = opened.log_end_offset
+        self.high_watermark = opened.log_start_offset
+        self.last_stable_offset = opened.log_start_offset
+        opened.stored.attach(self)
+        self.advance_high_watermark(opened.log_end_offset)
+        self._notified_high_watermark = opened.log_end_offset
 
     @property
     def name(self) -> str:
@@ -141,11 +141,7 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
-        return self._segments.size_bytes
-
-    @property
-    def segments(self) -> Segments:
-        return self._segments
+        return self.stored.size_bytes
 
     # -- appending
 
@@ -216,7 +212,7 @@ class PartitionLog:
             base_offset=offset,
             leader_epoch=self.leader_epoch,
         )
-        segment = self._write((marker,), len(marker), offset + 1, wall_ms)
+        self._write((marker,), len(marker), offset + 1, wall_ms)
         completed = self.producer_state.replay_marker(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -227,7 +223,7 @@ class PartitionLog:
             monotonic_ms=self._clock.monotonic_ms(),
         )
         if completed is not None and completed.aborted:
-            segment.transaction_index.append(
+            self.stored.note_aborted(
                 AbortedEntry(producer_id, completed.first_offset, offset, completed.last_stable_offset)
             )
         self._on_appended(offset + 1)
@@ -237,83 +233,59 @@ class PartitionLog:
         """A transactional batch came before its transaction is known to be open here: see ProducerStateManager."""
         self.producer_state.note_unverified(producer_id, producer_epoch, base_sequence)
 
-    def _write(self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int) -> Segment:
-        segments = self._segments
-        segment = segments.active
+    def _write(self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int) -> None:
         try:
-            if segment is None or self._must_roll(segment, size_bytes, next_offset, timestamp):
-                snapshot = encode_snapshot(self.producer_state)
-                segment = segments.roll(self.log_end_offset, self._clock.monotonic_ms(), snapshot)
-            segment.append(parts, size_bytes, next_offset, timestamp, self.config.index_interval_bytes)
-        except OSError as error:
-            if not is_transient(error):
-                self._flusher.fail(error)
+            self.stored.append(parts, size_bytes, next_offset, timestamp)
+        except StoreError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} cannot be written: {error}") from error
-        segments.mark_active_dirty()
-        return segment
-
-    def _must_roll(self, segment: Segment, size_bytes: int, next_offset: int, timestamp: int) -> bool:
-        if segment.size_bytes == 0:
-            return False
-        config = self.config
-        # As in Kafka a segment's age is told by its records, so that a rebuilt log rolls where the first one did.
-        first_timestamp = segment.first_timestamp
-        if first_timestamp >= 0:
-            age_ms = timestamp - first_timestamp
-        else:
-            age_ms = self._clock.monotonic_ms() - segment.created_ms
-        return (
-            segment.size_bytes > config.segment_bytes - size_bytes
-            or (age_ms > config.earliest_roll_ms and age_ms > self._roll_after_ms(segment))
-            or segment.index.size_bytes >= config.segment_index_bytes
-            or next_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
-        )
-
-    def _roll_after_ms(self, segment: Segment) -> int:
-        """Sooner by up to `segment.jitter.ms`, by its name: partitions that began together must not roll together."""
-        config = self.config
-        jitter_ms = config.latest_roll_ms - config.earliest_roll_ms
-        return config.latest_roll_ms - (crc32c(segment.path("").encode()) % jitter_ms if jitter_ms > 0 else 0)
 
     def _on_appended(self, next_offset: int) -> None:
         # The last stable offset stands: nothing appended lies below the high watermark, which bounds it.
         self.log_end_offset = next_offset
         self.check()
-        self._flusher.arm(self)
+        self._rounds.arm(self)
 
     # -- reading
 
+    def bounds(self, isolation: FetchIsolation) -> ReadBounds:
+        """What a reader of this isolation may see now."""
+        return ReadBounds(
+            self.upper_bound(isolation), self.high_watermark, self.last_stable_offset, self.log_start_offset, isolation
+        )
+
     def read(
-        self, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, *, at_least_one: bool = True
-    ) -> FetchResult:
-        """Batches from the one that holds `fetch_offset` on; raises OFFSET_OUT_OF_RANGE.
+        self, fetch_offset: int, max_bytes: int, bounds: ReadBounds, *, at_least_one: bool = True
+    ) -> FetchResult | Fetching:
+        """Batches from the one that holds `fetch_offset` on, as far as `bounds` let see: taken now, or when the answer
+        was planned. A Fetching says that they are not at hand: read again once it has ended. Raises KafkaError.
 
         The last batch may be cut by `max_bytes`, as in Kafka: every client skips such a rest.
         """
         self.check_readable(fetch_offset)
-        upper_bound = self.upper_bound(isolation)
-        records, end_offset = self._read(fetch_offset, upper_bound, max_bytes, at_least_one)
+        upper_bound, high_watermark, last_stable_offset, log_start_offset, isolation = bounds
+        try:
+            found = self.stored.read(fetch_offset, upper_bound, max_bytes, at_least_one=at_least_one)
+        except (StoreError, StoreDamagedError) as error:
+            raise self._unreadable(error) from error
+        if isinstance(found, Completion):
+            return found
         aborted: tuple[AbortedTransaction, ...] | None = None
         if isolation is FetchIsolation.TXN_COMMITTED:
-            aborted = collect_aborted(self._segments, fetch_offset, end_offset) if len(records) else ()
-        return FetchResult(records, self.high_watermark, self.last_stable_offset, self.log_start_offset, aborted)
-
-    def _read(self, fetch_offset: int, upper_bound: int, max_bytes: int, at_least_one: bool) -> tuple[memoryview, int]:
-        try:
-            return read_records(self._segments, fetch_offset, upper_bound, max_bytes, at_least_one=at_least_one)
-        except (OSError, KafkaError) as error:
-            raise self._unreadable(error, fetch_offset) from error
+            aborted = ()
+            if len(found.records):
+                aborted = self.stored.aborted_between(fetch_offset, found.end_offset)
+        return FetchResult(found.records, high_watermark, last_stable_offset, log_start_offset, aborted)
 
     def readable_bytes(self, fetch_offset: int, isolation: FetchIsolation) -> int:
-        """How much `read` could give from `fetch_offset` on, told without reading; a great deal if the reader is not
-        in the segment that holds its upper bound: waiting would bring that one nothing. Raises KafkaError."""
+        """How much `read` could give from `fetch_offset` on, without reading; a great deal if the reader is not in the
+        segment that holds its upper bound: waiting would bring that one nothing. Raises KafkaError."""
         upper_bound = self.upper_bound(isolation)
         if fetch_offset >= upper_bound:
             return 0
         try:
-            return readable_bytes(self._segments, fetch_offset, upper_bound)
-        except (OSError, KafkaError) as error:
-            raise self._unreadable(error, fetch_offset) from error
+            return self.stored.readable_bytes(fetch_offset, upper_bound)
+        except (StoreError, StoreDamagedError) as error:
+            raise self._unreadable(error) from error
 
     def check_readable(self, fetch_offset: int) -> None:
         """Raises KafkaError when nobody may read from `fetch_offset` on."""
@@ -324,13 +296,10 @@ class PartitionLog:
                 f"offset {fetch_offset} is outside of {self.log_start_offset} to {self.log_end_offset}",
             )
 
-    def _unreadable(self, error: OSError | KafkaError, offset: int | None = None) -> KafkaError:
-        if isinstance(error, KafkaError):
-            self.take_offline(error.message)
-        elif is_transient(error):
+    def _unreadable(self, error: StoreError | StoreDamagedError) -> KafkaError:
+        if isinstance(error, StoreError):
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} cannot be read: {error}")
-        else:
-            self.take_offline(f"it cannot be read{'' if offset is None else f' at offset {offset}'}: {error}")
+        self.take_offline(str(error))
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_error or str(error))
 
     def take_offline(self, problem: str) -> None:
@@ -340,7 +309,7 @@ class PartitionLog:
             if self._on_damage is not None:
                 self._on_damage(self, self.offline_error)
             # Whoever waits for data looks again; the turn that found the damage may be one of them.
-            self._flusher.call_soon(lambda: self._listener.on_high_watermark(self))
+            self._rounds.call_soon(lambda: self._listener.on_high_watermark(self))
 
     def upper_bound(self, isolation: FetchIsolation) -> int:
         """The offset up to which a reader of this isolation may see, exclusive; the boundary of a batch."""
@@ -348,32 +317,44 @@ class PartitionLog:
             return self.last_stable_offset
         return self.high_watermark if isolation is FetchIsolation.HIGH_WATERMARK else self.log_end_offset
 
-    def offset_for_timestamp(self, timestamp_ms: int, isolation: FetchIsolation) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first visible record with at least this timestamp."""
+    def offset_for_timestamp(self, timestamp_ms: int, isolation: FetchIsolation) -> tuple[int, int] | Fetching | None:
+        """(offset, timestamp) of the first visible record with at least this timestamp; a Fetching: ask again once it
+        has ended. Raises KafkaError."""
         self._check_readable()
         try:
-            return find_timestamp(self._segments, timestamp_ms, self.log_start_offset, self.upper_bound(isolation))
-        except (OSError, KafkaError) as error:
+            return self.stored.find_timestamp(timestamp_ms, self.log_start_offset, self.upper_bound(isolation))
+        except (StoreError, StoreDamagedError) as error:
             raise self._unreadable(error) from error
 
-    def offset_of_max_timestamp(self) -> tuple[int, int] | None:
-        """(offset, timestamp) of the record with the greatest timestamp (KIP-734)."""
+    def offset_of_max_timestamp(self) -> tuple[int, int] | Fetching | None:
+        """(offset, timestamp) of the record with the greatest timestamp (KIP-734); else as `offset_for_timestamp`."""
         self._check_readable()
         try:
-            return find_max_timestamp(self._segments, self.log_start_offset, self.high_watermark)
-        except (OSError, KafkaError) as error:
+            return self.stored.find_max_timestamp(self.log_start_offset, self.high_watermark)
+        except (StoreError, StoreDamagedError) as error:
+            raise self._unreadable(error) from error
+
+    def replay(self, from_offset: int = 0) -> Iterator[Batches | Fetching]:
+        """Every batch from the one that holds `from_offset` to the end of the log, in pieces; after a Fetching, ask for
+        the next piece once it has ended. Raises KafkaError."""
+        self._check_readable()
+        return self._replay(max(from_offset, self.log_start_offset))
+
+    def _replay(self, from_offset: int) -> Iterator[Batches | Fetching]:
+        try:
+            yield from self.stored.replay(from_offset, self.log_end_offset)
+        except (StoreError, StoreDamagedError) as error:
             raise self._unreadable(error) from error
 
     def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every batch from the one that holds `from_offset` to the end of the log. Raises KafkaError."""
-        self._check_readable()
-        return self._batches(max(from_offset, self.log_start_offset))
+        """The same batch by batch, before the node serves (`LogStore.begin_serving`): it may wait for the disk."""
+        return self._flattened(self.replay(from_offset))
 
-    def _batches(self, from_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-        try:
-            yield from iterate_batches(self._segments, from_offset, self.log_end_offset)
-        except (OSError, KafkaError) as error:
-            raise self._unreadable(error) from error
+    def _flattened(self, pieces: Iterator[Batches | Fetching]) -> Iterator[tuple[BatchHeader, memoryview]]:
+        for piece in pieces:
+            if isinstance(piece, Completion):
+                raise RuntimeError(f"{self.name} is replayed on the event loop")
+            yield from piece
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         return self.producer_state.has_open_transaction(producer_id, producer_epoch)
@@ -394,48 +375,19 @@ class PartitionLog:
             self._waiters.append((next_offset, completion))
         return completion
 
-    def begin_flush(self, *, everything: bool = False) -> FlushTarget:
-        """What a round must sync now (the flusher calls this); later appends arm it again."""
-        self.is_dirty = False
-        policy = self._flusher.policy
-        next_offset = synced_offset = self.log_end_offset
-        files: list[File] = []
-        directories: list[str] = []
-        active = self._segments.active
-        if active is not None:
-            # The high watermark to be: readers will ask where it lies, when the log has already grown on.
-            active.note_position(next_offset, active.size_bytes)
-        if policy == "memory":
-            synced_offset = 0
-        else:
-            with_active = everything or policy == "fsync"
-            files, directories = self._segments.take_dirty(with_active=with_active)
-            if not with_active and active is not None:
-                synced_offset = active.base_offset
-        target = FlushTarget(self, self._segments.disk, files, directories, next_offset, synced_offset)
-        self._in_flight.append(target)
-        return target
-
-    def end_flush(self, target: FlushTarget) -> None:
-        """The round uses no file of this log any more."""
-        self._in_flight.remove(target)
-        for file in target.files:
-            if not file.path.endswith(LOG_SUFFIX):
-                file.close()  # indexes, snapshots: not needed again before the next start
-
     def advance_high_watermark(self, next_offset: int) -> None:
-        """All below `next_offset` is durable (the flusher, for every log of a round before anybody is told)."""
+        """All below `next_offset` is durable; every log of a round moves before any waiter is notified."""
         if next_offset > self.high_watermark:
             self.high_watermark = next_offset
             self.producer_state.on_high_watermark(next_offset)
             self._update_last_stable_offset()
 
-    def tell_high_watermark(self) -> None:
-        """Release who waits for durability, then tell the listener."""
+    def notify_high_watermark(self) -> None:
+        """Release who waits for durability, then notify the listener."""
         high_watermark = self.high_watermark
-        if high_watermark == self._told_high_watermark:
+        if high_watermark == self._notified_high_watermark:
             return
-        self._told_high_watermark = high_watermark
+        self._notified_high_watermark = high_watermark
         waiters = self._waiters
         count = 0
         for next_offset, _ in waiters:
@@ -467,17 +419,15 @@ class PartitionLog:
     # -- shrinking and ending
 
     def advance_log_start(self, offset: int) -> None:
-        """Nothing below `offset` may be read any more (retention, DeleteRecords). The new start is on disk by now, or a
-        restart would show again what was deleted. Files of segments wholly below it stay until `delete_removed`."""
+        """Nothing below `offset` may be read any more (retention, DeleteRecords). The new start is durable by now, or a
+        restart would show again what was deleted."""
         self.check_log_start(offset)
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
         self._update_last_stable_offset()
-        while len(self._segments) > 1 and self._segments[0].next_offset <= offset:
-            self._removed.append(self._segments.take_first())
-        if self._removed and self._segments.secure_first_snapshot():
-            self._flusher.arm(self)
+        if self.stored.drop_below(offset):
+            self._rounds.arm(self)
         self._listener.on_log_start_offset(self)
 
     def check_log_start(self, offset: int) -> None:
@@ -487,72 +437,18 @@ class PartitionLog:
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is above the high watermark {self.high_watermark}"
             )
 
-    def is_flushing(self, segments: list[Segment]) -> bool:
-        """A flush round uses files of `segments` at the moment."""
-        paths = {segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES}
-        return any(file.path in paths for target in self._in_flight for file in target.files)
-
-    def holds(self, segments: list[Segment]) -> bool:
-        """Whether all of `segments` are still part of this log, below the active one."""
-        known = list(self._segments)[:-1]
-        return not self.is_deleted and all(segment in known for segment in segments)
-
-    def replace_segments(self, old: list[Segment], new: Segment) -> None:
-        """Compaction has written what remains of `old` into `new`. Not while they are flushed.
-
-        Raises OSError; if for lack of room, nothing has changed."""
-        try:
-            written = swap_in(self._segments.disk, self._segments.directory, old, new)
-        except OSError as error:
-            if not is_transient(error):
-                self.on_disk_failure(error)
-            raise
-        self._segments.replace(old, new)
-        self._segments.mark_dirty(written)
-
-    def on_disk_failure(self, error: OSError) -> None:
-        """A write or sync of ours has failed for good."""
-        self._flusher.fail(error)
-
-    @property
-    def has_removed(self) -> bool:
-        """Files of removed segments are still there."""
-        return bool(self._removed)
-
-    def delete_indexes_below(self, offset: int) -> None:
-        """Delete what can be rebuilt of segments wholly below `offset`: room for the journal, on a full disk."""
-        if not self._in_flight:
-            for segment in (*self._removed, *list(self._segments)[:-1]):
-                if segment.next_offset <= offset:
-                    self._segments.delete_indexes(segment)
-
-    def delete_removed(self) -> None:
-        """Delete the files of removed segments, unless a flush uses them or the snapshot after them is not durable."""
-        is_durable = self._flusher.policy == "memory" or not self._segments.has_dirty_files
-        if self._removed and not self._in_flight and is_durable:
-            removed, self._removed = self._removed, []
-            for segment in removed:
-                self._segments.delete_files(segment)
-
     def expire_producers(self) -> int:
         """Forget producers that were silent for `producer.id.expiration.ms`; how many."""
         return self.producer_state.expire(self._clock.monotonic_ms(), self.config.producer_id_expiration_ms)
 
     def on_deleted(self) -> None:
-        """The partition is gone: whoever waits hears so."""
+        """The partition is gone: its waiters are refused."""
         self.is_deleted = True
-        self._segments.close()
+        self.stored.abandon()
         waiters, self._waiters = self._waiters, []
         for _, completion in waiters:
             completion.fail(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted"))
         self._listener.on_high_watermark(self)
-
-    def complete_segments(self) -> None:
-        """Before a clean stop: write the active segment's indexes and the producer snapshot, to be synced."""
-        self._segments.complete(self.log_end_offset, encode_snapshot(self.producer_state))
-
-    def close(self) -> None:
-        self._segments.close()
 
     def _check_readable(self) -> None:
         if self.offline_error is not None:
@@ -562,7 +458,7 @@ class PartitionLog:
 
     def _check_writable(self) -> None:
         self._check_readable()
-        if self._flusher.failed:
+        if self._failure.failed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk has failed, the broker is stopping")
 
 

@@ -90,7 +90,7 @@ class Listeners:
             connection.finish()
         await self._open.wait_empty(_LAST_WORDS_S)
         for connection in self._open.all():
-            if self._broker.flusher.failed or not connection.is_waiting_for_us:
+            if self._broker.rounds.failure.failed or not connection.is_waiting_for_us:
                 connection.abort()
         await self._open.wait_empty(_LAST_FLUSH_S)
         for connection in self._open.all():

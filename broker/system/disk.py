@@ -24,6 +24,9 @@ from oncelog.broker.ports import Buffer
 DEFAULT_OPEN_FILES = 512
 _LOCK_NAME = ".lock"
 _FEWEST_SIDE_BY_SIDE = 3
+_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+"""Linux: read what is in the page cache, and nothing else."""
+_CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _NO_DESCRIPTOR_ERRORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -110,6 +113,20 @@ class RealFile:
 
     def read_view(self, start: int, end: int) -> memoryview:
         return memoryview(os.pread(self._use(), max(0, min(end, self.size_bytes) - start), start))
+
+    def cached_view(self, start: int, end: int) -> memoryview | None:
+        if _NOWAIT is None:
+            return None
+        buffer = bytearray(max(0, min(end, self.size_bytes) - start))
+        try:
+            count = os.preadv(self._use(), [buffer], start, _NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno in _CANNOT_TELL:
+                return None
+            raise
+        return memoryview(buffer) if count == len(buffer) else None
 
     def truncate(self, size_bytes: int) -> None:
         os.ftruncate(self._use(), size_bytes)

@@ -41,6 +41,9 @@ class HeldScheduler:
     def call_later(self, delay_ms: float, function: Callable[[], None]) -> asyncio.TimerHandle:
         return self._loop.call_later(delay_ms / 1000, function)
 
+    def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        self.run_in_thread(function, done)
+
     def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self.held.append((function, done))
         if not self.is_holding:
@@ -94,7 +97,7 @@ async def base_offset(reader: asyncio.StreamReader) -> int:
 
 async def test_sixteen_connections_share_flush_rounds(tmp_path: Path) -> None:
     broker, listeners, _, port = await start(tmp_path)
-    before = (broker.flusher.round_count, broker.flusher.append_count)
+    before = (broker.rounds.round_count, broker.rounds.append_count)
     offsets: list[int] = []
 
     async def produce() -> None:
@@ -105,8 +108,8 @@ async def test_sixteen_connections_share_flush_rounds(tmp_path: Path) -> None:
         writer.close()
 
     await asyncio.gather(*(produce() for _ in range(CONNECTIONS)))
-    rounds = broker.flusher.round_count - before[0]
-    appends = broker.flusher.append_count - before[1]
+    rounds = broker.rounds.round_count - before[0]
+    appends = broker.rounds.append_count - before[1]
     assert appends == CONNECTIONS * APPENDS_EACH
     assert sorted(offsets) == list(range(appends))
     assert rounds * 2 < appends

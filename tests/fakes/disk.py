@@ -47,6 +47,11 @@ class MemoryFile:
         self._disk.check_read(self.path)
         return memoryview(bytes(self.inode.data[start:end]))
 
+    def cached_view(self, start: int, end: int) -> memoryview | None:
+        if self._disk.is_cold(self.path, start, end):
+            return None
+        return self.read_view(start, end)
+
     def truncate(self, size_bytes: int) -> None:
         self._disk.check_descriptor(self.path)
         if self._disk.count_operation("truncate", self.path):
@@ -86,6 +91,8 @@ class MemoryDisk:
         """Files and directories that cannot be opened or listed (EACCES)."""
         self.append_error: Callable[[str], OSError | None] | None = None
         self.lacks_descriptor: Callable[[str], bool] = lambda path: False
+        self.is_cold: Callable[[str, int, int], bool] = lambda path, start, end: False
+        """Whether these bytes of a file are not in the page cache."""
 
     # -- faults
 

@@ -1,18 +1,24 @@
 """One broker's logs on a disk in memory, and the ways in which such a broker stops."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, PartitionLog
-from oncelog.broker.ports import Scheduler
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, FetchIsolation, FetchResult, PartitionLog
+from oncelog.broker.log.rounds import Rounds
+from oncelog.broker.log.store import Failure
+from oncelog.broker.ports import Clock, Disk, Scheduler, WallMs
 from oncelog.broker.slices import Sliced, Slices
 from oncelog.broker.storage.local.compaction.cleaner import CompactionSettings
-from oncelog.broker.storage.local.flusher import Flusher
-from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.local_log import LocalLog
+from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.recovery import RecoveryReport
-from oncelog.broker.storage.local.segment_check import CheckSummary, SegmentCheck
+from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
+from oncelog.broker.storage.local.segment_check import CheckSummary
+from oncelog.broker.storage.local.segments import Segments
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.disk import MemoryDisk
@@ -44,6 +50,54 @@ def batch(
             compression=compression,
         )
     )
+
+
+def files_of(log: PartitionLog) -> LocalLog:
+    """The files of a log that lies in files."""
+    if not isinstance(log.stored, LocalLog):
+        raise TypeError(f"{log.name} does not lie in files")
+    return log.stored
+
+
+def segments_of(log: PartitionLog) -> Segments:
+    return files_of(log).segments
+
+
+def read_records(
+    log: PartitionLog, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, *, at_least_one: bool = True
+) -> FetchResult:
+    """What a fetch of this isolation gets of records that are at hand."""
+    result = log.read(fetch_offset, max_bytes, log.bounds(isolation), at_least_one=at_least_one)
+    if not isinstance(result, FetchResult):
+        raise TypeError("the records are not at hand")
+    return result
+
+
+def local_logs(
+    disk: Disk,
+    clock: Clock,
+    scheduler: Scheduler,
+    on_failure: Callable[[OSError], None],
+    *,
+    policy: str = "fsync",
+    progress: RecoveryProgress | None = None,
+    measures_syncs: bool = False,
+    listener: "Listener | None" = None,
+    compaction: CompactionSettings | None = None,
+) -> LogManager:
+    """The logs of a data directory, as a broker opens them."""
+    failure = Failure(on_failure)
+    store = LocalLogStore(
+        disk,
+        clock,
+        scheduler,
+        failure,
+        policy=policy,
+        progress=progress,
+        measures_syncs=measures_syncs,
+        compaction=compaction,
+    )
+    return LogManager(store, Rounds(scheduler, store, failure), listener or Listener(), clock)
 
 
 class Listener:
@@ -91,16 +145,25 @@ class Logs:
         self.compaction_problems: list[str] = []
         self.damaged: list[str] = []
         self.checks: list[CheckSummary] = []
-        self.flusher = Flusher(self.scheduler, policy, self.failures.append)
-        self.manager = LogManager(
+        self.failure = Failure(self.failures.append)
+        self.store = LocalLogStore(
             self.disk,
             self.clock,
-            self.flusher,
-            self.listener,
+            self.scheduler,
+            self.failure,
+            policy=policy,
             on_report=self.reports.append,
-            on_damage=lambda _, line: self.damaged.append(line),
+            on_checked=self.checks.append,
             compaction=CompactionSettings(self.scheduler, cleaner_memory_bytes, 0, self.compaction_problems.append),
-            segment_check=SegmentCheck(self.disk, self.scheduler, self.clock, self.checks.append),
+            measures_syncs=False,
+        )
+        self.rounds = Rounds(self.scheduler, self.store, self.failure)
+        self.manager = LogManager(
+            self.store,
+            self.rounds,
+            self.listener,
+            self.clock,
+            on_damage=lambda _, line: self.damaged.append(line),
         )
 
     def open(self, partition: int = 0, **settings: int | str) -> PartitionLog:
@@ -133,6 +196,16 @@ class Logs:
     def flush(self) -> None:
         self.scheduler.run()
 
+    def delete_records(self, log: PartitionLog, before_offset: int) -> None:
+        """Durably, with the files that can go. Raises KafkaError."""
+        moved = self.manager.delete_records(log, before_offset)
+        self.scheduler.run()
+        moved.result()
+
+    def apply_retention(self, wall_ms: int) -> None:
+        self.manager.apply_retention(WallMs(wall_ms))
+        self.scheduler.run()
+
     def check_segments(self) -> None:
         """Let the check of what was taken over unread run to its end."""
         while not self.checks:
@@ -141,7 +214,7 @@ class Logs:
 
     def compact(self) -> int:
         """Rounds until there is nothing more to gain; how many."""
-        cleaner = self.manager.cleaner
+        cleaner = self.store.cleaner
         if cleaner is None:
             raise RuntimeError("these logs are not compacted")
         before = cleaner.round_count

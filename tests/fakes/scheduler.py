@@ -32,6 +32,9 @@ class ManualScheduler:
         self.timers.append(timer)
         return timer
 
+    def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        self.run_in_thread(function, done)
+
     def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self.threads.append((function, done))
 

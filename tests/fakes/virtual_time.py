@@ -49,6 +49,9 @@ class VirtualTime:
         heappush(self._timers, (self._monotonic_ms + max(0, round(delay_ms)), next(self._order), timer))
         return timer
 
+    def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        self.run_in_thread(function, done)
+
     def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         def run() -> None:
             error: Exception | None = None

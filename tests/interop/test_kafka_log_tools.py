@@ -9,12 +9,11 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.storage.local.compaction.cleaner import CompactionSettings
-from oncelog.broker.storage.local.flusher import Flusher
-from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.system.disk import RealDisk
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
-from tests.fakes.logs import Listener, batch
+from tests.fakes.logs import batch, local_logs
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 
 pytestmark = pytest.mark.kafka
@@ -25,7 +24,7 @@ def write_partition(path: Path) -> Path:
     """Segments with transactions of both outcomes and timestamps in disorder, stopped cleanly."""
     scheduler = ManualScheduler()
     failures: list[OSError] = []
-    manager = LogManager(RealDisk(path), ManualClock(), Flusher(scheduler, "fsync", failures.append), Listener())
+    manager = local_logs(RealDisk(path), ManualClock(), scheduler, failures.append)
     config = LogConfig(segment_bytes=3000, index_interval_bytes=300)
     log = manager.open("topic", 0, UUID(int=1), config)
     wall_ms = 1_000_000
@@ -72,13 +71,14 @@ def write_compacted_partition(path: Path) -> Path:
     scheduler, clock = ManualScheduler(), ManualClock()
     problems: list[str] = []
     failures: list[OSError] = []
-    manager = LogManager(
+    manager = local_logs(
         RealDisk(path),
         clock,
-        Flusher(scheduler, "fsync", failures.append),
-        Listener(),
+        scheduler,
+        failures.append,
         compaction=CompactionSettings(scheduler, 1_000_000, 0, problems.append),
     )
+    cleaner = manager.store.cleaner if isinstance(manager.store, LocalLogStore) else None
     config = LogConfig(cleanup_policy="compact", segment_bytes=3000, index_interval_bytes=300)
     log = manager.open("topic", 0, UUID(int=1), config)
     for number in range(200):
@@ -101,13 +101,13 @@ def write_compacted_partition(path: Path) -> Path:
                 producer_id=0, producer_epoch=0, committed=number % 4 == 0, coordinator_epoch=0, wall_ms=wall_ms
             )
         scheduler.run()
-        if number % 90 == 89 and manager.cleaner is not None:
-            manager.cleaner.step()
-            while manager.cleaner.is_busy:
+        if number % 90 == 89 and cleaner is not None:
+            cleaner.step()
+            while cleaner.is_busy:
                 scheduler.run()
                 scheduler.run_timers()
     manager.close()
-    assert manager.cleaner is not None and manager.cleaner.round_count == 2
+    assert cleaner is not None and cleaner.round_count == 2
     assert not failures and not problems
     return path / "topic-0"
 

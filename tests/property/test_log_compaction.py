@@ -14,7 +14,7 @@ from oncelog.protocol.records.batch import encode_batch, iter_batches
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
 from tests.fakes.disk import MemoryDisk, PowerCut
-from tests.fakes.logs import Logs
+from tests.fakes.logs import Logs, read_records, segments_of
 
 COMPACT = LogConfig(
     cleanup_policy="compact",
@@ -85,7 +85,7 @@ def read(log: PartitionLog, isolation: FetchIsolation) -> list[Seen]:
     seen: list[Seen] = []
     offset = log.log_start_offset
     while offset < log.upper_bound(isolation):
-        result = log.read(offset, 500, isolation)
+        result = read_records(log, offset, 500, isolation)
         waiting = sorted((entry.first_offset, entry.producer_id) for entry in result.aborted_transactions or ())
         aborted: set[int] = set()
         before = offset
@@ -210,7 +210,7 @@ def filled(seed: int, disk: MemoryDisk | None = None) -> Writer:
 
 def test_what_was_cleaned_holds_one_record_of_each_key() -> None:
     writer = filled(1)
-    clean_offset = writer.log.segments[len(writer.log.segments) - 1].base_offset
+    clean_offset = segments_of(writer.log)[len(segments_of(writer.log)) - 1].base_offset
     size_bytes = writer.log.size_bytes
     assert writer.logs.compact() == 1
     cleaned = [record for record in read(writer.log, FetchIsolation.TXN_COMMITTED) if record.offset < clean_offset]
@@ -297,12 +297,12 @@ def test_a_round_ends_when_the_log_start_moves_or_the_policy_changes() -> None:
     for change in ("start", "policy", "delete"):
         writer = filled(6)
         logs, log = writer.logs, writer.log
-        cleaner = logs.manager.cleaner
+        cleaner = logs.store.cleaner
         assert cleaner is not None
         cleaner.step()
         assert cleaner.is_busy
         if change == "start":
-            logs.manager.delete_records(log, log.segments[1].base_offset)
+            logs.delete_records(log, segments_of(log)[1].base_offset)
         elif change == "policy":
             log.config = LogConfig(cleanup_policy="delete")
         else:

@@ -16,7 +16,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import iter_batches, read_header
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from tests.fakes.disk import PowerCut
-from tests.fakes.logs import Logs, batch
+from tests.fakes.logs import Logs, batch, read_records, segments_of
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100)
 PRODUCERS = 3
@@ -38,7 +38,7 @@ class Model:
             del self.batches[-1]
 
     def add(self, log: PartitionLog, base_offset: int, last_offset: int) -> None:
-        view = log.read(base_offset, 1, FetchIsolation.LOG_END).records
+        view = read_records(log, base_offset, 1, FetchIsolation.LOG_END).records
         self.batches.append((base_offset, last_offset + 1, bytes(view)))
 
 
@@ -138,7 +138,7 @@ def check_equal(log: PartitionLog, model: Model) -> None:
     first_open = min((first for first, _ in replay.state.ongoing_transactions()), default=log.high_watermark)
     if log.high_watermark == log.log_end_offset:
         assert log.last_stable_offset == first_open
-    for segment in log.segments:
+    for segment in segments_of(log):
         for offset in range(segment.base_offset, segment.next_offset):
             span = next(segment.spans(segment.position_of(offset)))
             assert span.base_offset <= offset <= span.last_offset
@@ -165,7 +165,7 @@ def check_read_committed(log: PartitionLog, replay: Replay) -> None:
         seen: list[int] = []
         offset = log.log_start_offset
         while offset < log.last_stable_offset:
-            result = log.read(offset, max_bytes, FetchIsolation.TXN_COMMITTED)
+            result = read_records(log, offset, max_bytes, FetchIsolation.TXN_COMMITTED)
             assert result.aborted_transactions is not None
             told = {(entry.producer_id, entry.first_offset) for entry in result.aborted_transactions}
             assert told <= {(producer_id, first) for producer_id, first, _ in replay.aborted}
@@ -266,7 +266,7 @@ def script(logs: Logs, log: PartitionLog) -> None:
         logs.flush()
         logs.end_transaction(log, 1, committed=number % 2 == 0)
     logs.flush()
-    logs.manager.delete_records(log, 7)
+    logs.delete_records(log, 7)
     logs.append(log, batch(1))
     logs.manager.close()
 
@@ -329,13 +329,13 @@ def test_damage_below_the_durable_end_is_never_silent(seed: int, is_clean: bool)
     if log.offline_error is None and random.random() < 0.5:
         with suppress(KafkaError):
             check_equal(log, model)  # a reader may come before the check
-    if any(segment.expected for segment in log.segments):
+    if any(segment.expected for segment in segments_of(log)):
         logs.check_segments()
     if log.offline_error is not None:
         assert damaged.endswith(".log")
         assert damaged in log.offline_error or "durable" in log.offline_error or not is_clean
         with pytest.raises(KafkaError) as refused:
-            log.read(0, 1, FetchIsolation.LOG_END)
+            read_records(log, 0, 1, FetchIsolation.LOG_END)
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         return
     assert log.log_end_offset == model.log_end_offset

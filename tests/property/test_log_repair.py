@@ -11,7 +11,7 @@ from oncelog.broker.storage.local.survey import Survey, survey_partition
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from tests.fakes.disk import MemoryDisk, PowerCut
-from tests.fakes.logs import Logs
+from tests.fakes.logs import Logs, read_records
 from tests.property.test_log_recovery import (
     SMALL,
     Model,
@@ -59,7 +59,7 @@ def visible(log: PartitionLog) -> set[int]:
     seen: set[int] = set()
     offset = 0
     while offset < log.last_stable_offset:
-        result = log.read(offset, 100_000, FetchIsolation.TXN_COMMITTED)
+        result = read_records(log, offset, 100_000, FetchIsolation.TXN_COMMITTED)
         aborted = sorted((entry.first_offset, entry.producer_id) for entry in result.aborted_transactions or ())
         dropping: set[int] = set()
         for header, data in iter_batches(result.records):

@@ -12,6 +12,7 @@ from oncelog.broker.storage.local.segment import Segment
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.batch import iter_batches
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.logs import read_records, segments_of
 from tests.history.events import Partition
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_model import LogModel
@@ -69,7 +70,7 @@ class WatchedTable:
             self._begin_again(log.topic_id)
         offset = self._model.log_end
         while offset < log.log_end_offset:
-            for header, batch in iter_batches(log.read(offset, 2**30, FetchIsolation.LOG_END).records):
+            for header, batch in iter_batches(read_records(log, offset, 2**30, FetchIsolation.LOG_END).records):
                 offset = header.next_offset
                 self._model.add(header.base_offset, offset, bytes(batch))
         self._high_watermark = log.high_watermark
@@ -87,9 +88,9 @@ class WatchedTable:
             self._auditor.on_clock_set()
         self._clock_offset_ms = wall_ms - monotonic_ms
         self._latest_ms = max(self._latest_ms, wall_ms)
-        if any(segment.has_gaps and segment not in self._audited for segment in log.segments):
+        if any(segment.has_gaps and segment not in self._audited for segment in segments_of(log)):
             self.looks += 1
-            self._audited = list(log.segments)
+            self._audited = list(segments_of(log))
             self._auditor.audit(log, self._latest_ms, clean_offset_of(virtual.disk, log))
         cleaner = virtual.broker.logs.cleaner
         if cleaner is not None and random.random() < 0.03:

@@ -32,6 +32,7 @@ from tests.clients.simulated import (
 )
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk, PowerCut
+from tests.fakes.logs import read_records
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import audit, tally
 from tests.history.events import FINAL, NEVER, Bounds, History, OffsetFetch, Partition, Poll, Restart, States
@@ -352,7 +353,7 @@ class BrokerWorld:
             batches = history.logs.setdefault(partition, [])
             offset = 0
             while offset < log.log_end_offset:
-                batches += batches_of(log.read(offset, 2**30, FetchIsolation.LOG_END).records)
+                batches += batches_of(read_records(log, offset, 2**30, FetchIsolation.LOG_END).records)
                 offset = batches[-1].last_offset + 1
         for table in self._tables:
             if table.partition[0] == "__transaction_state":

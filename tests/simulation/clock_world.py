@@ -20,6 +20,7 @@ from oncelog.protocol.records.record import Record, decode_records
 from tests.clients.group_members import commit
 from tests.clients.producer import TIMEOUT_MS, TOPIC, Producer, log_of
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.logs import read_records, segments_of
 from tests.fakes.virtual_time import VirtualTime, VirtualTimer
 from tests.simulation.log_auditor import AuditError
 
@@ -266,7 +267,7 @@ class ClockWorld:
                     yield f"offset {group_id}", committed.commit_timestamp_ms
         # A segment goes after all before it, and the active one never.
         newest_ms = 0
-        for segment in list(self._log(DATA).segments)[:-1]:
+        for segment in list(segments_of(self._log(DATA)))[:-1]:
             newest_ms = max(newest_ms, segment.max_timestamp)
             yield f"segment {segment.base_offset}", newest_ms
 
@@ -293,8 +294,8 @@ class ClockWorld:
         if self._now_ms - since_ms <= 2 * INTERVAL_MS + SLACK_MS:
             return
         log = self._log(COMPACTED)
-        active_offset = list(log.segments)[-1].base_offset
-        data = log.read(log.log_start_offset, 2**30, FetchIsolation.LOG_END).records
+        active_offset = list(segments_of(log))[-1].base_offset
+        data = read_records(log, log.log_start_offset, 2**30, FetchIsolation.LOG_END).records
         records = [record for _, batch in iter_batches(memoryview(data)) for record in decode_records(batch)]
         keys = Counter(record.key for record in records if record.offset < active_offset)
         if any(count > 1 for count in keys.values()):

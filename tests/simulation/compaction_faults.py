@@ -15,10 +15,11 @@ from oncelog.broker.storage.local.compaction.batch_filter import BatchFilter
 from oncelog.broker.storage.local.compaction.cleaner import LogCleaner
 from oncelog.broker.storage.local.compaction.round import CompactionRound
 from oncelog.broker.storage.local.compaction.transactions import AbortedTransactions, CleanedTransactions
-from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.segment import Segment
 from oncelog.protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader
 from oncelog.protocol.records.record import Record
+from tests.fakes.logs import segments_of
 from tests.simulation.log_faults import (
     Plant,
     compact_past_the_last_stable_offset,
@@ -133,7 +134,7 @@ def call_clean_what_was_not_mapped(patch: pytest.MonkeyPatch) -> None:
     complete = LogCleaner._complete
 
     def all_of_it(self: LogCleaner, log: Any, clean_offset: int) -> None:
-        complete(self, log, max(clean_offset, log.segments[len(log.segments) - 1].base_offset))
+        complete(self, log, max(clean_offset, segments_of(log)[len(segments_of(log)) - 1].base_offset))
 
     patch.setattr(LogCleaner, "_complete", all_of_it)
 
@@ -156,7 +157,7 @@ def delete_before_the_swap_is_durable(patch: pytest.MonkeyPatch) -> None:
             disk.delete(segment.path(".log"))
         return swap_in(disk, directory, old, new)
 
-    patch.setattr("oncelog.broker.log.partition_log.swap_in", too_early)
+    patch.setattr("oncelog.broker.storage.local.local_log.swap_in", too_early)
 
 
 def leave_a_swap_half_done(patch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def leave_a_swap_half_done(patch: pytest.MonkeyPatch) -> None:
 
 
 def leave_gaps_unexplained(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LogManager, "_secure", lambda self, log, next_offset: None)
+    patch.setattr(LocalLogStore, "_secure", lambda self, log, next_offset: None)
 
 
 def lose_sequences_with_the_records(patch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from oncelog.broker.log.values import FetchResult
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
+from tests.fakes.logs import read_records
 from tests.simulation.log_model import LogModel, batches_in, known
 
 
@@ -140,7 +141,7 @@ class LogAuditor:
         offset = log.log_start_offset
         while offset < log.log_end_offset:
             try:
-                result = log.read(offset, 1, FetchIsolation.LOG_END)
+                result = read_records(log, offset, 1, FetchIsolation.LOG_END)
             except KafkaError:
                 require(log.offline_error is not None, "damage takes the partition offline", offset)
                 return
@@ -157,7 +158,7 @@ class LogAuditor:
 
 def read_undamaged(log: PartitionLog, offset: int, max_bytes: int, isolation: FetchIsolation) -> FetchResult:
     try:
-        return log.read(offset, max_bytes, isolation)
+        return read_records(log, offset, max_bytes, isolation)
     except KafkaError as error:
         raise AuditError(f"a log without damage can be read: {error}") from error
 

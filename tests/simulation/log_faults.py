@@ -11,13 +11,15 @@ import pytest
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log import partition_log
+from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
-from oncelog.broker.storage.local import flusher, log_manager, recovery
+from oncelog.broker.storage.local import file_sync, log_store, recovery
 from oncelog.broker.storage.local.compaction import batch_filter, transactions
 from oncelog.broker.storage.local.compaction import round as compaction_round
-from oncelog.broker.storage.local.flusher import FlushTarget
-from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.file_sync import SyncTarget
+from oncelog.broker.storage.local.local_log import LocalLog
+from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.offset_index import OffsetIndex
 from oncelog.broker.storage.local.segments import Segments
 from oncelog.broker.storage.local.transaction_index import TransactionIndex
@@ -27,17 +29,17 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def skip_the_sync_of_the_log(patch: pytest.MonkeyPatch) -> None:
-    sync = FlushTarget.sync
+    sync = SyncTarget.sync
 
-    def without_logs(self: FlushTarget) -> None:
+    def without_logs(self: SyncTarget) -> None:
         self.files = [file for file in self.files if not file.path.endswith(".log")]
         sync(self)
 
-    patch.setattr(FlushTarget, "sync", without_logs)
+    patch.setattr(SyncTarget, "sync", without_logs)
 
 
 def take_want_of_a_descriptor_for_a_failed_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(flusher, "lacks_descriptor", lambda error: False)
+    patch.setattr(file_sync, "lacks_descriptor", lambda error: False)
 
 
 def answer_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
@@ -95,11 +97,10 @@ def take_an_old_epoch(patch: pytest.MonkeyPatch) -> None:
 def delete_before_the_start_is_durable(patch: pytest.MonkeyPatch) -> None:
     move = LogManager._move_starts
 
-    def too_early(self: LogManager, starts: Mapping[PartitionLog, int]) -> None:
+    def too_early(self: LogManager, starts: Mapping[PartitionLog, int]) -> Completion[None]:
         for log, offset in starts.items():
             log.advance_log_start(offset)
-            log.delete_removed()
-        move(self, starts)
+        return move(self, starts)
 
     patch.setattr(LogManager, "_move_starts", too_early)
 
@@ -107,10 +108,12 @@ def delete_before_the_start_is_durable(patch: pytest.MonkeyPatch) -> None:
 def show_a_start_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
     move = LogManager._move_starts
 
-    def too_early(self: LogManager, starts: Mapping[PartitionLog, int]) -> None:
-        for log, offset in starts.items():
-            log.advance_log_start(offset)
-        move(self, starts)
+    def too_early(self: LogManager, starts: Mapping[PartitionLog, int]) -> Completion[None]:
+        with pytest.MonkeyPatch.context() as kept:
+            kept.setattr(LocalLog, "delete_removed", lambda self: None)
+            for log, offset in starts.items():
+                log.advance_log_start(offset)
+        return move(self, starts)
 
     patch.setattr(LogManager, "_move_starts", too_early)
 
@@ -127,7 +130,7 @@ def drop_the_newest_record(patch: pytest.MonkeyPatch) -> None:
 
 
 def compact_past_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LogManager, "_cleanable_end", lambda self, log: log.log_end_offset)
+    patch.setattr(LocalLogStore, "_cleanable_end", lambda self, log: log.log_end_offset)
 
 
 def keep_aborted_data(patch: pytest.MonkeyPatch) -> None:
@@ -162,7 +165,7 @@ def take_damage_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
     ) -> Any:
         return recover(disk, directory, topic_id, config, None, *more, **named)
 
-    patch.setattr(log_manager, "recover_log", forgetful)
+    patch.setattr(log_store, "recover_log", forgetful)
 
 
 def take_a_directory_that_is_gone_for_a_new_partition(patch: pytest.MonkeyPatch) -> None:
@@ -174,7 +177,7 @@ def take_a_directory_that_is_gone_for_a_new_partition(patch: pytest.MonkeyPatch)
         known = points if disk.exists(directory) else None
         return recover(disk, directory, topic_id, config, known, *more, **named)
 
-    patch.setattr(log_manager, "recover_log", trusting)
+    patch.setattr(log_store, "recover_log", trusting)
 
 
 def go_offline_without_a_word(patch: pytest.MonkeyPatch) -> None:

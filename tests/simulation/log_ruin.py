@@ -57,4 +57,4 @@ def audit_ruin(logs: Logs, audited: Iterable[tuple[LogAuditor, PartitionLog]]) -
         if log.offline_error is not None:
             require(log.offline_error in (lines if was_offline else logs.damaged), "no damage is silent", log.name)
         elif log.log_end_offset < auditor.model.durable_end:
-            require(bool(logs.manager.problems), "no damage is silent", log.name)
+            require(bool(logs.store.problems), "no damage is silent", log.name)

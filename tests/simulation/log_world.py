@@ -15,13 +15,13 @@ from uuid import UUID
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
-from oncelog.broker.storage.local.retention import prepare_log_start
+from oncelog.broker.storage.local.retention import retention_start
 from oncelog.broker.storage.local.segment import Segment
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.disk import MemoryDisk, PowerCut
-from tests.fakes.logs import Logs
+from tests.fakes.logs import Logs, read_records, segments_of
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_auditor import LogAuditor, require
 from tests.simulation.log_model import LogModel
@@ -164,7 +164,7 @@ class LogWorld:
             if not self._is_over:
                 self._audit()
         if not self._is_over:
-            self._restart(self.logs.disk.kill(), kept_all=not self.logs.flusher.failed)
+            self._restart(self.logs.disk.kill(), kept_all=not self.logs.failure.failed)
             self._settle()
         self.counts.tables = sum(each.compaction.tables for each in self.partitions if each.compaction is not None)
         return self.counts
@@ -219,7 +219,7 @@ class LogWorld:
         self.counts.appends += 1
         model = partition.model
         with self._descriptors():
-            data = bytes(log.read(base_offset, 1, FetchIsolation.LOG_END).records)
+            data = bytes(read_records(log, base_offset, 1, FetchIsolation.LOG_END).records)
         model.add(base_offset, next_offset, data)
 
         def on_durable(_: object) -> None:
@@ -307,7 +307,7 @@ class LogWorld:
                 scheduler.run_timers()
 
     def _compact(self) -> None:
-        cleaner = self.logs.manager.cleaner
+        cleaner = self.logs.store.cleaner
         if cleaner is not None:
             cleaner.step()
             for _ in range(self.random.choice([0, 5, 60])):
@@ -323,9 +323,9 @@ class LogWorld:
     def _retain(self) -> None:
         wall_ms = self.logs.clock.wall_ms()
         for partition, log in zip(self.partitions, self.open, strict=True):
-            wanted = prepare_log_start(log.segments, log.config, log.high_watermark, wall_ms)
+            wanted = retention_start(segments_of(log), log.config, log.high_watermark, wall_ms)
             partition.model.log_start = max(partition.model.log_start, wanted or 0)
-        self.logs.manager.apply_retention(wall_ms)
+        self.logs.apply_retention(wall_ms)
         for partition, log in zip(self.partitions, self.open, strict=True):
             partition.model.durable_start = log.log_start_offset
 
@@ -337,7 +337,7 @@ class LogWorld:
             self.logs.disk.operations_left = self.random.randint(0, 16)
         partition.model.log_start = max(partition.model.log_start, before)
         try:
-            self.logs.manager.delete_records(log, before)
+            self.logs.delete_records(log, before)
         except KafkaError as error:
             require(error.code in _REFUSALS, "records may be deleted", error.code.name)
         partition.model.durable_start = log.log_start_offset
@@ -360,7 +360,7 @@ class LogWorld:
                 self._retain()
         finally:
             disk.capacity_bytes = None
-        require(not self.logs.flusher.failed, "no room is no reason to stop")
+        require(not self.logs.failure.failed, "no room is no reason to stop")
 
     @contextmanager
     def _descriptors(self) -> Iterator[None]:
@@ -383,7 +383,7 @@ class LogWorld:
                 self._compact()
         finally:
             disk.lacks_descriptor = lambda path: False
-        require(not self.logs.flusher.failed, "too many open files are no reason to stop")
+        require(not self.logs.failure.failed, "too many open files are no reason to stop")
         require(not any(log.offline_error for log in self.open), "too many open files are no damage")
 
     def _fail_syncs(self) -> None:
@@ -392,7 +392,7 @@ class LogWorld:
         self._append()
         disk.sync_error = OSError(errno.EIO, "Input/output error")
         self.logs.scheduler.run()
-        failed = self.logs.flusher.failed
+        failed = self.logs.failure.failed
         disk.sync_error = None
         for _ in range(3):
             self._append()
@@ -410,7 +410,7 @@ class LogWorld:
             # In the middle of whatever comes next.
             disk.operations_left = self.random.randint(0, 40)
         elif kind == "clean" and not self.logs.scheduler.threads:
-            while self.logs.flusher.is_busy and not self.logs.flusher.failed:
+            while self.logs.rounds.is_busy and not self.logs.failure.failed:
                 self.logs.scheduler.run()
                 self.logs.scheduler.run_timers()
             problem = self.logs.manager.close()
@@ -470,8 +470,8 @@ class LogWorld:
     def _leave(self) -> None:
         """A round of compaction that was stopped cleans up after itself: on the disk of before, which nobody sees."""
         self.logs.disk.operations_left = None
-        if self.logs.manager.cleaner is not None:
-            self.logs.manager.cleaner.stop()
+        if self.logs.store.cleaner is not None:
+            self.logs.store.cleaner.stop()
 
     def _change_a_byte(self, disk: MemoryDisk, with_logs: bool) -> str | None:
         """In a file of a partition, as a bad sector does; its name.
@@ -517,12 +517,12 @@ class LogWorld:
             self._audit_compaction(partition, log)
 
     def _audit_compaction(self, partition: Partition, log: PartitionLog) -> None:
-        cleaner, wall_ms = self.logs.manager.cleaner, self.logs.clock.wall_ms()
+        cleaner, wall_ms = self.logs.store.cleaner, self.logs.clock.wall_ms()
         if partition.compaction is None or cleaner is None:
             return
-        if any(segment.has_gaps and segment not in partition.audited for segment in log.segments):
+        if any(segment.has_gaps and segment not in partition.audited for segment in segments_of(log)):
             self.counts.looks_at_compaction += 1
-            partition.audited = list(log.segments)
+            partition.audited = list(segments_of(log))
             partition.compaction.audit(log, wall_ms, clean_offset_of(self.logs.disk, log))
         if self.random.random() < 0.5:
             partition.compaction.step_readers(log, wall_ms, may_begin=not cleaner.is_busy)

@@ -10,7 +10,7 @@ from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.ports import Clock
 from oncelog.broker.schedule import Schedule
-from oncelog.broker.storage.local import log_manager
+from oncelog.broker.storage.local import local_log
 from tests.history.auditor import require_at_least
 from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError
@@ -87,7 +87,7 @@ def delete_records_from_the_future(patch: pytest.MonkeyPatch) -> None:
         is_old = bool(closed) and abs(wall_ms - closed[0].max_timestamp) > config.retention_ms
         return closed[0].next_offset if is_old and config.is_deleting else None
 
-    patch.setattr(log_manager, "prepare_log_start", prepare)
+    patch.setattr(local_log, "retention_start", prepare)
 
 
 PLANTS: tuple[Plant, ...] = (

@@ -66,7 +66,7 @@ def write_large_logs(data_dir: Path, *, id_count: int, group_count: int, topic: 
             topics, CONSUMER_OFFSETS, group_id(number), offset_record(group_id(number), (topic, 0), committed), wall_ms
         )
     time.settle()
-    broker.flusher.flush_now()
+    broker.rounds.run_now()
     error = broker.logs.close()
     if error is not None:
         raise error

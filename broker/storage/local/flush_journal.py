@@ -4,8 +4,8 @@ Owns: the file `flushed-offsets`, a journal with one entry per log and flush rou
 A rewritten journal begins with an entry that counts the others: what was cut off is noticed, and stays known
 (`is_whole`) until every log was recovered without it.
 Invariant: an entry is written after the sync that it tells of. The journal itself is synced in the background, about
-once a second (`Flusher.step`), and not in each round, which would double its time: after a kill it is exact, after a
-power cut it may lag by a second, and damage to what was written in that second looks like a torn tail.
+once a second (`FileSync.sync_journal`), and not in each round, which would double its time: after a kill it is exact,
+after a power cut it may lag by a second, and damage to what was written in that second looks like a torn tail.
 
 Logs are named by topic id: a topic that is made again under an old name inherits nothing.
 """
@@ -15,13 +15,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from oncelog.broker.ports import Disk, File
-from oncelog.broker.storage.local.flusher import FlushTarget, is_transient
+from oncelog.broker.storage.local.disk_errors import is_transient
 from oncelog.broker.storage.local.partition_directory import partition_of
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.topics import ZERO_UUID
+
+if TYPE_CHECKING:
+    from oncelog.broker.storage.local.file_sync import SyncTarget
 
 NAME = "flushed-offsets"
 _ENTRY = Struct(">16siqq")
@@ -50,7 +54,7 @@ _TORN = "ends in"
 class FlushedOffsets:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._lock = threading.Lock()  # the flusher's thread records while the loop deletes and rewrites
+        self._lock = threading.Lock()  # the thread of the syncs records while the loop deletes and rewrites
         self._points: dict[LogKey, LogPoints] = {}
         self.is_unsynced = False
         is_present = disk.exists(NAME)
@@ -97,8 +101,8 @@ class FlushedOffsets:
     def get(self, topic_id: UUID, partition: int) -> LogPoints | None:
         return self._points.get((topic_id, partition))
 
-    def record(self, targets: Sequence[FlushTarget]) -> None:
-        """Entries for the logs of a round whose syncs have succeeded; on the loop or in the flusher's thread.
+    def record(self, targets: "Sequence[SyncTarget]") -> None:
+        """Entries for the logs of a round whose syncs have succeeded; on the loop or in the thread of the syncs.
 
         A full disk must not stop what is durable from being acknowledged: an entry that is missing merely lags.
         """
@@ -173,12 +177,14 @@ class FlushedOffsets:
         with self._lock:
             self._rewrite()
 
-    def move_starts(self, starts: Mapping[tuple[UUID, int], int]) -> None:
-        """Make new starts of logs durable, by topic id and partition. Raises OSError, and knows the old ones then."""
+    def move_starts(self, starts: Mapping[LogKey, int]) -> None:
+        """Make new starts of logs durable, by topic id and partition; none goes back. In any thread. Raises OSError:
+        the old ones are known then."""
         with self._lock:
             before = {key: self._points.get(key, _NOTHING) for key in starts}
             for key, log_start_offset in starts.items():
-                self._points[key] = LogPoints(before[key].synced_offset, log_start_offset)
+                known = before[key]
+                self._points[key] = LogPoints(known.synced_offset, max(known.log_start_offset, log_start_offset))
             try:
                 self._rewrite()
             except OSError:

@@ -62,6 +62,9 @@ class _OverlayFile:
     def read_view(self, start: int, end: int) -> memoryview:
         return self._content.read(start, end)
 
+    def cached_view(self, start: int, end: int) -> memoryview | None:
+        return self.read_view(start, end)
+
     def truncate(self, size_bytes: int) -> None:
         self._content.truncate(size_bytes)
 

@@ -1,31 +1,33 @@
 """Finds batches in the segments of one partition: by offset, by timestamp, and the aborted transactions between.
 
 Owns: nothing; pure functions over `Segments`. They never look past the bound that the partition's log gives, which is
-always the boundary of a batch.
+always the boundary of a batch. In segments that the event loop reads (`Segment.serve`) they raise Deferred for what is
+not at hand.
 """
 
 from collections.abc import Iterator
 
+from oncelog.broker.log.store import PLENTY_BYTES, Batches, ReadResult
 from oncelog.broker.log.values import AbortedTransaction
-from oncelog.broker.storage.local.segment import Segment
+from oncelog.broker.storage.local.deferred import Deferred
+from oncelog.broker.storage.local.segment import BatchSpan, Segment
 from oncelog.broker.storage.local.segments import Segments
 from oncelog.protocol.errors import DecompressedSizeError, ProtocolError
 from oncelog.protocol.records.batch import BatchHeader, check_crc, iter_batches, read_header
 from oncelog.protocol.records.record import decode_records
 
 _EMPTY = memoryview(b"")
-_CHUNK_BYTES = 1024 * 1024
-PLENTY_BYTES = 2**62
+_CHUNK_BYTES = 128 * 1024
 _MAX_SEARCHED_RECORDS = 50_000
 _MAX_SEARCHED_BYTES = 8 * 1024 * 1024
+_SEARCHED_AT_ONCE = 100
+"""Records of a batch that are decoded on the event loop; more, or compressed ones, in a thread."""
 
 
 def read_records(
     segments: Segments, fetch_offset: int, upper_bound: int, max_bytes: int, *, at_least_one: bool
-) -> tuple[memoryview, int]:
+) -> ReadResult:
     """Bytes from the batch that holds `fetch_offset`, of one segment, and an offset at or past their end."""
-    if fetch_offset >= upper_bound:
-        return _EMPTY, fetch_offset
     slot = segments.slot_of(fetch_offset)
     segment = segments[slot]
     start = segment.position_of(fetch_offset)
@@ -41,18 +43,22 @@ def read_records(
         _check_batches(segment, start, records, fetch_offset)
     if start + len(records) == end:
         segment.note_position(end_offset, end)
-        return records, end_offset
-    return records, min(upper_bound, segment.offset_at_or_after(start + len(records)))
+        return ReadResult(records, end_offset)
+    return ReadResult(records, min(upper_bound, segment.offset_at_or_after(start + len(records))))
 
 
 def readable_bytes(segments: Segments, fetch_offset: int, upper_bound: int) -> int:
-    """The bytes between two offsets, the lower one first; `PLENTY_BYTES` if they lie in different segments."""
+    """The bytes between two offsets, the lower one first; PLENTY_BYTES if they lie in different segments, or if a place
+    is not at hand."""
     # Not of the bound itself: a roll may have left that at the very beginning of the next segment.
     segment = segments[segments.slot_of(upper_bound - 1)]
     if fetch_offset < segment.base_offset:
         return PLENTY_BYTES
-    end = segment.size_bytes if upper_bound >= segment.next_offset else segment.position_of(upper_bound)
-    return end - segment.position_of(fetch_offset)
+    try:
+        end = segment.size_bytes if upper_bound >= segment.next_offset else segment.position_of(upper_bound)
+        return end - segment.position_of(fetch_offset)
+    except Deferred:
+        return PLENTY_BYTES
 
 
 def _check_batches(segment: Segment, position: int, records: memoryview, fetch_offset: int) -> None:
@@ -78,27 +84,49 @@ def collect_aborted(segments: Segments, fetch_offset: int, upper_bound: int) -> 
 
 
 def iterate_batches(segments: Segments, from_offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch that reaches into [from_offset, end_offset), in order.
+    """Every batch that reaches into [from_offset, end_offset), in order, for those who may wait for the disk.
 
     For replay, where a damaged or missing batch would give another state: raises CORRUPT_MESSAGE instead.
     """
+    for piece in replay_pieces(segments, from_offset, end_offset):
+        if isinstance(piece, Deferred):
+            piece.run()
+        else:
+            yield from piece
+
+
+def replay_pieces(segments: Segments, from_offset: int, end_offset: int) -> Iterator[Batches | Deferred]:
+    """The same in pieces; a Deferred is to be run off the event loop before the next piece is asked for."""
     offset = from_offset
     while offset < end_offset and len(segments):
-        segment = segments[segments.slot_of(offset)]
-        records, _ = read_records(segments, offset, end_offset, _CHUNK_BYTES, at_least_one=True)
-        if not len(records) and segment.has_gaps:
+        try:
+            batches, offset = _next_piece(segments, offset, from_offset, end_offset)
+        except Deferred as deferred:
+            yield deferred
+            continue
+        if not batches:
             return  # compaction left nothing up to the end
-        before = offset
+        yield batches
+
+
+def _next_piece(segments: Segments, offset: int, from_offset: int, end_offset: int) -> tuple[Batches, int]:
+    """The batches of one read, and the offset behind them."""
+    segment = segments[segments.slot_of(offset)]
+    records = read_records(segments, offset, end_offset, _CHUNK_BYTES, at_least_one=True).records
+    before = offset
+    batches: Batches = []
+    if len(records) or not segment.has_gaps:
         for header, batch in _whole_batches(records):
             is_next = header.base_offset == offset or (
                 offset == from_offset if header.base_offset < offset else segments.may_lack(offset)
             )
             if not is_next or header.magic != 2 or header.last_offset_delta < 0 or not check_crc(batch):
-                raise segment.damaged(offset)
+                break
             offset = header.base_offset + header.last_offset_delta + 1
-            yield header, batch
+            batches.append((header, batch))
         if offset == before:
             raise segment.damaged(offset)
+    return batches, offset
 
 
 def _whole_batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -128,11 +156,27 @@ def _find_in_segment(segment: Segment, timestamp_ms: int, start_offset: int, end
             return None
         if span.max_timestamp < timestamp_ms:
             continue
-        batch = segment.file.read_view(span.position, span.position + span.size_bytes)
+        found = _find_in_batch(segment, span, timestamp_ms, start_offset)
+        if found is not None:
+            return found if found[0] < end_offset else None
+    return None
+
+
+def _find_in_batch(segment: Segment, span: BatchSpan, timestamp_ms: int, start_offset: int) -> tuple[int, int] | None:
+    batch = segment.view(span.position, span.position + span.size_bytes)
+
+    def search() -> tuple[int, int] | None:
         for offset, timestamp in _times(segment, batch, start_offset):
             if timestamp >= timestamp_ms and offset >= start_offset:
-                return (offset, timestamp) if offset < end_offset else None
-    return None
+                return offset, timestamp
+        return None
+
+    header = read_header(batch)
+    is_short = header.record_count <= _SEARCHED_AT_ONCE and not header.compression_type
+    if is_short or segment.results is None:
+        return search()
+    found: tuple[int, int] | None = segment.results.get((segment, span.position, timestamp_ms, start_offset), search)
+    return found
 
 
 def _times(segment: Segment, batch: memoryview, start_offset: int) -> Iterator[tuple[int, int]]:

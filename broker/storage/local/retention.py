@@ -1,6 +1,6 @@
 """Decides how far the start of a log may move by age and size.
 
-Owns: the decision alone; `PartitionLog.advance_log_start` carries it out. Invariants: only whole segments below the
+Owns: the decision alone; `LogManager` carries it out. Invariants: only whole segments below the
 high watermark go, never the active one; a record without a timestamp keeps its segment by age, and, as in Kafka, one
 from the future keeps it until its time has come and the retention has passed. Size knows no time.
 """
@@ -10,7 +10,7 @@ from oncelog.broker.ports import WallMs
 from oncelog.broker.storage.local.segments import Segments
 
 
-def prepare_log_start(segments: Segments, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
+def retention_start(segments: Segments, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
     """The offset at which the log may begin, None if nothing is to go."""
     if not config.is_deleting or len(segments) < 2:
         return None

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from oncelog.broker.ports import Buffer, Disk, File, MonotonicMs
+from oncelog.broker.storage.local.deferred import Results
 from oncelog.broker.storage.local.offset_index import OffsetIndex
 from oncelog.broker.storage.local.time_index import TimeIndex
 from oncelog.broker.storage.local.transaction_index import TransactionIndex
@@ -25,6 +26,8 @@ LOG_SUFFIX = ".log"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 _HINT_LIMIT = 64
 _SCAN_BYTES = 64 * 1024
+_WARM_BYTES = 32 * 1024 * 1024
+"""What was written last is taken to be in the page cache: at least so much, at most twice as much."""
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -59,9 +62,11 @@ class Segment:
         "max_timestamp",
         "max_timestamp_offset",
         "next_offset",
+        "results",
         "size_bytes",
         "time_index",
         "transaction_index",
+        "warm_from",
     )
 
     def __init__(
@@ -72,6 +77,10 @@ class Segment:
         self.next_offset = base_offset
         self.file: File = disk.open(self.path(suffix))
         self.size_bytes = 0
+        self.results: Results | None = None
+        """Where looks of the event loop find what was not at hand; None: whoever reads may wait for the disk."""
+        self.warm_from = 0
+        """The position from which on everything was written by this process, not long ago."""
         self.crc = 0
         # (size, CRC-32C) of the bytes that an earlier run has written and nobody has read since; None: read and good.
         self.expected: tuple[int, int] | None = None
@@ -109,6 +118,8 @@ class Segment:
         """A batch is in the file at `size_bytes`: extend the indexes. Recovery rebuilds by this same step."""
         position = self.size_bytes
         if self._bytes_since_index_entry > index_interval_bytes:
+            if position - self.warm_from > 2 * _WARM_BYTES and self.results is not None:
+                self.warm_from = position - _WARM_BYTES
             self.index.append(next_offset - 1, position)
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
             self._bytes_since_index_entry = 0
@@ -120,6 +131,22 @@ class Segment:
             self.first_timestamp = max_timestamp
         self.size_bytes = position + size_bytes
         self.next_offset = next_offset
+
+    def serve(self, results: Results) -> None:
+        """From now on the event loop reads this segment: bytes that the page cache has not raise Deferred."""
+        self.results = results
+        self.warm_from = self.size_bytes
+
+    def view(self, start: int, end: int) -> memoryview:
+        """The bytes [start, end), fewer at the end of the file. Raises Deferred, OSError."""
+        if start >= self.warm_from or self.results is None:
+            return self.file.read_view(start, end)
+        view = self.file.cached_view(start, end)
+        if view is not None:
+            return view
+        read_range, path = self.results.read_range, self.file.path
+        fetched: bytes = self.results.get((self, start, end), lambda: read_range(path, start, end), end - start)
+        return memoryview(fetched)
 
     def note_position(self, offset: int, position: int) -> None:
         """A batch boundary that a reader is likely to ask for."""
@@ -151,7 +178,7 @@ class Segment:
         while position + _SPAN_BYTES <= end:
             at = position - chunk_start
             if at + _SPAN_BYTES > len(chunk):
-                chunk, chunk_start, at = self.file.read_view(position, min(end, position + _SCAN_BYTES)), position, 0
+                chunk, chunk_start, at = self.view(position, min(end, position + _SCAN_BYTES)), position, 0
                 if len(chunk) < _SPAN_BYTES:
                     return  # the file has shrunk under us
             base_offset, length, last_delta, _, max_timestamp = SPAN.unpack_from(chunk, at)
@@ -165,14 +192,14 @@ class Segment:
         """Bytes from the boundary `start` on: at most `max_bytes`, but the first batch whole if `whole_first`, else
         nothing if it does not fit; never past the boundary `end`."""
         wanted_end = min(end, start + max(max_bytes, LENGTH_OVERHEAD))
-        view = self.file.read_view(start, wanted_end)
+        view = self.file.read_view(start, wanted_end) if start >= self.warm_from else self.view(start, wanted_end)
         if len(view) < wanted_end - start:
             raise self.damaged(None, start + len(view))  # shorter than it was: nobody may take that for the end
         first_bytes = LENGTH_OVERHEAD + int.from_bytes(view[LENGTH_AT:LENGTH_OVERHEAD], "big")
         if not _SPAN_BYTES <= first_bytes <= end - start:
             raise self.damaged(None, start)
         if first_bytes > max_bytes:
-            view = self.file.read_view(start, start + first_bytes) if whole_first else view[:0]
+            view = self.view(start, start + first_bytes) if whole_first else view[:0]
             if whole_first and len(view) < first_bytes:
                 raise self.damaged(None, start + len(view))
         return view

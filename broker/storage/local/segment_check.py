@@ -1,6 +1,6 @@
 """Reads in the background what a start has taken over unread, and holds it against the CRC-32C of what was written.
 
-Owns: the order and the pace. Does not own: what becomes of a bad segment (`PartitionLog.take_offline`).
+Owns: the order and the pace. Does not own: what becomes of a bad segment (`LogOwner.take_offline`).
 Invariants
 - The loop never waits for a read: each slice is read off the loop, with a pause after it, so that flushes go first.
 - A verdict counts only if the segment is still part of its log: retention and compaction may have removed it meanwhile.
@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.ports import Clock, Disk, Scheduler
 from oncelog.broker.storage.local.batch_scan import BatchScan
-from oncelog.broker.storage.local.flusher import lacks_descriptor
+from oncelog.broker.storage.local.disk_errors import lacks_descriptor
+from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
 from oncelog.protocol.checksum import crc32c
 
@@ -45,7 +45,7 @@ class SegmentCheck:
         self._scheduler = scheduler
         self._clock = clock
         self._on_done = on_done
-        self._waiting: deque[tuple[PartitionLog, Segment]] = deque()
+        self._waiting: deque[tuple[LocalLog, Segment]] = deque()
         self._is_running = False
         self._is_stopped = False
         self._position = 0
@@ -57,7 +57,7 @@ class SegmentCheck:
     def is_busy(self) -> bool:
         return self._is_running
 
-    def add(self, log: PartitionLog) -> None:
+    def add(self, log: LocalLog) -> None:
         """Check what recovery did not read of `log`."""
         self._waiting.extend((log, segment) for segment in log.segments if segment.expected is not None)
         if self._waiting and not self._is_running:
@@ -103,7 +103,7 @@ class SegmentCheck:
         # Without a descriptor nothing was read, and the same slice comes again.
         self._scheduler.call_later(_FIRST_PAUSE_MS if lacks_descriptor(error) else _PAUSE_MS, self._next_slice)
 
-    def _judge(self, log: PartitionLog, segment: Segment, problem: str | None) -> None:
+    def _judge(self, log: LocalLog, segment: Segment, problem: str | None) -> None:
         self._segment_count += 1
         expected, segment_crc = segment.expected, self._crc
         self._next_segment()
@@ -112,7 +112,7 @@ class SegmentCheck:
             return
         self._damaged_count += 1
         text = f"{segment.path(LOG_SUFFIX)}: {problem}" if problem is not None else place_of_damage(self._disk, segment)
-        log.take_offline(text)
+        log.owner.take_offline(text)
 
     def _next_segment(self) -> None:
         self._waiting.popleft()
@@ -130,11 +130,11 @@ class SegmentCheck:
         )
 
 
-def _is_of_interest(log: PartitionLog, segment: Segment) -> bool:
+def _is_of_interest(log: LocalLog, segment: Segment) -> bool:
     return (
         segment.expected is not None
         and not log.is_deleted
-        and log.offline_error is None
+        and log.owner.offline_error is None
         and any(segment is known for known in log.segments)
     )
 

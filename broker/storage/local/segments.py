@@ -12,6 +12,7 @@ from uuid import UUID
 
 from oncelog.broker.ports import Disk, File, MonotonicMs
 from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
+from oncelog.broker.storage.local.deferred import Results
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, encode_partition_metadata
 from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from oncelog.broker.storage.local.producer_snapshot import ProducerSnapshot
@@ -28,12 +29,13 @@ class Segments:
         "_base_offsets",
         "_dirty_directories",
         "_dirty_files",
-        "_is_active_dirty",
         "_list",
         "_topic_id",
         "_unsynced_snapshots",
         "directory",
         "disk",
+        "is_active_dirty",
+        "results",
         "summary",
     )
 
@@ -46,7 +48,8 @@ class Segments:
         self._base_offsets = [segment.base_offset for segment in segments]
         self._dirty_files: list[File] = []
         self._dirty_directories: list[str] = []
-        self._is_active_dirty = False
+        self.is_active_dirty = False
+        self.results: Results | None = None
         self._unsynced_snapshots: set[int] = set()
 
     def __iter__(self) -> Iterator[Segment]:
@@ -76,6 +79,12 @@ class Segments:
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self._list)
 
+    def serve(self, results: Results) -> None:
+        """From now on the event loop reads these segments and those to come: see `Segment.serve`."""
+        self.results = results
+        for segment in self._list:
+            segment.serve(results)
+
     # -- growing
 
     def roll(self, base_offset: int, monotonic_ms: MonotonicMs, snapshot: ProducerSnapshot) -> Segment:
@@ -98,7 +107,8 @@ class Segments:
             self._dirty_directories.append(self.directory)
         self._list.append(segment)
         self._base_offsets.append(base_offset)
-        self._is_active_dirty = False
+        segment.results = self.results
+        self.is_active_dirty = False
         return segment
 
     def _begin_segment(self, base_offset: int, monotonic_ms: MonotonicMs) -> Segment:
@@ -127,16 +137,13 @@ class Segments:
             self._dirty_files += self._complete_active(next_offset, snapshot)
             self._dirty_directories.append(self.directory)
 
-    def mark_active_dirty(self) -> None:
-        self._is_active_dirty = True
-
     def take_dirty(self, *, with_active: bool) -> tuple[list[File], list[str]]:
         """The files and directories to sync now; from here on they count as clean."""
         files, self._dirty_files = self._dirty_files, []
         directories, self._dirty_directories = self._dirty_directories, []
-        if with_active and self._is_active_dirty:
+        if with_active and self.is_active_dirty:
             files.append(self._list[-1].file)
-            self._is_active_dirty = False
+            self.is_active_dirty = False
         return files, directories
 
     # -- shrinking
@@ -154,6 +161,8 @@ class Segments:
         """Put `new` where `old` was, segments that follow each other; their files are the caller's affair."""
         slot = self._list.index(old[0])
         self._list[slot : slot + len(old)] = [new]
+        if self.results is not None:
+            new.serve(self.results)
         self.summary.forget()
         self._base_offsets[slot : slot + len(old)] = [new.base_offset]
         gone = {segment.path(suffix) for segment in old for suffix in SEGMENT_SUFFIXES}
@@ -183,8 +192,8 @@ class Segments:
         return True
 
     def delete_files(self, segment: Segment) -> None:
-        """The `.log` goes last: after a crash in between the segment is whole, or rebuilt."""
-        segment.file.close()
+        """The `.log`, which is closed, goes last: after a crash in between the segment is whole, or rebuilt. In any
+        thread."""
         for suffix in SEGMENT_SUFFIXES:
             self.disk.delete(segment.path(suffix))
 

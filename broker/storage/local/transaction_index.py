@@ -8,20 +8,12 @@ Invariant: entries are in the order of their markers (`last_offset` strictly ris
 import struct
 from array import array
 from bisect import bisect_left
-from dataclasses import dataclass
 
+from oncelog.broker.log.store import AbortedEntry
 from oncelog.broker.storage.local.minimum_tree import NONE, MinimumTree
 
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
-
-
-@dataclass(frozen=True, slots=True)
-class AbortedEntry:
-    producer_id: int
-    first_offset: int
-    last_offset: int  # the ABORT marker
-    last_stable_offset: int  # as it became with this marker
 
 
 class TransactionIndex:

@@ -20,13 +20,15 @@ from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
 from oncelog.broker.config.settings import load_config
 from oncelog.broker.config.topic_config import log_config_for
 from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.rounds import Rounds
+from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Disk
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS
 from oncelog.broker.storage.local.compaction.cleaner import CleanerCheckpoint
 from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
-from oncelog.broker.storage.local.flusher import Flusher
-from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, directory_of
 from oncelog.broker.storage.local.recovery import RecoveryReport
@@ -34,6 +36,7 @@ from oncelog.broker.storage.local.repair import repair_partition
 from oncelog.broker.storage.local.segment import LOG_SUFFIX
 from oncelog.broker.storage.local.segment_check import find_damage
 from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
+from oncelog.broker.storage.local.segments import Segments
 from oncelog.broker.storage.local.survey import Survey, survey_partition
 from oncelog.broker.system.clock import SystemClock
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
@@ -140,8 +143,11 @@ class _Directory:
         """What a start would say of the snapshots of the metadata."""
         self._disk = disk
         self._clock = SystemClock()
-        flusher = Flusher(_NoLoop(), "fsync", _raise)
-        self.logs = LogManager(disk, self._clock, flusher, _NobodyListens(), on_report=self.reports.append)
+        loop, failure = _NoLoop(), Failure(_raise)
+        self.store = LocalLogStore(
+            disk, self._clock, loop, failure, on_report=self.reports.append, measures_syncs=False
+        )
+        self.logs = LogManager(self.store, Rounds(loop, self.store, failure), _NobodyListens(), self._clock)
         self.cleaned = CleanerCheckpoint(disk)
         self._config, _ = load_config()
 
@@ -151,7 +157,7 @@ class _Directory:
         try:
             for name in filter(_is_of_a_log, self._disk.list_dir(directory)):
                 self._disk.read_range(f"{directory}/{name}", 0, 1)
-            return self.logs.directory.claim(topic, partition, topic_id, []) is None
+            return self.store.directory.claim(topic, partition, topic_id, []) is None
         except OSError:
             return False
 
@@ -171,7 +177,7 @@ class _Directory:
             (directory_of(topic.name, index), index, topic)
             for topic in metadata.state.topics.values()
             for index in range(topic.partition_count)
-            if self.logs.directory.was_found(topic.name, index, topic.topic_id)
+            if self.store.directory.was_found(topic.name, index, topic.topic_id)
         ]
         for _, index, topic in sorted(found, key=lambda place: place[0]):
             yield topic.name, index, topic.topic_id, self.config_of(topic)
@@ -189,7 +195,7 @@ class _Examiner:
             raise NoDataDirectory("this is no data directory of a broker: it has no metadata log")
         directory = _Directory(self._disk)
         self.examination.problems = [
-            *directory.logs.problems,
+            *directory.store.problems,
             *(f"{name} cannot be read" for name in sorted(self._salvage.bad_files)),
         ]
         metadata = self._examine(directory, METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
@@ -206,17 +212,18 @@ class _Examiner:
                 self._examine(directory, topic, partition, topic_id, config)
         first = self.examination.findings[0]
         self.examination.findings[0] = replace(first, notes=first.notes + directory.metadata_lines)
-        found = [directory_of(*place) for place in directory.logs.directory.partitions()]
+        found = [directory_of(*place) for place in directory.store.directory.partitions()]
         self.examination.unknown_directories = [name for name in found if name not in known]
 
     def _examine(self, directory: _Directory, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Finding:
         if self._on_partition is not None:
             self._on_partition(directory_of(topic, partition))
         reported = len(directory.reports)
-        points = directory.logs.points(topic_id, partition)
+        points = directory.store.points(topic_id, partition)
         log = directory.logs.open(topic, partition, topic_id, config)
         lines = [line for report in directory.reports[reported:] for line in report.lines]
-        problem = log.offline_error or self._damage_of(log) or self._bad_file(directory_of(topic, partition))
+        segments = directory.store.get(topic, partition).segments
+        problem = log.offline_error or self._damage_of(segments) or self._bad_file(directory_of(topic, partition))
         survey = None
         if problem is not None and directory.is_its_own(topic, partition, topic_id):
             with suppress(OSError):
@@ -231,7 +238,7 @@ class _Examiner:
         finding = Finding(
             topic,
             partition,
-            len(log.segments) if survey is None else sum(file.size_bytes is not None for file in survey.files),
+            len(segments) if survey is None else sum(file.size_bytes is not None for file in survey.files),
             log.log_start_offset,
             log.log_end_offset if survey is None else survey.end_offset,
             log.size_bytes if survey is None else sum(file.size_bytes or 0 for file in survey.files),
@@ -246,8 +253,8 @@ class _Examiner:
         bad = [path for path in sorted(self._salvage.bad_files) if path.startswith(f"{directory}/")]
         return f"{bad[0]} cannot be read" if bad else None
 
-    def _damage_of(self, log: PartitionLog) -> str | None:
-        for segment in log.segments:
+    def _damage_of(self, segments: Segments) -> str | None:
+        for segment in segments:
             problem = find_damage(self._disk, segment)
             if problem is not None:
                 return problem
@@ -262,6 +269,9 @@ class _NoLoop:
 
     def call_later(self, delay_ms: float, function: Callable[[], None]) -> "_NoLoop":
         return self
+
+    def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        self.run_in_thread(function, done)
 
     def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         return

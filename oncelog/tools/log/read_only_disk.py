@@ -26,6 +26,9 @@ class ReadOnlyFile:
     def append(self, parts: Sequence[Buffer]) -> int:
         _refuse(self.path)
 
+    def cached_view(self, start: int, end: int) -> memoryview | None:
+        return self.read_view(start, end)
+
     def truncate(self, size_bytes: int) -> None:
         _refuse(self.path)
 

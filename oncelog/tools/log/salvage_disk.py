@@ -103,6 +103,9 @@ class _SalvagedFile:
     def append(self, parts: Sequence[Buffer]) -> int:
         return self._file.append(parts)
 
+    def cached_view(self, start: int, end: int) -> memoryview | None:
+        return self.read_view(start, end)
+
     def truncate(self, size_bytes: int) -> None:
         self._file.truncate(size_bytes)
 

@@ -15,6 +15,7 @@ from bench.log_worlds import (
     Segments,
 )
 from bench.measure import Operation, count_lines
+from tests.fakes.logs import segments_of
 
 ALLOWED = 2.0
 """A search takes a step more for twice the size; a walk through all would be twenty times the work."""
@@ -65,6 +66,6 @@ def test_a_walk_through_everything_would_be_noticed(tmp_path: Path) -> None:
     small, large = (Segments(tmp_path / str(size), size).filled(lambda _: None) for size in (FEWER, MORE))
 
     def walk(world: LogWorld) -> int:
-        return sum(segment.size_bytes for segment in world.log.segments)
+        return sum(segment.size_bytes for segment in segments_of(world.log))
 
     assert count_lines(lambda: walk(large)) > 10 * count_lines(lambda: walk(small))

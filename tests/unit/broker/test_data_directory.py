@@ -14,6 +14,7 @@ from oncelog.protocol.records.record import decode_records
 from tests.clients.administration import create, delete, grow, produce
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import MemoryDisk, PowerCut
+from tests.fakes.logs import read_records
 
 METADATA = "partition.metadata"
 SOME_ID = UUID(int=12345)
@@ -26,7 +27,7 @@ def stored(broker: VirtualBroker, topic: str, partition: int = 0) -> list[bytes 
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if log.offline_error is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    records = log.read(0, 1 << 20, FetchIsolation.LOG_END).records
+    records = read_records(log, 0, 1 << 20, FetchIsolation.LOG_END).records
     return [record.value for _, batch in iter_batches(records) for record in decode_records(batch)]
 
 

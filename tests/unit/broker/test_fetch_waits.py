@@ -24,7 +24,7 @@ from tests.clients.fetch_session import (
 )
 from tests.fakes.broker import HOST, PORT, Reply, VirtualBroker
 from tests.fakes.disk import MemoryFile
-from tests.fakes.logs import Logs, batch
+from tests.fakes.logs import Logs, batch, files_of, read_records, segments_of
 
 TOPIC = "topic"
 
@@ -103,7 +103,7 @@ def test_records_in_the_next_segment_end_the_wait() -> None:
         assert not reply.is_there
         append(broker, TOPIC, 0, 4, value=b"x" * 100_000)
     append(broker, TOPIC, 0, 4, value=b"x" * 100_000)
-    first, _ = broker.broker.topics.partition(TOPIC, 0).segments
+    first, _ = segments_of(broker.broker.topics.partition(TOPIC, 0))
     assert len(told(reply.message)[topic_id, 0].records) == first.size_bytes
 
 
@@ -190,9 +190,9 @@ def test_where_the_high_watermark_lies_is_known_though_the_log_has_grown_on(monk
     log = logs.open()
     first = batch(3)
     logs.append(log, first)
-    flushed = log.begin_flush()
+    flushed = files_of(log).begin_sync()
     logs.append(log, batch(2))
-    log.advance_high_watermark(flushed.next_offset)
+    log.advance_high_watermark(flushed.synced_offset)
     reads = Reads(monkeypatch)
     assert log.readable_bytes(0, FetchIsolation.HIGH_WATERMARK) == len(first)
     assert not reads.views
@@ -213,11 +213,11 @@ def test_what_is_counted_is_what_a_reading_gives(seed: int, offset: int) -> None
     offset = min(offset, log.log_end_offset)
     for isolation in FetchIsolation:
         counted = log.readable_bytes(offset, isolation)
-        read = len(log.read(offset, 2**31 - 1, isolation).records)
-        segments = log.segments
+        read_bytes = len(read_records(log, offset, 2**31 - 1, isolation).records)
+        segments = segments_of(log)
         bound = log.upper_bound(isolation)
-        same_segment = not read or segments.slot_of(offset) == segments.slot_of(bound - 1)
-        assert counted == read if same_segment else counted == PLENTY_BYTES
+        same_segment = not read_bytes or segments.slot_of(offset) == segments.slot_of(bound - 1)
+        assert counted == read_bytes if same_segment else counted == PLENTY_BYTES
 
 
 @pytest.mark.parametrize("turns", range(20))

@@ -205,4 +205,4 @@ def test_failing_disk_stops_the_broker_and_the_next_start_has_all_that_was_ackno
     assert broker.broker.logs.close() is None
     for again in (broker.killed(), broker.crashed(2)):
         assert log_of(again).high_watermark >= 1
-        assert not again.broker.logs.was_clean
+        assert not again.broker.logs.store.was_clean

@@ -13,6 +13,7 @@ from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_m
 from oncelog.protocol.records.record import Record, decode_records
 from tests.clients.producer import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import Reply, VirtualBroker
+from tests.fakes.logs import read_records
 
 V1, V2 = 1, 2
 LEVELS = (V1, V2)
@@ -88,7 +89,7 @@ def state_of(broker: VirtualBroker, transactional_id: str = TRANSACTIONAL_ID) ->
 def committed(broker: VirtualBroker, partition: int = 0) -> list[str]:
     """What a read_committed reader gets of one partition."""
     log = log_of(broker, partition)
-    result = log.read(log.log_start_offset, 1 << 20, FetchIsolation.TXN_COMMITTED)
+    result = read_records(log, log.log_start_offset, 1 << 20, FetchIsolation.TXN_COMMITTED)
     to_come = sorted(result.aborted_transactions or (), key=lambda aborted: aborted.first_offset, reverse=True)
     aborting: set[int] = set()
     values = []

@@ -6,7 +6,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.protocol.records.batch import encode_batch, iter_batches
 from oncelog.protocol.records.record import Record, decode_records
-from tests.fakes.logs import Logs, batch
+from tests.fakes.logs import Logs, batch, read_records, segments_of
 
 DAY_MS = 86_400_000
 START_MS = 1_700_000_000_000
@@ -19,7 +19,7 @@ def append(logs: Logs, log: PartitionLog, key: bytes, value: bytes | None) -> No
 
 
 def tombstones(log: PartitionLog) -> int:
-    data = log.read(log.log_start_offset, 2**30, FetchIsolation.LOG_END).records
+    data = read_records(log, log.log_start_offset, 2**30, FetchIsolation.LOG_END).records
     records = [record for _, batch in iter_batches(memoryview(data)) for record in decode_records(batch)]
     return sum(record.value is None for record in records)
 
@@ -54,10 +54,10 @@ def test_a_segment_of_records_without_timestamps_ends_by_its_age_whatever_the_wa
     logs.clock.wall_offset_ms = jump_ms
     logs.clock.time_ms += DAY_MS
     logs.append(log, batch(timestamp=-1))
-    assert len(log.segments) == 1
+    assert len(segments_of(log)) == 1
     logs.clock.time_ms += 1
     logs.append(log, batch(timestamp=-1))
-    assert len(log.segments) == 2
+    assert len(segments_of(log)) == 2
 
 
 def test_records_from_the_future_are_deleted_by_size_and_by_age_when_their_time_has_come() -> None:
@@ -69,12 +69,15 @@ def test_records_from_the_future_are_deleted_by_size_and_by_age_when_their_time_
     logs.clock.wall_offset_ms = -30 * DAY_MS
     logs.clock.time_ms += 2 * DAY_MS
     logs.manager.step()
+    logs.flush()
     assert log.log_start_offset == 0
     log.config = LogConfig(segment_bytes=100, retention_ms=DAY_MS, retention_bytes=100)
     logs.clock.time_ms += 300_000
     logs.manager.step()
+    logs.flush()
     assert log.log_start_offset == 4
     log.config = LogConfig(segment_bytes=100, retention_ms=DAY_MS)
     logs.clock.time_ms += 29 * DAY_MS
     logs.manager.step()
+    logs.flush()
     assert log.log_start_offset == 6

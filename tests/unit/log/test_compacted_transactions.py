@@ -65,7 +65,7 @@ class Scene:
             self._restart()
         else:
             assert step[0] == ">"
-            self._logs.manager.delete_records(self.log, int(step[1:]))
+            self._logs.delete_records(self.log, int(step[1:]))
 
     def _restart(self) -> None:
         """What a stop has left may have lost any file but the `.log`: all else is rebuilt from what compaction left."""

@@ -9,6 +9,7 @@ import pytest
 
 from oncelog.protocol.errors import ErrorCode
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.logs import segments_of
 from tests.support.damage import (
     DESTRUCTIVE,
     END_OFFSET,
@@ -28,7 +29,7 @@ STOPS = ("kill -9", "clean stop")
 def stopped(how: str, *overrides: str) -> tuple[VirtualBroker, Filled]:
     broker = VirtualBroker(*overrides)
     filled = fill(broker, broker.time.wall_ms())
-    assert len(broker.broker.topics.partition(TOPIC, 0).segments) == 4
+    assert len(segments_of(broker.broker.topics.partition(TOPIC, 0))) == 4
     broker.time.advance(1_000)
     if how == "clean stop":
         broker.broker.logs.close()

@@ -5,10 +5,8 @@ from random import Random
 
 import pytest
 
-from oncelog.broker.storage.local.flusher import Flusher
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from tests.fakes.logs import Logs, batch
-from tests.fakes.scheduler import ManualScheduler
+from tests.fakes.logs import Logs, batch, segments_of
 
 
 def test_appends_of_one_turn_share_a_round_and_a_lone_one_is_synced_on_the_loop() -> None:
@@ -17,15 +15,15 @@ def test_appends_of_one_turn_share_a_round_and_a_lone_one_is_synced_on_the_loop(
     logs.append(log, batch())
     logs.scheduler.threads_run_at_once = False
     logs.scheduler.run()
-    assert (logs.flusher.round_count, log.high_watermark) == (1, 1)
+    assert (logs.rounds.round_count, log.high_watermark) == (1, 1)
     for _ in range(10):
         logs.append(log, batch())
     logs.scheduler.run()
-    assert (logs.flusher.round_count, log.high_watermark) == (2, 1)
+    assert (logs.rounds.round_count, log.high_watermark) == (2, 1)
     assert len(logs.scheduler.threads) == 1
     logs.scheduler.run_thread()
     logs.scheduler.run()
-    assert (logs.flusher.round_count, log.high_watermark) == (2, 11)
+    assert (logs.rounds.round_count, log.high_watermark) == (2, 11)
 
 
 def test_sixteen_writers_that_wait_need_fewer_than_half_as_many_rounds_as_appends() -> None:
@@ -56,8 +54,8 @@ def test_sixteen_writers_that_wait_need_fewer_than_half_as_many_rounds_as_append
         write(writer)
     logs.flush()
     assert done == 16
-    assert logs.flusher.append_count == 320
-    assert logs.flusher.round_count < 160
+    assert logs.rounds.append_count == 320
+    assert logs.rounds.round_count < 160
 
 
 def test_append_during_a_round_waits_for_the_next() -> None:
@@ -107,7 +105,7 @@ def test_failed_sync_acknowledges_nothing_ever_again(count: int) -> None:
     logs.manager.close()
     assert not waiting.done
     assert log.high_watermark == 0
-    assert logs.flusher.round_count == 1
+    assert logs.rounds.round_count == 1
     assert ".kafka_cleanshutdown" not in logs.disk.files
 
 
@@ -141,14 +139,14 @@ def test_round_that_finds_no_descriptor_is_repeated_until_there_is_one(policy: s
         logs.scheduler.run_timers()
         logs.flush()
     assert logs.failures == []
-    assert logs.flusher.is_busy
+    assert logs.rounds.is_busy
     assert waiting.done is (policy == "os")
     assert logs.disk.sync_count == 0
     logs.disk.lacks_descriptor = lambda path: False
     logs.scheduler.run_timers()
     logs.flush()
     assert waiting.done
-    assert not logs.flusher.is_busy
+    assert not logs.rounds.is_busy
     assert log.high_watermark == appends
     assert logs.disk.crash(Random(1)).list_dir("topic-0"), "the directory of a new partition is durable"
 
@@ -171,9 +169,9 @@ def test_os_policy_syncs_completed_segments_behind() -> None:
         logs.append(log, batch(2))
     logs.flush()
     files = logs.disk.files
-    for segment in log.segments:
+    for segment in segments_of(log):
         inode = files[segment.path(".log")]
-        is_active = segment is log.segments.active
+        is_active = segment is segments_of(log).active
         assert (inode.synced == bytes(inode.data)) is not is_active
 
 
@@ -184,33 +182,33 @@ def test_round_syncs_each_dirty_file_once_however_many_appends_it_took(partition
     for log in partitions:
         logs.append(log, batch())
     logs.flush()
-    before, rounds = len(logs.disk.operations), logs.flusher.round_count
+    before, rounds = len(logs.disk.operations), logs.rounds.round_count
     for _ in range(3):
         for log in partitions:
             logs.append(log, batch())
     logs.flush()
     synced = [path for kind, path in logs.disk.operations[before:] if kind.startswith("sync")]
-    assert logs.flusher.round_count == rounds + 1
-    assert sorted(synced) == sorted(log.segments[-1].path(".log") for log in partitions)
+    assert logs.rounds.round_count == rounds + 1
+    assert sorted(synced) == sorted(segments_of(log)[-1].path(".log") for log in partitions)
 
 
 def test_unknown_policy_is_refused() -> None:
     with pytest.raises(ValueError, match="fsync, os, memory"):
-        Flusher(ManualScheduler(), "always", print)
+        Logs(policy="always")
 
 
 def test_flusher_is_busy_until_nothing_waits_for_a_sync() -> None:
     for policy in ("fsync", "os"):
         logs = Logs(policy=policy)
         log = logs.open()
-        assert not logs.flusher.is_busy
+        assert not logs.rounds.is_busy
         logs.append(log, batch())
         logs.append(log, batch())
-        assert logs.flusher.is_busy
+        assert logs.rounds.is_busy
         logs.scheduler.threads_run_at_once = False
         logs.scheduler.run()
-        assert logs.flusher.is_busy
+        assert logs.rounds.is_busy
         logs.scheduler.run_thread()
-        assert logs.flusher.is_busy
+        assert logs.rounds.is_busy
         logs.scheduler.run()
-        assert not logs.flusher.is_busy
+        assert not logs.rounds.is_busy

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.storage.local.flusher import Flusher
-from oncelog.broker.storage.local.log_manager import LogManager
+from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.disk import RealDisk
-from tests.fakes.logs import TOPIC_ID, Listener, batch
+from tests.fakes.logs import TOPIC_ID, batch, files_of, local_logs, segments_of
 from tests.fakes.scheduler import ManualScheduler
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -24,8 +23,8 @@ PARTITIONS, SEGMENTS_EACH, OPEN_FILES = 1_000, 10, 1_024
 
 def start(path: Path) -> tuple[LogManager, ManualScheduler]:
     scheduler = ManualScheduler()
-    flusher = Flusher(scheduler, "os", lambda error: sys.exit(str(error)))
-    return LogManager(RealDisk(path), SystemClock(), flusher, Listener()), scheduler
+    manager = local_logs(RealDisk(path), SystemClock(), scheduler, lambda error: sys.exit(str(error)), policy="os")
+    return manager, scheduler
 
 
 @pytest.mark.slow
@@ -41,15 +40,15 @@ def test_gigabyte_in_ten_thousand_segments_is_read_again_within_ten_seconds(tmp_
         if number % 100 == 0:
             scheduler.run()
     scheduler.run()
-    assert len(log.segments) > 10_000
+    assert len(segments_of(log)) > 10_000
     for damage in ("segment-manifest", None):
-        log.close()
+        files_of(log).close()
         if damage is not None:
             (tmp_path / "topic-0" / damage).unlink()
         started_s = time.monotonic()
         log = start(tmp_path)[0].open("topic", 0, TOPIC_ID, config)
         duration_s = time.monotonic() - started_s
-        what = f"{log.size_bytes:,} bytes in {len(log.segments):,} segments"
+        what = f"{log.size_bytes:,} bytes in {len(segments_of(log)):,} segments"
         print(f"{damage or 'nothing'} lost: {what}: {duration_s:.1f} s")
         assert (log.log_end_offset, log.offline_error) == (65_536, None)
         assert duration_s < LIMIT_S
@@ -65,10 +64,10 @@ def fill_and_restart(path: Path) -> None:
             manager.open("topic", partition, TOPIC_ID, config).append(batch(), wall_ms=1_000_000)
         scheduler.run()
     for log in manager.logs:
-        log.close()
+        files_of(log).close()
     manager, scheduler = start(path)
     logs = [manager.open("topic", partition, TOPIC_ID, config) for partition in range(PARTITIONS)]
-    if sum(len(log.segments) for log in logs) < PARTITIONS * SEGMENTS_EACH:
+    if sum(len(segments_of(log)) for log in logs) < PARTITIONS * SEGMENTS_EACH:
         raise AssertionError("there are too few segments for this to tell anything")
     for log in logs:
         if len(list(log.batches())) != SEGMENTS_EACH:

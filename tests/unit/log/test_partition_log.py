@@ -9,18 +9,18 @@ from oncelog.broker.log.partition_log import AppendOrigin, FetchIsolation
 from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import check_crc, iter_batches, read_header
-from tests.fakes.logs import Logs, batch
+from tests.fakes.logs import Logs, batch, read_records, segments_of
 
 
 def test_no_file_is_made_before_the_first_append() -> None:
     logs = Logs()
     before = set(logs.disk.files)
     log = logs.open()
-    assert not logs.manager.has_files("topic", 0)
-    assert len(log.read(0, 100, FetchIsolation.LOG_END).records) == 0
+    assert not logs.disk.exists("topic-0")
+    assert len(read_records(log, 0, 100, FetchIsolation.LOG_END).records) == 0
     assert set(logs.disk.files) == before
     logs.append(log, batch())
-    assert logs.manager.has_files("topic", 0)
+    assert logs.disk.exists("topic-0")
 
 
 def test_batch_is_stamped_outside_of_its_checksum_and_otherwise_untouched() -> None:
@@ -131,10 +131,10 @@ def test_offset_outside_of_the_log_is_refused_and_its_end_is_empty() -> None:
     logs.append(log, batch(3))
     for offset in (-1, 4):
         with pytest.raises(KafkaError) as refused:
-            log.read(offset, 100, FetchIsolation.LOG_END)
+            read_records(log, offset, 100, FetchIsolation.LOG_END)
         assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert len(log.read(3, 100, FetchIsolation.LOG_END).records) == 0
-    assert len(log.read(0, 100, FetchIsolation.HIGH_WATERMARK).records) == 0
+    assert len(read_records(log, 3, 100, FetchIsolation.LOG_END).records) == 0
+    assert len(read_records(log, 0, 100, FetchIsolation.HIGH_WATERMARK).records) == 0
 
 
 def test_read_begins_with_the_batch_that_holds_the_offset_and_gives_it_whole() -> None:
@@ -144,12 +144,12 @@ def test_read_begins_with_the_batch_that_holds_the_offset_and_gives_it_whole() -
     for count in (4, 3, 2):
         logs.append(log, batch(count))
     logs.flush()
-    records = log.read(5, 1, FetchIsolation.HIGH_WATERMARK).records
+    records = read_records(log, 5, 1, FetchIsolation.HIGH_WATERMARK).records
     assert len(records) == sizes[1]
     assert read_header(records).base_offset == 4
-    assert len(log.read(5, 1, FetchIsolation.HIGH_WATERMARK, at_least_one=False).records) == 0
-    assert len(log.read(0, 10**6, FetchIsolation.HIGH_WATERMARK).records) == sum(sizes)
-    assert len(log.read(0, sizes[0] + 5, FetchIsolation.HIGH_WATERMARK).records) == sizes[0] + 5
+    assert len(read_records(log, 5, 1, FetchIsolation.HIGH_WATERMARK, at_least_one=False).records) == 0
+    assert len(read_records(log, 0, 10**6, FetchIsolation.HIGH_WATERMARK).records) == sum(sizes)
+    assert len(read_records(log, 0, sizes[0] + 5, FetchIsolation.HIGH_WATERMARK).records) == sizes[0] + 5
 
 
 @pytest.mark.parametrize("isolation", list(FetchIsolation))
@@ -163,7 +163,7 @@ def test_no_read_passes_the_bound_of_its_isolation(isolation: FetchIsolation) ->
     bound = log.upper_bound(isolation)
     assert bound == {"LOG_END": 6, "HIGH_WATERMARK": 4, "TXN_COMMITTED": 2}[isolation.name]
     for offset in range(bound):
-        headers = [header for header, _ in iter_batches(log.read(offset, 10**6, isolation).records)]
+        headers = [header for header, _ in iter_batches(read_records(log, offset, 10**6, isolation).records)]
         assert headers[-1].base_offset + headers[-1].last_offset_delta + 1 == bound
 
 
@@ -173,10 +173,10 @@ def test_aborted_transactions_are_told_to_read_committed_alone() -> None:
     logs.append(log, batch(1, producer_id=1, base_sequence=0, transactional=True))
     logs.end_transaction(log, 1, committed=False)
     logs.flush()
-    told = log.read(0, 10**6, FetchIsolation.TXN_COMMITTED).aborted_transactions
+    told = read_records(log, 0, 10**6, FetchIsolation.TXN_COMMITTED).aborted_transactions
     assert told is not None
     assert [(entry.producer_id, entry.first_offset) for entry in told] == [(1, 0)]
-    assert log.read(0, 10**6, FetchIsolation.HIGH_WATERMARK).aborted_transactions is None
+    assert read_records(log, 0, 10**6, FetchIsolation.HIGH_WATERMARK).aborted_transactions is None
 
 
 def test_roll_by_size_completes_the_segment_with_indexes_and_snapshot() -> None:
@@ -185,7 +185,7 @@ def test_roll_by_size_completes_the_segment_with_indexes_and_snapshot() -> None:
     for sequence in range(20):
         logs.append(log, batch(1, producer_id=1, base_sequence=sequence))
     logs.flush()
-    bases = [segment.base_offset for segment in log.segments]
+    bases = [segment.base_offset for segment in segments_of(log)]
     assert len(bases) > 2
     for base in bases[:-1]:
         for suffix in (".log", ".index", ".timeindex"):
@@ -202,7 +202,7 @@ def test_roll_by_time_follows_the_timestamps() -> None:
     log = logs.open(segment_ms=1000)
     for timestamp in (500_000, 500_900, 501_001, 501_500):
         logs.append(log, batch(timestamp=timestamp))
-    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    assert [segment.base_offset for segment in segments_of(log)] == [0, 2]
 
 
 def test_look_up_by_timestamp_finds_the_first_record_and_stays_below_the_bound() -> None:
@@ -254,7 +254,7 @@ def test_full_disk_refuses_the_append_changes_nothing_and_is_over_once_there_is_
                 assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
                 break
         logs.disk.capacity_bytes = None
-        assert len(log.read(0, 10**6, FetchIsolation.LOG_END).records) > 0
+        assert len(read_records(log, 0, 10**6, FetchIsolation.LOG_END).records) > 0
         before = log.log_end_offset
         next_sequence = log.producer_state.producer(1).last_sequence + 1  # type: ignore[union-attr]
         assert logs.append(log, batch(1, producer_id=1, base_sequence=next_sequence)).base_offset == before
@@ -280,7 +280,7 @@ def test_failed_write_stops_the_broker() -> None:
             logs.append(log, batch())
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert [error.errno for error in logs.failures] == [errno.EIO]
-    assert len(log.read(0, 100, FetchIsolation.HIGH_WATERMARK).records) > 0
+    assert len(read_records(log, 0, 100, FetchIsolation.HIGH_WATERMARK).records) > 0
 
 
 def test_deleted_partition_answers_its_waiters_and_its_name_is_free() -> None:
@@ -319,11 +319,11 @@ def test_log_start_moves_up_deletes_whole_segments_and_survives_a_kill() -> None
     for _ in range(6):
         logs.append(log, batch(2))
     logs.flush()
-    logs.manager.delete_records(log, 5)
+    logs.delete_records(log, 5)
     assert log.log_start_offset == 5
-    assert log.segments[0].base_offset == 4
+    assert segments_of(log)[0].base_offset == 4
     with pytest.raises(KafkaError) as refused:
-        log.read(4, 100, FetchIsolation.LOG_END)
+        read_records(log, 4, 100, FetchIsolation.LOG_END)
     assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
     with pytest.raises(KafkaError):
         log.advance_log_start(13)
@@ -361,4 +361,4 @@ def test_roll_when_the_index_is_full() -> None:
     log = logs.open(index_interval_bytes=0, segment_index_bytes=16)
     for _ in range(7):
         logs.append(log, batch())
-    assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
+    assert [segment.base_offset for segment in segments_of(log)] == [0, 3, 6]

@@ -7,7 +7,7 @@ from oncelog.broker.log.producer_state import MAX_PRODUCER_EPOCH
 from oncelog.broker.storage.local.producer_snapshot import encode_snapshot, load_batches, load_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK
-from tests.fakes.logs import Logs, batch
+from tests.fakes.logs import Logs, batch, read_records
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_marker_without_a_transaction_is_written_and_fences_but_aborts_nothing(l
     logs.end_transaction(log, 28, 5, committed=False)
     logs.flush()
     assert log.log_end_offset == 1
-    assert log.read(0, 1000, FetchIsolation.TXN_COMMITTED).aborted_transactions == ()
+    assert read_records(log, 0, 1000, FetchIsolation.TXN_COMMITTED).aborted_transactions == ()
     assert refused(send, logs, log, 0, epoch=4) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation
-from oncelog.broker.storage.local.flusher import Flusher
-from oncelog.broker.storage.local.log_manager import LogManager
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
-from tests.fakes.logs import TOPIC_ID, Listener, batch, delete_topic
+from tests.fakes.logs import TOPIC_ID, batch, delete_topic, files_of, local_logs, read_records, segments_of
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 
 
@@ -165,8 +164,8 @@ def test_tree_that_is_deleted_ends_at_links(tmp_path: Path) -> None:
 def start(path: Path) -> tuple[LogManager, ManualScheduler]:
     scheduler = ManualScheduler()
     failures: list[OSError] = []
-    flusher = Flusher(scheduler, "fsync", failures.append, ManualClock())
-    return LogManager(RealDisk(path), ManualClock(), flusher, Listener()), scheduler
+    manager = local_logs(RealDisk(path), ManualClock(), scheduler, failures.append, measures_syncs=True)
+    return manager, scheduler
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -178,13 +177,13 @@ def test_log_on_a_real_disk_comes_back(tmp_path: Path, is_clean: bool) -> None:
         log.append(batch(2, producer_id=9, base_sequence=sequence * 2), wall_ms=1_000_000)
         scheduler.run()
     wanted = [bytes(data) for _, data in log.batches()]
-    manager.close() if is_clean else log.close()
+    manager.close() if is_clean else files_of(log).close()
     again, scheduler = start(tmp_path)
-    assert again.was_clean is is_clean
+    assert again.store.was_clean is is_clean
     recovered = again.open("topic", 0, TOPIC_ID, config)
     assert [bytes(data) for _, data in recovered.batches()] == wanted
     assert recovered.append(batch(2, producer_id=9, base_sequence=50), wall_ms=1_000_000).duplicate
-    assert len(recovered.read(59, 10, FetchIsolation.TXN_COMMITTED).records) > 0
+    assert len(read_records(recovered, 59, 10, FetchIsolation.TXN_COMMITTED).records) > 0
     delete_topic(again, scheduler, "topic")
     scheduler.run()
     again.close()
@@ -217,7 +216,7 @@ def test_files_that_a_roll_completes_do_not_stay_open(tmp_path: Path) -> None:
     for _ in range(10):
         log.append(batch(2), wall_ms=1_000_000)
         scheduler.run()
-    assert len(os.listdir("/proc/self/fd")) - before == len(log.segments) - 1
+    assert len(os.listdir("/proc/self/fd")) - before == len(segments_of(log)) - 1
     manager.close()
 
 
@@ -234,7 +233,7 @@ def test_partition_of_the_longest_name_can_be_deleted_and_can_make_way(tmp_path:
     (tmp_path / f"{name}-0").mkdir()
     manager.close()
     manager, _ = start(tmp_path)
-    manager.make_way(name, range(1))
+    manager.store.make_way(name, range(1))
     (stray,) = [entry for entry in os.listdir(tmp_path) if entry.startswith("t")]
     assert stray.endswith("-stray")
     manager.close()

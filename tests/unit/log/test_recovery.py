@@ -9,7 +9,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from tests.fakes.logs import TOPIC_ID, Logs, batch
+from tests.fakes.logs import TOPIC_ID, Logs, batch, read_records, segments_of
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=50)
 Stop = Callable[[Logs], Logs]
@@ -27,7 +27,7 @@ def filled() -> Logs:
     for sequence in range(6, 16):
         logs.append(log, batch(1, producer_id=1, base_sequence=sequence))
     logs.flush()
-    assert len(log.segments) >= 4
+    assert len(segments_of(log)) >= 4
     return logs
 
 
@@ -63,7 +63,7 @@ def test_every_file_beside_the_log_can_be_rebuilt(stop: str, suffix: str, damage
     assert log.offline_error is None
     assert contents(log) == wanted
     assert encode_snapshot(log.producer_state) == state
-    told = log.read(6, 10**6, FetchIsolation.TXN_COMMITTED).aborted_transactions
+    told = read_records(log, 6, 10**6, FetchIsolation.TXN_COMMITTED).aborted_transactions
     assert told is not None
     assert [(entry.producer_id, entry.first_offset) for entry in told] == [(2, 6)]
     for sequence in range(11, 16):
@@ -72,12 +72,12 @@ def test_every_file_beside_the_log_can_be_rebuilt(stop: str, suffix: str, damage
 
 def test_clean_stop_leaves_nothing_to_scan_or_report() -> None:
     logs = filled().stopped_cleanly()
-    assert logs.manager.was_clean
+    assert logs.store.was_clean
     log = logs.open()
     assert logs.reports == []
-    assert all(segment.size_bytes for segment in log.segments)
+    assert all(segment.size_bytes for segment in segments_of(log))
     assert logs.disk.files["recovery-point-offset-checkpoint"].data == b"0\n1\ntopic 0 18\n"
-    assert not logs.killed().manager.was_clean
+    assert not logs.killed().store.was_clean
     assert all(inode.synced == bytes(inode.data) for inode in logs.disk.files.values())
 
 
@@ -129,7 +129,7 @@ def offline(logs: Logs) -> str:
     assert log.offline_error is not None
     assert log.offline_error in logs.reports[0].lines
     for call in (
-        lambda: log.read(0, 1, FetchIsolation.LOG_END),
+        lambda: read_records(log, 0, 1, FetchIsolation.LOG_END),
         lambda: logs.append(log, batch()),
         log.batches,
         log.offset_of_max_timestamp,
@@ -208,7 +208,7 @@ def test_wrong_base_offset_is_no_gap_of_compaction(position: int) -> None:
         logs.append(log, batch(key=b"%d" % number))
     logs.flush()
     assert logs.compact() > 0
-    segment = log.segments[0]
+    segment = segments_of(log)[0]
     *_, last = segment.spans()
     logs = logs.killed()
     del logs.disk.files["topic-0/segment-manifest"]
@@ -263,7 +263,7 @@ def test_without_its_batches_a_snapshot_still_tells_of_producers_whose_segments_
     for sequence in range(16, 26):
         logs.append(log, batch(1, producer_id=1, base_sequence=sequence))
     logs.flush()
-    logs.manager.delete_records(log, log.log_end_offset)
+    logs.delete_records(log, log.log_end_offset)
     logs.flush()
     state = log.producer_state.producer(77)
     assert state is not None
@@ -285,11 +285,11 @@ def test_deletion_that_got_no_further_than_a_snapshot_takes_no_batches_from_thos
     for sequence in range(16):
         logs.append(log, batch(1, producer_id=1, base_sequence=sequence))
     logs.flush()
-    second, third = log.segments[1].base_offset, log.segments[2].base_offset
-    logs.manager.delete_records(log, second)
+    second, third = segments_of(log)[1].base_offset, segments_of(log)[2].base_offset
+    logs.delete_records(log, second)
     logs.flush()
-    left = bytes(logs.disk.files[log.segments[0].path(".log")].data)
-    logs.manager.delete_records(log, third)
+    left = bytes(logs.disk.files[segments_of(log)[0].path(".log")].data)
+    logs.delete_records(log, third)
     logs.flush()
     state = encode_snapshot(log.producer_state)
     logs = STOPS[stop](logs)
@@ -342,7 +342,7 @@ def test_half_deleted_partition_is_gone_after_the_next_start() -> None:
     logs = filled()
     logs.disk.rename("topic-0", f"topic-0.{TOPIC_ID.hex}-delete")
     logs = logs.killed()
-    assert len(logs.manager.directory.finish_removals({TOPIC_ID: "topic"}, {})) == 1
+    assert len(logs.store.directory.finish_removals({TOPIC_ID: "topic"}, {})) == 1
     assert [path for path in logs.disk.files if path.startswith("topic-0")] == []
 
 
@@ -390,7 +390,7 @@ def test_full_disk_makes_a_stop_unclean_but_loses_nothing() -> None:
     logs.disk.capacity_bytes = logs.disk.used_bytes
     assert isinstance(logs.manager.close(), OSError)
     logs = logs.killed()
-    assert not logs.manager.was_clean
+    assert not logs.store.was_clean
     assert contents(logs.open())[:-1] == wanted
 
 
@@ -402,7 +402,7 @@ def test_snapshots_of_earlier_clean_stops_do_not_pile_up() -> None:
         logs = logs.stopped_cleanly()
     log = logs.open()
     assert {int(path[8:28]) for path in logs_of(logs, ".snapshot")} - {log.log_end_offset} <= {
-        segment.base_offset for segment in log.segments
+        segment.base_offset for segment in segments_of(log)
     }
 
 
@@ -414,7 +414,7 @@ def test_indexes_of_a_segment_that_was_cut_and_grew_again_are_not_believed() -> 
     logs.append(log, batch(1, producer_id=1, base_sequence=0, transactional=True))
     logs.end_transaction(log, 1, committed=False)
     logs.append(log, batch(3))
-    assert len(log.segments) == 2
+    assert len(segments_of(log)) == 2
     first, second = logs_of(logs, ".log")
     del logs.disk.files[second]
     del logs.disk.files[first].data[len(batch()) :]
@@ -426,7 +426,7 @@ def test_indexes_of_a_segment_that_was_cut_and_grew_again_are_not_believed() -> 
             logs.end_transaction(log, 1, committed=True)
             logs.flush()
     assert log.log_end_offset == 2
-    assert log.read(0, 1000, FetchIsolation.TXN_COMMITTED).aborted_transactions == ()
+    assert read_records(log, 0, 1000, FetchIsolation.TXN_COMMITTED).aborted_transactions == ()
 
 
 def test_snapshot_that_an_earlier_start_has_rebuilt_is_durable_before_the_log_below_it_goes() -> None:
@@ -437,7 +437,7 @@ def test_snapshot_that_an_earlier_start_has_rebuilt_is_durable_before_the_log_be
         for sequence in range(6):
             logs.append(log, batch(producer_id=1 + sequence // 3, base_sequence=sequence % 3))
             logs.flush()
-        bases = [segment.base_offset for segment in log.segments]
+        bases = [segment.base_offset for segment in segments_of(log)]
         logs = logs.killed()
         for path in [path for path in logs.disk.files if path.endswith((".snapshot", ".batches"))]:
             logs.disk.delete(path)
@@ -446,10 +446,10 @@ def test_snapshot_that_an_earlier_start_has_rebuilt_is_durable_before_the_log_be
         logs.open(segment_bytes=150)  # writes the snapshots anew, and is killed
         logs = logs.killed()
         log = logs.open(segment_bytes=150)
-        logs.manager.delete_records(log, bases[-1])
+        logs.delete_records(log, bases[-1])
         logs.flush()
-        logs.manager.apply_retention(logs.clock.wall_ms())
+        logs.apply_retention(logs.clock.wall_ms())
         logs = logs.crashed(seed)
         log = logs.open(segment_bytes=150)
-        assert [segment.base_offset for segment in log.segments] == bases[-1:]
+        assert [segment.base_offset for segment in segments_of(log)] == bases[-1:]
         assert sorted(producer.producer_id for producer in log.producer_state.producers()) == [1, 2]

@@ -25,9 +25,9 @@ def log_files(logs: Logs) -> list[str]:
 @pytest.mark.parametrize("policy", ["fsync", "os", "memory"])
 def test_age_removes_segments_whose_newest_record_is_too_old(policy: str) -> None:
     logs, log = filled(policy, retention_ms=10_000)
-    logs.manager.apply_retention(13_001)
+    logs.apply_retention(13_001)
     assert log.log_start_offset == 4  # 1001 and 2001 are older than 3001; 3001 is just young enough
-    logs.manager.apply_retention(10**9)
+    logs.apply_retention(10**9)
     assert log.log_start_offset == 8, "the active segment stays"
     assert log_files(logs) == ["topic-0/00000000000000000008.log"]
     again = logs.killed().open()
@@ -37,17 +37,17 @@ def test_age_removes_segments_whose_newest_record_is_too_old(policy: str) -> Non
 def test_size_removes_segments_as_long_as_enough_is_left() -> None:
     size = len(batch(2))
     logs, log = filled(retention_ms=-1, retention_bytes=size * 2 + 1)
-    logs.manager.apply_retention(10**9)
+    logs.apply_retention(10**9)
     assert log.log_start_offset == 4
     logs, log = filled(retention_ms=-1, retention_bytes=size * 2)
-    logs.manager.apply_retention(10**9)
+    logs.apply_retention(10**9)
     assert log.log_start_offset == 6
 
 
 def test_compacted_topic_keeps_everything() -> None:
     logs, log = filled(retention_ms=1)
     log.config = LogConfig(cleanup_policy="compact", retention_ms=1)
-    logs.manager.apply_retention(10**9)
+    logs.apply_retention(10**9)
     assert log.log_start_offset == 0
 
 
@@ -56,10 +56,10 @@ def test_what_is_not_durable_stays() -> None:
     log = logs.open(segment_bytes=100, retention_ms=1)
     for _ in range(4):
         logs.append(log, batch(2, timestamp=1))
-    logs.manager.apply_retention(10**9)
+    logs.apply_retention(10**9)
     assert log.log_start_offset == 0
     logs.flush()
-    logs.manager.apply_retention(10**9)
+    logs.apply_retention(10**9)
     assert log.log_start_offset == 6
 
 
@@ -73,12 +73,14 @@ def test_files_in_use_by_a_flush_are_deleted_after_it() -> None:
     logs.append(log, batch(2, timestamp=1))
     logs.scheduler.threads_run_at_once = False
     logs.scheduler.run()
-    logs.manager.apply_retention(10**9)
-    assert log.log_start_offset == 8
+    logs.apply_retention(10**9)
+    assert "topic-0/00000000000000000000.log" in logs.disk.files
+    logs.scheduler.run_thread()
     assert "topic-0/00000000000000000000.log" in logs.disk.files
     logs.scheduler.threads_run_at_once = True
     logs.scheduler.run()
-    logs.manager.apply_retention(10**9)
+    assert log.log_start_offset == 8
+    logs.apply_retention(10**9)
     assert not logs.failures
     assert log_files(logs) == ["topic-0/00000000000000000010.log"]
 
@@ -93,6 +95,7 @@ def test_step_checks_only_when_the_interval_has_passed() -> None:
     assert log.log_start_offset == 0
     logs.clock.time_ms += 1
     logs.manager.step()
+    logs.flush()
     assert log.log_start_offset == 8
 
 
@@ -102,7 +105,7 @@ def test_full_disk_still_lets_retention_make_room() -> None:
     logs.append(log, batch(2, timestamp=6000))
     logs.flush()
     logs.disk.capacity_bytes = logs.disk.used_bytes
-    logs.manager.apply_retention(10**9)
+    logs.apply_retention(10**9)
     assert log_files(logs) == ["topic-0/00000000000000000010.log"]
     assert logs.killed().open().log_start_offset == 10
 
@@ -110,23 +113,24 @@ def test_full_disk_still_lets_retention_make_room() -> None:
 def test_retention_that_cannot_be_recorded_is_put_off_and_then_done() -> None:
     logs, _log = filled(retention_ms=1)
     logs.disk.append_error = lambda path: OSError(errno.ENOSPC, "No space left on device", path)
-    logs.manager.apply_retention(10**9)
+    logs.apply_retention(10**9)
     assert not logs.failures
     assert len(log_files(logs)) == 5
     assert logs.killed().open().offline_error is None
     logs.disk.append_error = None
-    logs.manager.apply_retention(10**9)
+    logs.apply_retention(10**9)
     assert len(log_files(logs)) == 1
 
 
 def test_files_below_the_log_start_that_a_stop_left_behind_go_at_the_next_start() -> None:
     logs, log = filled()
     logs.scheduler.threads_run_at_once = False
-    logs.append(log, batch())
-    logs.append(log, batch())
-    logs.scheduler.run()  # a flush is in flight, so nothing may be deleted yet
-    logs.manager.delete_records(log, 5)
-    assert len(log_files(logs)) == 7
+    moved = logs.manager.delete_records(log, 5)
+    logs.scheduler.run_thread()
+    logs.scheduler.run()
+    assert moved.done
+    assert log.log_start_offset == 5
+    assert log_files(logs)[0] == "topic-0/00000000000000000000.log"
     logs = logs.killed()
     assert logs.open().log_start_offset == 5
     assert log_files(logs)[0] == "topic-0/00000000000000000004.log"

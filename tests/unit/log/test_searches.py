@@ -7,7 +7,7 @@ from oncelog.broker.log.partition_log import AbortedTransaction, FetchIsolation,
 from oncelog.broker.storage.local.reader import collect_aborted
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import decode_records
-from tests.fakes.logs import Logs, batch
+from tests.fakes.logs import Logs, batch, segments_of
 
 PRODUCERS = 3
 
@@ -25,8 +25,8 @@ class Life:
         self.sequences = [0] * PRODUCERS
         for number, (kind, producer_id) in enumerate(taken):
             self._take(kind, producer_id, number)
-            if ask_on_the_way and number % 5 == 0 and len(self.log.segments):
-                collect_aborted(self.log.segments, self.log.log_start_offset, self.log.log_end_offset)
+            if ask_on_the_way and number % 5 == 0 and len(segments_of(self.log)):
+                collect_aborted(segments_of(self.log), self.log.log_start_offset, self.log.log_end_offset)
                 self.log.offset_of_max_timestamp()
 
     def _take(self, kind: str, producer_id: int, number: int) -> None:
@@ -75,7 +75,7 @@ def test_aborted_transactions_are_exactly_those_that_a_walk_over_the_log_finds(
                 for first_offset, marker, producer_id in aborted
                 if marker >= start and first_offset < end
             )
-            assert collect_aborted(log.segments, start, end) == expected
+            assert collect_aborted(segments_of(log), start, end) == expected
 
 
 @given(steps("write", "plain", "plain", "abort", "delete"), st.booleans())

@@ -6,7 +6,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.storage.local.segment_check import SLICE_BYTES
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from tests.fakes.logs import Logs, batch
+from tests.fakes.logs import Logs, batch, read_records, segments_of
 
 STOPS = {"clean": Logs.stopped_cleanly, "kill": Logs.killed}
 
@@ -18,14 +18,14 @@ def filled(stop: str, count: int = 12) -> tuple[Logs, list[str]]:
     for _ in range(count):
         logs.append(log, batch(2))
         logs.flush()
-    paths = [segment.path(".log") for segment in log.segments]
+    paths = [segment.path(".log") for segment in segments_of(log)]
     assert len(paths) >= 3
     return STOPS[stop](logs), paths
 
 
 def reading_is_refused(log: PartitionLog, offset: int = 0) -> str:
     with pytest.raises(KafkaError) as refused:
-        log.read(offset, 10**6, FetchIsolation.HIGH_WATERMARK)
+        read_records(log, offset, 10**6, FetchIsolation.HIGH_WATERMARK)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     return refused.value.message
 
@@ -34,13 +34,13 @@ def reading_is_refused(log: PartitionLog, offset: int = 0) -> str:
 def test_each_segment_that_was_not_scanned_is_read_and_found_good(stop: str) -> None:
     logs, paths = filled(stop)
     log = logs.open()
-    unread = [segment for segment in log.segments if segment.expected is not None]
+    unread = [segment for segment in segments_of(log) if segment.expected is not None]
     assert len(unread) == len(paths) - (stop == "kill")
     logs.check_segments()
     (summary,) = logs.checks
     assert (summary.segment_count, summary.damaged_count) == (len(unread), 0)
     assert summary.checked_bytes == sum(segment.size_bytes for segment in unread)
-    assert all(segment.expected is None for segment in log.segments)
+    assert all(segment.expected is None for segment in segments_of(log))
     assert log.offline_error is None
 
 
@@ -55,7 +55,7 @@ def test_any_flipped_byte_takes_the_partition_offline_with_file_and_offsets(stop
     logs.check_segments()
     assert logs.damaged == [log.offline_error]
     assert paths[1] in logs.damaged[0]
-    segment = log.segments[1]
+    segment = segments_of(log)[1]
     first = segment.next_offset - 2 if position == -1 else segment.base_offset
     assert f"offsets {first} to {segment.next_offset - 1} are in doubt" in logs.damaged[0]
     assert reading_is_refused(log) == log.offline_error
@@ -68,8 +68,8 @@ def test_reader_that_comes_before_the_check_gets_no_flipped_byte_either(stop: st
     logs, paths = filled(stop)
     logs.disk.files[paths[1]].data[-1] ^= 4
     log = logs.open()
-    assert len(log.read(0, 10**6, FetchIsolation.HIGH_WATERMARK).records) > 0
-    assert paths[1] in reading_is_refused(log, log.segments[1].base_offset)
+    assert len(read_records(log, 0, 10**6, FetchIsolation.HIGH_WATERMARK).records) > 0
+    assert paths[1] in reading_is_refused(log, segments_of(log)[1].base_offset)
     assert reading_is_refused(log, 0) == log.offline_error
 
 
@@ -121,7 +121,7 @@ def test_segments_that_go_meanwhile_are_nobodys_damage(slices: int) -> None:
     for _ in range(slices):
         logs.scheduler.run()
         logs.scheduler.run_timers()
-    logs.manager.delete_records(log, log.segments[-1].base_offset)
+    logs.delete_records(log, segments_of(log)[-1].base_offset)
     logs.check_segments()
     assert logs.damaged == []
     logs.delete()
@@ -137,7 +137,7 @@ def test_appends_to_the_last_segment_do_not_disturb_its_check() -> None:
         logs.flush()
     logs.check_segments()
     assert log.offline_error is None
-    assert len(log.segments[-1].read(0, log.segments[-1].size_bytes, 10**6, whole_first=True)) > 300
+    assert len(segments_of(log)[-1].read(0, segments_of(log)[-1].size_bytes, 10**6, whole_first=True)) > 300
     logs = logs.stopped_cleanly()
     logs.open()
     logs.check_segments()
@@ -169,6 +169,6 @@ def test_compacted_segment_is_vouched_for_again() -> None:
     assert logs.compact() > 0
     logs = logs.stopped_cleanly()
     log = logs.open()
-    assert all(segment.expected is not None for segment in log.segments)
+    assert all(segment.expected is not None for segment in segments_of(log))
     logs.check_segments()
     assert logs.damaged == []

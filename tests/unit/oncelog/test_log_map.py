@@ -112,7 +112,6 @@ def test_each_batch_and_each_ruler_is_what_the_log_says(steps: list[tuple[str, i
         elif step == "cut":
             history.log.advance_log_start(min(history.log.log_start_offset + 3 * number, history.log.high_watermark))
             history.logs.flush()
-            history.log.delete_removed()
     log = history.log
     with TemporaryDirectory() as directory:
         store(history.logs.disk, Path(directory))
@@ -135,7 +134,6 @@ def test_transaction_whose_records_are_all_deleted_still_holds_readers_up(tmp_pa
     log = history.log
     log.advance_log_start(20)
     history.logs.flush()
-    log.delete_removed()
     store(history.logs.disk, tmp_path)
     found = read_map(tmp_path / "topic-0", KnownPoints(log.log_start_offset, log.high_watermark))
     assert found.last_stable_offset == log.last_stable_offset == 20

@@ -24,6 +24,7 @@ from oncelog.protocol.records.batch import encode_batch, iter_batches
 from oncelog.protocol.records.record import Record, decode_records
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.disk import PowerCut
+from tests.fakes.logs import read_records
 
 TOPIC, GROUP, TRANSACTIONAL_ID = "topic", "group", "mover"
 PARTITIONS = (0, 1)
@@ -114,7 +115,7 @@ def visible(broker: VirtualBroker, partition: int) -> list[bytes | None]:
     log = broker.broker.topics.find_partition(TOPIC, partition)
     if log is None:
         return []
-    result = log.read(0, 1 << 20, FetchIsolation.TXN_COMMITTED)
+    result = read_records(log, 0, 1 << 20, FetchIsolation.TXN_COMMITTED)
     aborted = {transaction.producer_id for transaction in result.aborted_transactions or ()}
     return [
         record.value

@@ -13,11 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Clock, Disk, Scheduler, WallMs
 from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, read_checkpoint, write_checkpoint
-from oncelog.broker.storage.local.flusher import is_transient
+from oncelog.broker.storage.local.disk_errors import is_transient
+from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.protocol.errors import KafkaError, ProtocolError
 
 if TYPE_CHECKING:
@@ -69,12 +70,13 @@ class CompactionSettings:
 class LogCleaner:
     def __init__(
         self,
-        logs: Callable[[], Iterable[PartitionLog]],
+        logs: Callable[[], Iterable[LocalLog]],
         checkpoint: CleanerCheckpoint,
-        cleanable_end: Callable[[PartitionLog], int],
-        secure: Callable[[PartitionLog, int], None],
+        cleanable_end: Callable[[LocalLog], int],
+        secure: Callable[[LocalLog, int], None],
         disk: Disk,
         clock: Clock,
+        failure: Failure,
         settings: CompactionSettings,
     ) -> None:
         """`logs` are those that are open now; `cleanable_end` tells how far one is stable and synced, `secure` makes
@@ -84,14 +86,15 @@ class LogCleaner:
         self._cleanable_end = cleanable_end
         self._secure = secure
         self._disk = disk
+        self._failure = failure
         self._settings = settings
-        self._log: PartitionLog | None = None
+        self._log: LocalLog | None = None
         self._round: "CompactionRound | None" = None
         self._slices: "Generator[Slice, None, None] | None" = None
         self._log_start_offset = 0
         self._clock = clock
         self._look = Schedule(clock)
-        self._uncleanable: set[PartitionLog] = set()
+        self._uncleanable: set[LocalLog] = set()
         self.round_count = 0
 
     @property
@@ -117,11 +120,11 @@ class LogCleaner:
 
     # -- choosing
 
-    def _choose(self, wall_ms: WallMs) -> tuple[PartitionLog, int, int] | None:
+    def _choose(self, wall_ms: WallMs) -> tuple[LocalLog, int, int] | None:
         """The log with the most to gain: itself, where its uncleaned part begins, where what may be cleaned ends."""
-        best: tuple[float, PartitionLog, int, int] | None = None
+        best: tuple[float, LocalLog, int, int] | None = None
         for log in self._logs():
-            if not log.config.is_compacted or log.offline_error is not None or log in self._uncleanable:
+            if not log.owner.config.is_compacted or log.owner.offline_error is not None or log in self._uncleanable:
                 continue
             dirty_offset = self._dirty_offset(log)
             end_offset = _last_cleanable(log, dirty_offset, self._cleanable_end(log), wall_ms)
@@ -130,25 +133,25 @@ class LogCleaner:
             ratio = _dirty_ratio(log, dirty_offset, end_offset)
             if _is_overdue(log, dirty_offset, wall_ms):
                 ratio += 1
-            elif ratio < log.config.min_cleanable_dirty_ratio:
+            elif ratio < log.owner.config.min_cleanable_dirty_ratio:
                 continue
             if best is None or ratio > best[0]:
                 best = (ratio, log, dirty_offset, end_offset)
         return best[1:] if best is not None else None
 
-    def _dirty_offset(self, log: PartitionLog) -> int:
+    def _dirty_offset(self, log: LocalLog) -> int:
         first = log.segments[0].base_offset if len(log.segments) else 0
-        offset = max(self._checkpoint.get(log.topic, log.partition), first)
-        return offset if offset <= log.log_end_offset else first
+        offset = max(self._checkpoint.get(log.owner.topic, log.partition), first)
+        return offset if offset <= log.owner.log_end_offset else first
 
     # -- working
 
-    def _begin(self, log: PartitionLog, dirty_offset: int, end_offset: int, wall_ms: WallMs) -> None:
+    def _begin(self, log: LocalLog, dirty_offset: int, end_offset: int, wall_ms: WallMs) -> None:
         # Late: a start needs none of it.
         from oncelog.broker.storage.local.compaction.round import CompactionRound
 
         self._log = log
-        self._log_start_offset = log.log_start_offset
+        self._log_start_offset = log.owner.log_start_offset
         self._round = CompactionRound(
             log, self._disk, dirty_offset, end_offset, self._settings.memory_bytes, self._secure
         )
@@ -170,7 +173,7 @@ class LogCleaner:
                 self._complete(log, current.result.clean_offset)
         except (KafkaError, ProtocolError) as error:
             self._uncleanable.add(log)
-            self._settings.on_problem(f"{log.name} cannot be compacted: {error}")
+            self._settings.on_problem(f"{log.owner.name} cannot be compacted: {error}")
             self._end()
         except OSError as error:
             self._end()
@@ -178,26 +181,26 @@ class LogCleaner:
         else:
             self._wait(work)
 
-    def _complete(self, log: PartitionLog, clean_offset: int) -> None:
+    def _complete(self, log: LocalLog, clean_offset: int) -> None:
         try:
-            self._checkpoint.set(log.topic, log.partition, clean_offset)
+            self._checkpoint.set(log.owner.topic, log.partition, clean_offset)
         except OSError as error:
             self._on_disk_error(log, error)
         else:
             self.round_count += 1
             self._look.expedite()
 
-    def _on_disk_error(self, log: PartitionLog, error: OSError) -> None:
+    def _on_disk_error(self, log: LocalLog, error: OSError) -> None:
         if is_transient(error):
-            self._settings.on_problem(f"{log.name} is not compacted for now: {error}")
+            self._settings.on_problem(f"{log.owner.name} is not compacted for now: {error}")
         else:
-            log.on_disk_failure(error)
+            self._failure.fail(error)
 
     def _wait(self, work: "Slice") -> None:
         if work is None:
             self._settings.scheduler.call_later(_PAUSE_MS, self._go_on)
         else:
-            self._settings.scheduler.run_in_thread(work, self._on_worked)
+            self._settings.scheduler.run_beside(work, self._on_worked)
 
     def _on_worked(self, error: Exception | None) -> None:
         log = self._log
@@ -207,12 +210,12 @@ class LogCleaner:
         else:
             self._go_on()
 
-    def _is_still_wanted(self, log: PartitionLog) -> bool:
+    def _is_still_wanted(self, log: LocalLog) -> bool:
         return (
             not log.is_deleted
-            and log.offline_error is None
-            and log.config.is_compacted
-            and log.log_start_offset == self._log_start_offset
+            and log.owner.offline_error is None
+            and log.owner.config.is_compacted
+            and log.owner.log_start_offset == self._log_start_offset
         )
 
     def _end(self) -> None:
@@ -222,10 +225,10 @@ class LogCleaner:
             slices.close()
 
 
-def _last_cleanable(log: PartitionLog, dirty_offset: int, stable_end: int, wall_ms: WallMs) -> int:
+def _last_cleanable(log: LocalLog, dirty_offset: int, stable_end: int, wall_ms: WallMs) -> int:
     """Where the last whole segment ends that is old enough, stable and durable (Kafka's cleanableOffsets)."""
     end_offset = dirty_offset
-    lag_ms = log.config.min_compaction_lag_ms
+    lag_ms = log.owner.config.min_compaction_lag_ms
     for segment in list(log.segments)[:-1]:
         if segment.next_offset > stable_end:
             break
@@ -235,7 +238,7 @@ def _last_cleanable(log: PartitionLog, dirty_offset: int, stable_end: int, wall_
     return end_offset
 
 
-def _dirty_ratio(log: PartitionLog, dirty_offset: int, end_offset: int) -> float:
+def _dirty_ratio(log: LocalLog, dirty_offset: int, end_offset: int) -> float:
     clean_bytes = dirty_bytes = 0
     for segment in log.segments:
         if segment.next_offset <= dirty_offset:
@@ -245,10 +248,10 @@ def _dirty_ratio(log: PartitionLog, dirty_offset: int, end_offset: int) -> float
     return dirty_bytes / (clean_bytes + dirty_bytes) if dirty_bytes else 0.0
 
 
-def _is_overdue(log: PartitionLog, dirty_offset: int, wall_ms: WallMs) -> bool:
+def _is_overdue(log: LocalLog, dirty_offset: int, wall_ms: WallMs) -> bool:
     """The oldest record that was never cleaned is older than `max.compaction.lag.ms`."""
     for segment in log.segments:
         if segment.next_offset > dirty_offset:
             first = segment.first_timestamp
-            return first >= 0 and wall_ms - first > log.config.max_compaction_lag_ms
+            return first >= 0 and wall_ms - first > log.owner.config.max_compaction_lag_ms
     return False

@@ -10,15 +10,16 @@ A slice that must wait for the disk is handed out as a function to be run off th
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
-from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.ports import Disk, WallMs
 from oncelog.broker.storage.local.compaction.batch_filter import BatchFilter, KnownProducer
 from oncelog.broker.storage.local.compaction.offset_map import OffsetMap
 from oncelog.broker.storage.local.compaction.swap import CLEANED_SUFFIX
 from oncelog.broker.storage.local.compaction.transactions import AbortedTransactions, CleanedTransactions
+from oncelog.broker.storage.local.deferred import Deferred
+from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.storage.local.producer_snapshot import open_producers
-from oncelog.broker.storage.local.reader import iterate_batches
+from oncelog.broker.storage.local.reader import replay_pieces
 from oncelog.broker.storage.local.segment import Segment
 from oncelog.protocol.records.record import decode_records
 
@@ -44,12 +45,12 @@ class RoundResult:
 class CompactionRound:
     def __init__(
         self,
-        log: PartitionLog,
+        log: LocalLog,
         disk: Disk,
         dirty_offset: int,
         end_offset: int,
         memory_bytes: int,
-        secure: Callable[[PartitionLog, int], None],
+        secure: Callable[[LocalLog, int], None],
     ) -> None:
         """`dirty_offset`: where the part begins that was never cleaned; `end_offset`: where the last segment ends that
         may be cleaned now; `secure` is called before a segment with gaps takes its place."""
@@ -66,12 +67,12 @@ class CompactionRound:
         aborted = AbortedTransactions(
             entry for segment in self._log.segments for entry in segment.transaction_index.entries
         )
-        producers, log_end_offset = self._known_producers(), self._log.log_end_offset
+        producers, log_end_offset = self._known_producers(), self._log.owner.log_end_offset
         yield from self._read_keys(aborted)
         clean_offset = self._map.latest_offset + 1
         if clean_offset <= self._dirty_offset:
             return
-        while self._log.high_watermark < log_end_offset:
+        while self._log.owner.high_watermark < log_end_offset:
             # A power cut may take the last batches of a producer: those before them must not be gone by then.
             yield None
         segments = [segment for segment in self._log.segments if segment.base_offset < clean_offset]
@@ -82,9 +83,11 @@ class CompactionRound:
             producers,
             self._end_offset,
             wall_ms,
-            self._log.config.delete_retention_ms,
+            self._log.owner.config.delete_retention_ms,
         )
-        for group in _groups(segments, self._log.config.segment_bytes, self._log.config.segment_index_bytes):
+        for group in _groups(
+            segments, self._log.owner.config.segment_bytes, self._log.owner.config.segment_index_bytes
+        ):
             replaced = yield from self._clean(group, batch_filter)
             if not replaced:
                 return
@@ -104,22 +107,26 @@ class CompactionRound:
     def _read_keys(self, aborted: AbortedTransactions) -> Iterator[Slice]:
         offset_map = self._map
         left = SLICE_BYTES
-        for header, batch in iterate_batches(self._log.segments, self._dirty_offset, self._end_offset):
-            if header.is_control or header.record_count == 0:
-                offset_map.latest_offset = header.last_offset
-            else:
-                if not offset_map.has_room_for(header.record_count):
-                    return
-                if aborted.find(header) is None:
-                    for record in decode_records(batch):
-                        if record.key is not None:
-                            offset_map.put(record.key, record.offset)
-                offset_map.latest_offset = header.last_offset
-            self.result.bytes_read += len(batch)
-            left -= len(batch)
-            if left <= 0:
-                left = SLICE_BYTES
-                yield None
+        for piece in replay_pieces(self._log.segments, self._dirty_offset, self._end_offset):
+            if isinstance(piece, Deferred):
+                yield piece.run
+                continue
+            for header, batch in piece:
+                if header.is_control or header.record_count == 0:
+                    offset_map.latest_offset = header.last_offset
+                else:
+                    if not offset_map.has_room_for(header.record_count):
+                        return
+                    if aborted.find(header) is None:
+                        for record in decode_records(batch):
+                            if record.key is not None:
+                                offset_map.put(record.key, record.offset)
+                    offset_map.latest_offset = header.last_offset
+                self.result.bytes_read += len(batch)
+                left -= len(batch)
+                if left <= 0:
+                    left = SLICE_BYTES
+                    yield None
         # What compaction has removed at the end of the range before is clean too.
         offset_map.latest_offset = max(offset_map.latest_offset, self._end_offset - 1)
 
@@ -163,25 +170,29 @@ class CompactionRound:
             return set()
 
     def _copy(self, segment: Segment, new: Segment, batch_filter: BatchFilter) -> Iterator[Slice]:
-        index_interval_bytes = self._log.config.index_interval_bytes
+        index_interval_bytes = self._log.owner.config.index_interval_bytes
         unsynced_bytes = 0
         left = SLICE_BYTES
-        for header, batch in iterate_batches(self._log.segments, segment.base_offset, segment.next_offset):
-            remainder = batch_filter.prepare(header, batch)
-            if remainder is not None:
-                size = len(remainder.data)
-                timestamp = remainder.max_timestamp if remainder.record_count else -1
-                new.append((remainder.data,), size, header.next_offset, timestamp, index_interval_bytes)
-                unsynced_bytes += size
-            self.result.bytes_read += len(batch)
-            left -= len(batch)
-            if unsynced_bytes >= _SYNC_BYTES:
-                # One sync of the whole file at its end would hold up everybody's flush rounds.
-                unsynced_bytes = 0
-                yield new.file.sync
-            elif left <= 0:
-                left = SLICE_BYTES
-                yield None
+        for piece in replay_pieces(self._log.segments, segment.base_offset, segment.next_offset):
+            if isinstance(piece, Deferred):
+                yield piece.run
+                continue
+            for header, batch in piece:
+                remainder = batch_filter.prepare(header, batch)
+                if remainder is not None:
+                    size = len(remainder.data)
+                    timestamp = remainder.max_timestamp if remainder.record_count else -1
+                    new.append((remainder.data,), size, header.next_offset, timestamp, index_interval_bytes)
+                    unsynced_bytes += size
+                self.result.bytes_read += len(batch)
+                left -= len(batch)
+                if unsynced_bytes >= _SYNC_BYTES:
+                    # One sync of the whole file at its end would hold up everybody's flush rounds.
+                    unsynced_bytes = 0
+                    yield new.file.sync
+                elif left <= 0:
+                    left = SLICE_BYTES
+                    yield None
 
 
 def _groups(segments: list[Segment], segment_bytes: int, index_bytes: int) -> list[list[Segment]]:

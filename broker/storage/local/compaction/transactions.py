@@ -13,7 +13,7 @@ After Kafka's CleanedTransactionMetadata, which instead must be shown every mark
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from oncelog.broker.storage.local.transaction_index import AbortedEntry
+from oncelog.broker.log.store import AbortedEntry
 from oncelog.protocol.records.batch import BatchHeader
 
 

@@ -1,0 +1,193 @@
+"""All partition logs of this node.
+
+Owns: the logs that are open, retention, the expiry of idle producers, the order of a clean stop. Does not own: which
+partitions should exist (`broker.cluster.topics`), where records lie (`broker.log.store`).
+Invariant: a partition has at most one open log.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from uuid import UUID
+
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.rounds import Rounds
+from oncelog.broker.log.store import LogStore, OpenedLog, Withdrawn
+from oncelog.broker.ports import Clock, PartitionListener, WallMs
+from oncelog.broker.schedule import Schedule
+from oncelog.broker.slices import PARTITIONS_AN_ELEMENT, Sliced
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+_PRODUCER_EXPIRY_INTERVAL_MS = 600_000
+_WITHDRAWN_AT_ONCE = 64
+_DELETED_LOG_ELEMENTS = 4
+"""Measured: to take leave of an open log takes up to 20 µs."""
+
+
+class LogManager:
+    def __init__(
+        self,
+        store: LogStore,
+        rounds: Rounds,
+        listener: PartitionListener,
+        clock: Clock,
+        *,
+        on_damage: Callable[[PartitionLog, str], None] | None = None,
+        retention_check_interval_ms: int = 300_000,
+    ) -> None:
+        """`on_damage` is called for each log that goes offline after its recovery, with the reason."""
+        self.store = store
+        self._rounds = rounds
+        self._listener = listener
+        self._clock = clock
+        self._on_damage = on_damage
+        self._logs: dict[tuple[str, int], PartitionLog] = {}
+        self._retention_check_interval_ms = retention_check_interval_ms
+        self._retention = Schedule(clock)
+        self._is_retaining = False
+        self._expiry = Schedule(clock)
+
+    @property
+    def logs(self) -> Iterator[PartitionLog]:
+        return iter(self._logs.values())
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        return self._logs.get((topic, partition))
+
+    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """The log of a partition as its store recovers it, at a start; an open one is returned as it is."""
+        log = self._logs.get((topic, partition))
+        if log is None:
+            log = self._add(topic, partition, topic_id, config, self.store.open(topic, partition, topic_id, config))
+        return log
+
+    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """The log of a partition that the store does not hold and that is not open."""
+        return self._add(topic, partition, topic_id, config, self.store.create(topic, partition, topic_id, config))
+
+    def _add(self, topic: str, partition: int, topic_id: UUID, config: LogConfig, opened: OpenedLog) -> PartitionLog:
+        log = PartitionLog(
+            topic,
+            partition,
+            topic_id,
+            config,
+            opened,
+            self._rounds,
+            self._listener,
+            self._clock,
+            on_damage=self._on_damage,
+        )
+        self._logs[topic, partition] = log
+        return log
+
+    def complete_recovery(self) -> None:
+        """Every log that was there is open."""
+        if all(log.offline_error is None for log in self._logs.values()):
+            self.store.complete_recovery()
+
+    # -- deleting topics
+
+    def withdraw(self, topic: str, topic_id: UUID, partition_count: int) -> Sliced[Withdrawn]:
+        """Remove a topic's partitions; waiters get UNKNOWN_TOPIC_OR_PARTITION. At the end the name is free, and the
+        records await `delete`."""
+        withdrawn = Withdrawn(topic, topic_id, [])
+        for start in range(0, partition_count, _WITHDRAWN_AT_ONCE):
+            opened = []
+            for partition in range(start, min(start + _WITHDRAWN_AT_ONCE, partition_count)):
+                # Never opened: whatever may lie in its place is not of this topic.
+                log = self._logs.pop((topic, partition), None)
+                if log is not None:
+                    log.on_deleted()
+                    opened.append(partition)
+            yield _WITHDRAWN_AT_ONCE // PARTITIONS_AN_ELEMENT + len(opened) * _DELETED_LOG_ELEMENTS
+            if opened:
+                yield from self.store.withdraw(withdrawn, opened)
+        return withdrawn
+
+    def delete(self, withdrawn: Withdrawn) -> Sliced[bool]:
+        """Delete the records of a topic. Whether all are gone: what a stop or the disk leaves is for the next start."""
+        yield from self.store.delete(withdrawn)
+        return withdrawn.all_gone
+
+    # -- shrinking
+
+    def delete_records(self, log: PartitionLog, before_offset: int) -> Completion[None]:
+        """Move the start of a log (DeleteRecords); done once that is durable. Fails with KafkaError: nothing has moved
+        then."""
+        try:
+            log.check_log_start(before_offset)
+        except KafkaError as error:
+            return Completion.failed(error)
+        if before_offset <= log.log_start_offset:
+            return Completion.of(None)
+        moved: Completion[None] = Completion()
+
+        def on_moved(done: Completion[None]) -> None:
+            if done.error is None:
+                moved.complete(None)
+            else:
+                problem = f"the new log start is not durable: {done.error}"
+                moved.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, problem))
+
+        self._move_starts({log: before_offset}).then(on_moved)
+        return moved
+
+    def _move_starts(self, starts: Mapping[PartitionLog, int]) -> Completion[None]:
+        """Make new log starts durable, then show them and let go of what lies below: no crash takes back what readers
+        saw. Fails with OSError, and nothing has moved then."""
+        durable = self.store.move_starts({(log.topic, log.partition): offset for log, offset in starts.items()})
+
+        def show(_: None) -> None:
+            for log, offset in starts.items():
+                if not log.is_deleted:
+                    log.advance_log_start(offset)
+
+        return durable.map(show)
+
+    # -- in the background
+
+    def step(self) -> None:
+        """One background turn: retention, producer expiry and the store's own work, each when its time has come."""
+        self.store.step()
+        if self._retention.take(self._retention_check_interval_ms):
+            self.apply_retention(self._clock.wall_ms())
+        if self._expiry.take(_PRODUCER_EXPIRY_INTERVAL_MS):
+            for log in self._logs.values():
+                log.expire_producers()
+
+    def apply_retention(self, wall_ms: WallMs) -> None:
+        """Delete what is too old or too much, everywhere; a full disk may put it off to the next time."""
+        if self._is_retaining:
+            return
+        starts: dict[PartitionLog, int] = {}
+        for log in self._logs.values():
+            if log.offline_error is None:
+                new_start = log.stored.retention_start(log.high_watermark, wall_ms)
+                if new_start is not None and new_start > log.log_start_offset:
+                    starts[log] = new_start
+        if starts:
+            self._is_retaining = True
+            self._move_starts(starts).then(self._on_retained)
+
+    def _on_retained(self, done: Completion[None]) -> None:
+        self._is_retaining = False
+        if isinstance(done.error, OSError):
+            self._rounds.failure.fail(done.error)
+
+    # -- the stop
+
+    def close(self) -> OSError | None:
+        """Clean stop: make everything durable, and let the store write what spares the next start a scan. After a
+        failure: only close.
+
+        Returns what kept the stop from being clean, such as a full disk; what is durable is safe nevertheless.
+        """
+        self.store.stop_background()
+        problem: OSError | None = None
+        if not self._rounds.failure.failed:
+            try:
+                self._rounds.run_now()
+            except OSError as error:
+                problem = error
+        is_clean = problem is None and not self._rounds.failure.failed
+        return self.store.close(cleanly=is_clean) or problem

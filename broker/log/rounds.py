@@ -1,0 +1,107 @@
+"""Group commit: makes many appends durable with one commit of the store.
+
+Owns: when a round begins, and that all of its logs move together. Does not own: how the store makes records durable
+(`log.store`), the offsets (each log moves its own).
+Invariants
+- At most one round is in flight; what is appended during a round belongs to the next one.
+- A high watermark moves only after the commit of what lies below it. All logs of a round move in one turn, and only
+  then are waiters and listeners called.
+- After a failure of the store nothing more is acknowledged.
+"""
+
+import errno
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from oncelog.broker.log.store import Failure, Fetching, LogStore
+from oncelog.broker.ports import Scheduler
+
+if TYPE_CHECKING:
+    from oncelog.broker.log.partition_log import PartitionLog
+
+
+class Rounds:
+    def __init__(self, scheduler: Scheduler, store: LogStore, failure: Failure) -> None:
+        self._scheduler = scheduler
+        self._store = store
+        self.failure = failure
+        self.round_count = 0
+        self.append_count = 0
+        self._appends_waiting = 0
+        self._dirty: list[PartitionLog] = []
+        self._is_scheduled = False
+        self._is_in_flight = False
+
+    def arm(self, log: "PartitionLog") -> None:
+        """`log` has grown: include it in the next round."""
+        self.append_count += 1
+        self._appends_waiting += 1
+        if not log.is_dirty:
+            log.is_dirty = True
+            self._dirty.append(log)
+        if not self._is_scheduled and not self._is_in_flight:
+            self._is_scheduled = True
+            # Whatever else this turn of the loop appends joins the round.
+            self._scheduler.call_soon(self._run)
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Run `function` when this turn of the loop is over."""
+        self._scheduler.call_soon(function)
+
+    @property
+    def is_busy(self) -> bool:
+        """Something is being made durable or is about to be: a clean stop waits for it."""
+        return bool(self._dirty) or self._is_in_flight or self._store.is_busy
+
+    def run_now(self) -> None:
+        """Make everything durable on the loop, whatever the flush policy. Raises OSError while a round is in flight,
+        and for want of a file descriptor."""
+        if self._is_in_flight or self._store.is_busy:
+            raise OSError(errno.EBUSY, "a flush round has not ended")
+        failure = self.failure
+        while self._dirty and not failure.failed:
+            ends = self._take()
+            self._store.commit_now()
+            if not failure.failed:
+                _advance(ends)
+
+    def _take(self) -> "list[tuple[PartitionLog, int]]":
+        """The logs of this round, and how far each is durable after it."""
+        logs, self._dirty = self._dirty, []
+        self._appends_waiting = 0
+        ends = []
+        for log in logs:
+            log.is_dirty = False
+            if not log.is_deleted:
+                ends.append((log, log.log_end_offset))
+        return ends
+
+    def _run(self) -> None:
+        self._is_scheduled = False
+        if self.failure.failed or not self._dirty:
+            return
+        append_count = self._appends_waiting
+        ends = self._take()
+        self.round_count += 1
+        committing = self._store.commit(append_count)
+        if committing is None:
+            _advance(ends)
+            return
+        self._is_in_flight = True
+        committing.then(lambda committed: self._on_committed(ends, committed))
+
+    def _on_committed(self, ends: "list[tuple[PartitionLog, int]]", committed: Fetching) -> None:
+        self._is_in_flight = False
+        if self.failure.failed or committed.error is not None:
+            return
+        _advance(ends)
+        if self._dirty and not self._is_scheduled:
+            self._is_scheduled = True
+            self._scheduler.call_soon(self._run)
+
+
+def _advance(ends: "list[tuple[PartitionLog, int]]") -> None:
+    for log, next_offset in ends:
+        log.advance_high_watermark(next_offset)
+    for log, _ in ends:
+        log.notify_high_watermark()

@@ -1,0 +1,98 @@
+"""What a look into the files needs and the event loop must not wait for: bytes that the page cache has not, a batch to
+decompress.
+
+Owns: what was worked out off the loop, a bounded part of it, for the look that is taken again. The code that looks is
+written as if all was at hand; where something is not, it raises `Deferred`, the work is done in a thread, and then the
+whole look is taken again, on the loop and with whatever has changed meanwhile. An error of the work is raised by that
+second look, in the place where it belongs.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.store import Fetching
+from oncelog.broker.ports import Disk, Scheduler
+
+_MOST_RESULTS = 256
+_MOST_BYTES = 32 * 1024 * 1024
+
+
+class Deferred(Exception):
+    """To be raised by a look: `work` must be done off the loop first; `key` says which work it is."""
+
+    def __init__(self, key: Hashable, work: Callable[[], Any], results: "Results", size_bytes: int = 0) -> None:
+        super().__init__()
+        self.key = key
+        self._work = work
+        self._results = results
+        self._size_bytes = size_bytes
+
+    def run(self) -> None:
+        """In any thread."""
+        try:
+            value, error = self._work(), None
+        except Exception as raised:  # raised again by whoever asks for the result
+            value, error = None, raised
+        self._results.put(self.key, value, error, self._size_bytes)
+
+
+class Results:
+    """What was worked out lately."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.read_range = disk.read_range
+        self._kept: OrderedDict[Hashable, tuple[Any, Exception | None, int]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: Hashable, work: Callable[[], Any], size_bytes: int = 0) -> Any:
+        """The result of this work. Raises Deferred if it was not done yet, or the error that it came to."""
+        kept = self._kept.get(key)
+        if kept is None:
+            raise Deferred(key, work, self, size_bytes)
+        value, error, _ = kept
+        if error is not None:
+            self._drop(key)
+            raise error
+        return value
+
+    def put(self, key: Hashable, value: Any, error: Exception | None, size_bytes: int) -> None:
+        self._drop(key)
+        self._kept[key] = value, error, size_bytes
+        self._bytes += size_bytes
+        while len(self._kept) > _MOST_RESULTS or (self._bytes > _MOST_BYTES and len(self._kept) > 1):
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: Hashable) -> None:
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._bytes -= kept[2]
+
+
+class DeferredWork:
+    """Runs deferred work beside the loop; looks that need the same wait for it together."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._running: dict[Hashable, Fetching] = {}
+        self.count = 0
+        """How often something was not at hand."""
+
+    def start(self, deferred: Deferred) -> Fetching:
+        running = self._running.get(deferred.key)
+        if running is not None:
+            return running
+        self.count += 1
+        done: Fetching = Completion()
+        self._running[deferred.key] = done
+
+        def on_done(error: Exception | None) -> None:
+            del self._running[deferred.key]
+            if error is None:
+                done.complete(None)
+            else:
+                done.fail(error)
+
+        self._scheduler.run_beside(deferred.run, on_done)
+        return done

@@ -1,0 +1,210 @@
+"""Makes durable what was written to the files of one data directory.
+
+Owns: which logs have unsynced files, the thread of the syncs, the flush policy. Does not own: when a round begins
+(`broker.log.rounds`), which files of a log are dirty (`LocalLog`). Invariants
+- A commit ends only after every file that was dirty at its start is synced, and no commit runs beside another.
+- After a failed sync nothing is synced again. A file that cannot be opened for want of a descriptor was not synced at
+  all: its commit is not over until it is.
+
+The policies: `fsync`, and `os` and `memory`, where an append is as durable as it gets once it is written; what a roll
+completes is still synced under `os`, so that recovery need not read old segments again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.store import Failure, Fetching
+from oncelog.broker.ports import Clock, Disk, File, Scheduler
+from oncelog.broker.storage.local.disk_errors import lacks_descriptor
+
+if TYPE_CHECKING:
+    from oncelog.broker.storage.local.flush_journal import FlushedOffsets
+    from oncelog.broker.storage.local.local_log import LocalLog
+
+POLICIES = ("fsync", "os", "memory")
+# A sync on the loop saves two thread hand-overs, but every other connection waits for it meanwhile.
+_SLOW_SYNC_MS = 2
+_NO_DESCRIPTOR_PAUSE_MS = 100
+
+RunAll = Callable[[Sequence[Callable[[], None]]], None]
+"""Calls each function given and returns when all have returned; perhaps side by side."""
+
+
+class SyncTarget:
+    """What one log wants synced in a round, and up to which offset it is synced then."""
+
+    __slots__ = ("directories", "disk", "error", "files", "log", "synced_offset")
+
+    def __init__(
+        self, log: "LocalLog", disk: Disk, files: Sequence[File], directories: Sequence[str], synced_offset: int
+    ) -> None:
+        self.log = log
+        self.disk = disk
+        self.files = files
+        self.directories = directories
+        self.synced_offset = synced_offset
+        self.error: OSError | None = None
+
+    def sync(self) -> None:
+        """On the loop or in the thread of the syncs; a failure is kept for the loop to judge."""
+        self.error = None
+        try:
+            for file in self.files:
+                file.sync()
+            for directory in self.directories:
+                self.disk.sync_dir(directory)
+        except OSError as error:
+            self.error = error
+
+
+class FileSync:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        policy: str,
+        failure: Failure,
+        journal: "FlushedOffsets",
+        clock: Clock | None = None,
+        run_all: RunAll | None = None,
+    ) -> None:
+        """Without a `clock` a lone append is always synced on the loop."""
+        if policy not in POLICIES:
+            raise ValueError(f"oncelog.flush.policy is {policy!r}, it must be one of {', '.join(POLICIES)}")
+        self.policy = policy
+        self.failure = failure
+        self.dirty: list[LocalLog] = []
+        """Logs with something to sync, each once (`LocalLog.is_dirty`)."""
+        self._scheduler = scheduler
+        self._journal = journal
+        self._clock = clock
+        self._run_all = run_all or _one_by_one
+        self._last_sync_ms = 0
+        self._behind_count = 0
+        self._is_syncing_journal = False
+
+    @property
+    def is_busy(self) -> bool:
+        return self._behind_count > 0
+
+    def run_between_rounds(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        """Run `function` in the thread of the syncs, while none runs there, then `done(error or None)` on the loop."""
+        self._scheduler.run_in_thread(function, done)
+
+    def commit(self, append_count: int) -> Fetching | None:
+        """See `LogStore.commit`."""
+        targets = self._take(everything=False)
+        if self.policy != "fsync":
+            self._sync_behind(targets)
+            return None
+        if append_count == 1 and self._last_sync_ms < _SLOW_SYNC_MS:
+            self._sync(targets)
+            if not any(target.error for target in targets):
+                self._end(targets)
+                return None
+            committing: Fetching = Completion()
+            self._on_synced(committing, targets)
+        else:
+            committing = Completion()
+            self._sync_in_thread(committing, targets, targets)
+        return committing
+
+    def commit_now(self) -> None:
+        """See `LogStore.commit_now`."""
+        targets = self._take(everything=True)
+        self._sync(targets)
+        for target in _unopened(targets):
+            if target.error is not None:
+                raise target.error
+        self._judge(targets, None)
+
+    def _take(self, *, everything: bool) -> list[SyncTarget]:
+        logs, self.dirty = self.dirty, []
+        return [log.begin_sync(everything=everything) for log in logs if not log.is_deleted]
+
+    def sync_journal(self) -> None:
+        """Make the journal durable, now and then: what it does not know, recovery may take for a torn tail."""
+        if self.policy != "fsync" or self.failure.failed or self._is_syncing_journal or not self._journal.is_unsynced:
+            return
+        self._is_syncing_journal = True
+        self._scheduler.run_in_thread(self._journal.sync, self._on_journal_synced)
+
+    def _on_journal_synced(self, error: Exception | None) -> None:
+        self._is_syncing_journal = False
+        if error is not None and not lacks_descriptor(error):
+            self.failure.fail(error if isinstance(error, OSError) else OSError(str(error)))
+
+    def _sync_in_thread(
+        self, committing: Fetching, targets: Sequence[SyncTarget], wanted: Sequence[SyncTarget]
+    ) -> None:
+        """`wanted` are those of the round's `targets` that are not synced yet."""
+        self._scheduler.run_in_thread(
+            lambda: self._sync(wanted), lambda error: self._on_synced(committing, targets, error)
+        )
+
+    def _sync(self, targets: Sequence[SyncTarget]) -> None:
+        started_ms = self._clock.monotonic_ms() if self._clock is not None else 0
+        self._run_all([target.sync for target in targets])
+        if self._clock is not None:
+            self._last_sync_ms = self._clock.monotonic_ms() - started_ms
+        self._journal.record([target for target in targets if target.error is None])
+
+    def _on_synced(self, committing: Fetching, targets: Sequence[SyncTarget], error: Exception | None = None) -> None:
+        unopened = _unopened(targets)
+        has_failed = error is not None or sum(target.error is not None for target in targets) > len(unopened)
+        if unopened and not has_failed:
+            self._scheduler.call_later(
+                _NO_DESCRIPTOR_PAUSE_MS, lambda: self._sync_in_thread(committing, targets, unopened)
+            )
+            return
+        self._judge(targets, error)
+        if self.failure.failed:
+            committing.fail(OSError("the store has failed"))
+        else:
+            committing.complete(None)
+
+    # -- behind: under `os` nothing waits for a sync, but a failure counts
+
+    def _sync_behind(self, targets: Sequence[SyncTarget]) -> None:
+        if not any(target.files or target.directories for target in targets):
+            self._end(targets)
+        else:
+            self._behind_count += 1
+            self._scheduler.run_in_thread(
+                lambda: self._sync(targets), lambda error: self._on_synced_behind(targets, error)
+            )
+
+    def _on_synced_behind(self, targets: Sequence[SyncTarget], error: Exception | None) -> None:
+        self._behind_count -= 1
+        unopened = _unopened(targets)
+        self._judge([target for target in targets if target not in unopened], error)
+        if unopened and not self.failure.failed:
+            self._behind_count += 1
+            self._scheduler.call_later(_NO_DESCRIPTOR_PAUSE_MS, lambda: self._sync_behind_again(unopened))
+
+    def _sync_behind_again(self, targets: Sequence[SyncTarget]) -> None:
+        self._behind_count -= 1
+        self._sync_behind(targets)
+
+    def _judge(self, targets: Sequence[SyncTarget], error: Exception | None) -> None:
+        """Fail if any sync did; a deleted log's files may have gone meanwhile, and nobody waits for them."""
+        if error is not None:
+            self.failure.fail(OSError(str(error)))
+        for target in targets:
+            if target.error is not None and not target.log.is_deleted and not lacks_descriptor(target.error):
+                self.failure.fail(target.error)
+        self._end(targets)
+
+    def _end(self, targets: Sequence[SyncTarget]) -> None:
+        for target in targets:
+            target.log.end_sync(target)
+
+
+def _one_by_one(functions: Sequence[Callable[[], None]]) -> None:
+    for function in functions:
+        function()
+
+
+def _unopened(targets: Sequence[SyncTarget]) -> list[SyncTarget]:
+    """Those of which a file could not be opened; what is deleted meanwhile needs no sync."""
+    return [target for target in targets if lacks_descriptor(target.error) and not target.log.is_deleted]

@@ -1,0 +1,329 @@
+"""The files of one partition, as the StoredLog of its PartitionLog.
+
+Owns: the segments, when to roll to a new one, what awaits a sync and what awaits deletion. Does not own: offsets,
+sequences, who may read how far (`broker.log.partition_log`), when to sync (`file_sync`), what is kept (`retention`).
+Invariants
+- An append that raises has changed nothing that counts: the next one may fit into the same segment.
+- Files of removed segments go only when no sync uses them and the snapshot behind them is durable.
+"""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.log.store import (
+    AbortedEntry,
+    Batches,
+    Fetching,
+    LogOwner,
+    ReadResult,
+    StoreDamagedError,
+    StoreError,
+)
+from oncelog.broker.log.values import AbortedTransaction
+from oncelog.broker.ports import Buffer, Clock, File, WallMs
+from oncelog.broker.storage.local.compaction.swap import swap_in
+from oncelog.broker.storage.local.deferred import Deferred, DeferredWork
+from oncelog.broker.storage.local.disk_errors import is_transient
+from oncelog.broker.storage.local.file_sync import FileSync, SyncTarget
+from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
+from oncelog.broker.storage.local.reader import (
+    collect_aborted,
+    find_max_timestamp,
+    find_timestamp,
+    read_records,
+    readable_bytes,
+    replay_pieces,
+)
+from oncelog.broker.storage.local.retention import retention_start
+from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
+from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments
+from oncelog.protocol.checksum import crc32c
+from oncelog.protocol.errors import KafkaError
+
+_MAX_RELATIVE_OFFSET = 2**31 - 1
+_EMPTY = ReadResult(memoryview(b""), 0)
+
+
+class LocalLog:
+    __slots__ = (
+        "_clock",
+        "_deferred",
+        "_file_sync",
+        "_in_flight",
+        "_removed",
+        "is_deleted",
+        "is_dirty",
+        "log_end_offset",
+        "log_start_offset",
+        "owner",
+        "partition",
+        "producer_state",
+        "segments",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        partition: int,
+        topic_id: UUID,
+        segments: Segments,
+        producer_state: ProducerStateManager,
+        log_start_offset: int,
+        log_end_offset: int,
+        file_sync: FileSync,
+        deferred: DeferredWork,
+        clock: Clock,
+    ) -> None:
+        self.partition = partition
+        self.topic_id = topic_id
+        self.segments = segments
+        self.producer_state = producer_state
+        self.log_start_offset = log_start_offset
+        """Durable; the owner's follows."""
+        self.log_end_offset = log_end_offset
+        self.is_dirty = False
+        self.is_deleted = False
+        self.owner: LogOwner
+        self._file_sync = file_sync
+        self._deferred = deferred
+        self._clock = clock
+        self._in_flight: list[SyncTarget] = []
+        self._removed: list[Segment] = []
+
+    def attach(self, owner: LogOwner) -> None:
+        self.owner = owner
+
+    @property
+    def config(self) -> LogConfig:
+        return self.owner.config
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    # -- appending
+
+    def append(self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int) -> None:
+        segments = self.segments
+        segment = segments.active
+        config = self.owner.config
+        try:
+            if segment is None or self._must_roll(segment, config, size_bytes, next_offset, timestamp):
+                snapshot = encode_snapshot(self.producer_state)
+                segment = segments.roll(self.log_end_offset, self._clock.monotonic_ms(), snapshot)
+            segment.append(parts, size_bytes, next_offset, timestamp, config.index_interval_bytes)
+        except OSError as error:
+            if not is_transient(error):
+                self._file_sync.failure.fail(error)
+            raise StoreError(str(error)) from error
+        self.log_end_offset = next_offset
+        segments.is_active_dirty = True
+        if not self.is_dirty:
+            self.is_dirty = True
+            self._file_sync.dirty.append(self)
+
+    def note_aborted(self, entry: AbortedEntry) -> None:
+        self.segments[-1].transaction_index.append(entry)
+
+    def _must_roll(
+        self, segment: Segment, config: LogConfig, size_bytes: int, next_offset: int, timestamp: int
+    ) -> bool:
+        if segment.size_bytes == 0:
+            return False
+        # As in Kafka a segment's age is told by its records, so that a rebuilt log rolls where the first one did.
+        first_timestamp = segment.first_timestamp
+        if first_timestamp >= 0:
+            age_ms = timestamp - first_timestamp
+        else:
+            age_ms = self._clock.monotonic_ms() - segment.created_ms
+        return (
+            segment.size_bytes > config.segment_bytes - size_bytes
+            or (age_ms > config.earliest_roll_ms and age_ms > _roll_after_ms(segment, config))
+            or segment.index.size_bytes >= config.segment_index_bytes
+            or next_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
+        )
+
+    # -- reading
+
+    def read(self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult | Fetching:
+        if from_offset >= to_offset:
+            return _EMPTY
+        try:
+            return read_records(self.segments, from_offset, to_offset, max_bytes, at_least_one=at_least_one)
+        except Deferred as deferred:
+            return self._deferred.start(deferred)
+        except (OSError, KafkaError) as error:
+            raise _unreadable(error, from_offset) from error
+
+    def readable_bytes(self, from_offset: int, to_offset: int) -> int:
+        try:
+            return readable_bytes(self.segments, from_offset, to_offset)
+        except (OSError, KafkaError) as error:
+            raise _unreadable(error, from_offset) from error
+
+    def aborted_between(self, from_offset: int, to_offset: int) -> tuple[AbortedTransaction, ...]:
+        return collect_aborted(self.segments, from_offset, to_offset)
+
+    def find_timestamp(self, timestamp_ms: int, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
+        try:
+            return find_timestamp(self.segments, timestamp_ms, from_offset, to_offset)
+        except Deferred as deferred:
+            return self._deferred.start(deferred)
+        except (OSError, KafkaError) as error:
+            raise _unreadable(error) from error
+
+    def find_max_timestamp(self, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
+        try:
+            return find_max_timestamp(self.segments, from_offset, to_offset)
+        except Deferred as deferred:
+            return self._deferred.start(deferred)
+        except (OSError, KafkaError) as error:
+            raise _unreadable(error) from error
+
+    def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Fetching]:
+        try:
+            for piece in replay_pieces(self.segments, from_offset, to_offset):
+                yield self._deferred.start(piece) if isinstance(piece, Deferred) else piece
+        except (OSError, KafkaError) as error:
+            raise _unreadable(error) from error
+
+    # -- syncing
+
+    def begin_sync(self, *, everything: bool = False) -> SyncTarget:
+        """What a round must sync now; what comes later belongs to the next one."""
+        self.is_dirty = False
+        policy = self._file_sync.policy
+        synced_offset = self.log_end_offset
+        files: list[File] = []
+        directories: list[str] = []
+        active = self.segments.active
+        if active is not None:
+            # The high watermark to be: readers will ask where it lies, when the log has already grown on.
+            active.note_position(synced_offset, active.size_bytes)
+        if policy == "memory":
+            synced_offset = 0
+        else:
+            with_active = everything or policy == "fsync"
+            files, directories = self.segments.take_dirty(with_active=with_active)
+            if not with_active and active is not None:
+                synced_offset = active.base_offset
+        target = SyncTarget(self, self.segments.disk, files, directories, synced_offset)
+        self._in_flight.append(target)
+        return target
+
+    def end_sync(self, target: SyncTarget) -> None:
+        """The round uses no file of this log any more."""
+        self._in_flight.remove(target)
+        for file in target.files:
+            if not file.path.endswith(LOG_SUFFIX):
+                file.close()  # indexes, snapshots: not needed again before the next start
+
+    def _mark_dirty(self) -> None:
+        if not self.is_dirty:
+            self.is_dirty = True
+            self._file_sync.dirty.append(self)
+
+    # -- shrinking
+
+    def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
+        return retention_start(self.segments, self.owner.config, high_watermark, wall_ms)
+
+    def drop_below(self, offset: int) -> bool:
+        segments = self.segments
+        while len(segments) > 1 and segments[0].next_offset <= offset:
+            self._removed.append(segments.take_first())
+        if self._removed and segments.secure_first_snapshot():
+            self._mark_dirty()
+            return True
+        self.delete_removed()
+        return False
+
+    @property
+    def has_removed(self) -> bool:
+        """Files of removed segments are still there."""
+        return bool(self._removed)
+
+    def delete_removed(self) -> None:
+        """Delete the files of removed segments, in the thread of the syncs, unless a sync still uses them or the
+        snapshot after them is not durable."""
+        is_durable = self._file_sync.policy == "memory" or not self.segments.has_dirty_files
+        if not self._removed or self._in_flight or not is_durable:
+            return
+        removed, self._removed = self._removed, []
+        for segment in removed:
+            segment.file.close()
+
+        def delete() -> None:
+            for segment in removed:
+                self.segments.delete_files(segment)
+
+        def on_done(error: Exception | None) -> None:
+            if isinstance(error, OSError) and not is_transient(error) and not self.is_deleted:
+                self._file_sync.failure.fail(error)
+            elif error is not None:
+                self._removed = removed + self._removed
+
+        self._file_sync.run_between_rounds(delete, on_done)
+
+    def delete_indexes_below(self, offset: int) -> None:
+        """Delete what can be rebuilt of segments wholly below `offset`: room for the journal, on a full disk."""
+        if not self._in_flight:
+            for segment in (*self._removed, *list(self.segments)[:-1]):
+                if segment.next_offset <= offset:
+                    self.segments.delete_indexes(segment)
+
+    # -- compaction
+
+    def is_flushing(self, segments: list[Segment]) -> bool:
+        """A round uses files of `segments` at the moment."""
+        paths = {segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES}
+        return any(file.path in paths for target in self._in_flight for file in target.files)
+
+    def holds(self, segments: list[Segment]) -> bool:
+        """Whether all of `segments` are still part of this log, below the active one."""
+        known = list(self.segments)[:-1]
+        return not self.is_deleted and all(segment in known for segment in segments)
+
+    def replace_segments(self, old: list[Segment], new: Segment) -> None:
+        """Compaction has written what remains of `old` into `new`. Not while they are flushed.
+
+        Raises OSError; if for lack of room, nothing has changed."""
+        segments = self.segments
+        try:
+            written = swap_in(segments.disk, segments.directory, old, new)
+        except OSError as error:
+            if not is_transient(error):
+                self._file_sync.failure.fail(error)
+            raise
+        segments.replace(old, new)
+        segments.mark_dirty(written)
+
+    # -- ending
+
+    def abandon(self) -> None:
+        self.is_deleted = True
+        self.segments.close()
+
+    def complete_segments(self) -> None:
+        """Before a clean stop: write the active segment's indexes and the producer snapshot, to be synced."""
+        self._mark_dirty()
+        self.segments.complete(self.log_end_offset, encode_snapshot(self.producer_state))
+
+    def close(self) -> None:
+        self.segments.close()
+
+
+def _roll_after_ms(segment: Segment, config: LogConfig) -> int:
+    """Sooner by up to `segment.jitter.ms`, by its name: partitions that began together must not roll together."""
+    jitter_ms = config.latest_roll_ms - config.earliest_roll_ms
+    return config.latest_roll_ms - (crc32c(segment.path("").encode()) % jitter_ms if jitter_ms > 0 else 0)
+
+
+def _unreadable(error: OSError | KafkaError, offset: int | None = None) -> StoreError | StoreDamagedError:
+    if isinstance(error, KafkaError):
+        return StoreDamagedError(error.message)
+    if is_transient(error):
+        return StoreError(str(error))
+    return StoreDamagedError(f"it cannot be read{'' if offset is None else f' at offset {offset}'}: {error}")
