@@ -190,7 +190,7 @@ class LogStore(Protocol):
         """A partition with all that is left of it. At a start, before anything is served."""
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
-        """A partition that the store does not hold: empty, without looking."""
+        """A partition that the store did not hold when it was opened: empty."""
 
     def complete_recovery(self) -> None:
         """Every partition is open, and none of them offline."""

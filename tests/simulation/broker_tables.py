@@ -92,6 +92,6 @@ class WatchedTable:
             self.looks += 1
             self._audited = list(segments_of(log))
             self._auditor.audit(log, self._latest_ms, clean_offset_of(virtual.disk, log))
-        cleaner = virtual.broker.logs.cleaner
+        cleaner = virtual.broker.logs.store.cleaner
         if cleaner is not None and random.random() < 0.03:
             self._auditor.step_readers(log, monotonic_ms, may_begin=not cleaner.is_busy)

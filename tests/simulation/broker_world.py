@@ -244,8 +244,8 @@ class BrokerWorld:
     def _leave(self) -> None:
         """A round of compaction cleans up after itself: on the disk of before, which is gone."""
         self.broker.disk.operations_left = None
-        if self.broker.broker.logs.cleaner is not None:
-            self.broker.broker.logs.cleaner.stop()
+        if self.broker.broker.logs.store.cleaner is not None:
+            self.broker.broker.logs.store.cleaner.stop()
 
     def _started(self, disk: MemoryDisk, wall_ms: int) -> VirtualBroker:
         self._starts += 1

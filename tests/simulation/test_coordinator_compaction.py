@@ -90,7 +90,7 @@ class Life:
 
     def _stop(self) -> None:
         before, kind = known(self._broker), self._random.choice(["kill", "crash"])
-        cleaner = self._broker.broker.logs.cleaner
+        cleaner = self._broker.broker.logs.store.cleaner
         stopped = self._broker
         self._broker = stopped.killed() if kind == "kill" else stopped.crashed(self._random.randrange(2**30))
         if cleaner is not None:

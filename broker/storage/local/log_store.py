@@ -145,7 +145,10 @@ class LocalLogStore:
         return opened
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
-        return self._serve(topic, partition, topic_id, empty_log(self._disk, directory_of(topic, partition), topic_id))
+        directory = directory_of(topic, partition)
+        if self._disk.exists(directory):  # put there by hand since the start
+            return self.open(topic, partition, topic_id, config)
+        return self._serve(topic, partition, topic_id, empty_log(self._disk, directory, topic_id))
 
     def _serve(self, topic: str, partition: int, topic_id: UUID, recovered: RecoveredLog) -> OpenedLog:
         log = LocalLog(

@@ -25,6 +25,7 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
 )
 from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.logs import read_records
 
 GROUP = "group"
 
@@ -89,7 +90,7 @@ def fill_disk(broker: VirtualBroker) -> None:
 
 def check_outcome(broker: VirtualBroker) -> None:
     assert log_of(broker).last_stable_offset == log_of(broker).high_watermark
-    assert len(log_of(broker).read(0, 10_000, FetchIsolation.TXN_COMMITTED).records) > 0
+    assert len(read_records(log_of(broker), 0, 10_000, FetchIsolation.TXN_COMMITTED).records) > 0
     assert committed_offset(broker) == 9
 
 
@@ -175,10 +176,10 @@ def test_readers_notice_nothing() -> None:
     producer.end()
     assert commit_offset(producer, 3) is ErrorCode.NONE
     broker.time.advance(1_000)
-    before = bytes(log_of(broker).read(0, 10_000, FetchIsolation.TXN_COMMITTED).records)
+    before = bytes(read_records(log_of(broker), 0, 10_000, FetchIsolation.TXN_COMMITTED).records)
     fill_disk(broker)
     assert producer.add(0) == [ErrorCode.NOT_COORDINATOR]
-    assert bytes(log_of(broker).read(0, 10_000, FetchIsolation.TXN_COMMITTED).records) == before
+    assert bytes(read_records(log_of(broker), 0, 10_000, FetchIsolation.TXN_COMMITTED).records) == before
     assert committed_offset(broker) == 3
 
 

@@ -13,7 +13,7 @@ SETTINGS = (
 
 
 def compact(broker: VirtualBroker) -> int:
-    cleaner = broker.broker.logs.cleaner
+    cleaner = broker.broker.logs.store.cleaner
     assert cleaner is not None
     before = cleaner.round_count
     for _ in range(10):

@@ -59,10 +59,12 @@ def test_records_go_by_the_retention_that_was_set_last() -> None:
         produce(broker, TOPIC)
         broker.let_pass(10)
     broker.broker.logs.apply_retention(broker.time.wall_ms())
+    broker.time.settle()
     log = broker.broker.topics.partition(TOPIC, 0)
     assert log.log_start_offset == 0
     change(broker, TOPIC_RESOURCE, TOPIC, retention_ms="5")
     broker.broker.logs.apply_retention(broker.time.wall_ms())
+    broker.time.settle()
     assert log.log_start_offset > 0
 
 

@@ -22,6 +22,7 @@ from oncelog.protocol.records.batch import iter_batches
 from tests.clients.administration import set_feature
 from tests.clients.producer import TIMEOUT_MS, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.logs import read_records
 from tests.unit.transaction import planted_bugs
 
 E = ErrorCode
@@ -60,7 +61,7 @@ def ask_init(producer: Producer) -> Any:
 
 def epochs_in(broker: VirtualBroker) -> list[tuple[int, int, bool]]:
     """Producer id, epoch, and whether it is a marker, of each batch on the first partition."""
-    records = log_of(broker).read(0, 1 << 20, FetchIsolation.LOG_END).records
+    records = read_records(log_of(broker), 0, 1 << 20, FetchIsolation.LOG_END).records
     return [(header.producer_id, header.producer_epoch, header.is_control) for header, _ in iter_batches(records)]
 
 
