@@ -18,7 +18,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.broker.ports import WallMs
-from oncelog.broker.storage.local.retention import retention_start
+from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.system.disk import RealDisk
 from tests.fakes.logs import local_logs, read_records, segments_of
 from tests.fakes.scheduler import ManualClock, ManualScheduler

@@ -64,7 +64,7 @@ class _App:
         loop.set_exception_handler(loop_errors(self._log))
         for signal_number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signal_number, self._stop.set)
-        disk = self._open_disk(shares.files)
+        disk = self._open_disk(shares.files) if self._config.get_str("oncelog.storage") == "local" else None
         scheduler = LoopScheduler(loop, "flusher")
         imports = LoopScheduler(loop, "importer")  # which waits for no disk that is slow
         try:
@@ -81,7 +81,8 @@ class _App:
             imports.close()
             scheduler.close()
             self._syncs.close()
-            disk.close()
+            if disk is not None:
+                disk.close()
         return self._exit_code
 
     def _open_disk(self, open_files: int) -> RealDisk:

@@ -17,7 +17,8 @@ class System:
     clock: Clock
     entropy: Entropy
     scheduler: Scheduler
-    disk: Disk
+    disk: Disk | None
+    """The data directory; None with `oncelog.storage=memory`."""
     run_all: Callable[[Sequence[Callable[[], None]]], None] | None
     """Runs the syncs of one flush round side by side; None: one after the other."""
     on_disk_failure: Callable[[OSError], None]

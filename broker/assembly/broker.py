@@ -19,7 +19,7 @@ from oncelog.broker.cluster.metadata_log import (
     SnapshotSettings,
     cluster_id_records,
 )
-from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
+from oncelog.broker.cluster.metadata_snapshot import MemorySnapshots, SnapshotFiles
 from oncelog.broker.cluster.topics import InternalTopicSource, Topics
 from oncelog.broker.compatibility import COMPATIBILITIES
 from oncelog.broker.config.dynamic_keys import is_security
@@ -52,14 +52,15 @@ from oncelog.broker.observability.metrics import Metrics
 from oncelog.broker.observability.transitions import TransitionLog
 from oncelog.broker.ports import Disk, Scheduler
 from oncelog.broker.slices import Slices
-from oncelog.broker.storage.local.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, check_data_directory, shown
-from oncelog.broker.storage.local.disk_errors import trouble
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.recovery import RecoveryReport
 from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
 from oncelog.broker.storage.local.segment_check import CheckSummary
+from oncelog.broker.storage.memory.store import MemoryLogStore
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_TOPIC_ID, TRANSACTION_STATE
 
@@ -86,7 +87,8 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
 
 
 def _assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
-    check_directory(config, system.disk)
+    if system.disk is not None:
+        check_directory(config, system.disk)
     metrics = Metrics()
     failure = Failure(system.on_disk_failure)
     purgatory = FetchPurgatory(system.scheduler)
@@ -275,6 +277,9 @@ def _group_shard(partition: int) -> "GroupShard":
 
 def _store(config: BrokerConfig, system: System, log: Any, failure: Failure, reports: "_FileReports") -> LogStore:
     """Where records lie, no log open yet; what is wrong with files becomes lines of the log."""
+    compaction = _compaction(config, system.scheduler, log)
+    if system.disk is None:
+        return MemoryLogStore(system.clock, failure, compaction)
     store = LocalLogStore(
         system.disk,
         system.clock,
@@ -286,7 +291,7 @@ def _store(config: BrokerConfig, system: System, log: Any, failure: Failure, rep
         on_checked=lambda summary: _log_check(log, summary),
         progress=_progress(system, log),
         compatibility=COMPATIBILITIES[config.get_str("oncelog.compat")],
-        compaction=_compaction(config, system.scheduler, log),
+        compaction=compaction,
     )
     for line in store.problems:
         reports.on_problem("data_dir.damaged", line)
@@ -317,7 +322,9 @@ def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, failu
         delete_log_below=logs.delete_records,
         failure=failure,
     )
-    files = SnapshotFiles(system.disk, directory_of(METADATA_TOPIC, 0))
+    files: SnapshotFiles | MemorySnapshots = MemorySnapshots()
+    if system.disk is not None:
+        files = SnapshotFiles(system.disk, directory_of(METADATA_TOPIC, 0))
     metadata = MetadataLog(metadata_log, system.clock, files, snapshots)
     try:
         for line in metadata.load():

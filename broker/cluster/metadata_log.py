@@ -27,12 +27,12 @@ from oncelog.broker.cluster.metadata_records import (
     decode_metadata_record,
     encode_metadata_batch,
 )
-from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles, decode_snapshot, encode_snapshot
+from oncelog.broker.cluster.metadata_snapshot import MemorySnapshots, SnapshotFiles, decode_snapshot, encode_snapshot
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
 from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Clock, Scheduler
-from oncelog.broker.storage.local.disk_errors import is_transient
+from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.generated import (
     config_record,
@@ -211,7 +211,11 @@ class SnapshotSettings:
 
 class MetadataLog:
     def __init__(
-        self, log: PartitionLog, clock: Clock, files: SnapshotFiles, snapshots: SnapshotSettings | None = None
+        self,
+        log: PartitionLog,
+        clock: Clock,
+        files: SnapshotFiles | MemorySnapshots,
+        snapshots: SnapshotSettings | None = None,
     ) -> None:
         """Without `snapshots` none is taken: for those who only read."""
         self._log = log

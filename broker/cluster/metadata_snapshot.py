@@ -57,6 +57,29 @@ class SnapshotFiles:
             self._disk.delete(self.path(end_offset))
 
 
+class MemorySnapshots:
+    """The same in memory, for a broker without files."""
+
+    def __init__(self) -> None:
+        self._snapshots: dict[int, bytes] = {}
+
+    def end_offsets(self) -> list[int]:
+        return sorted(self._snapshots, reverse=True)
+
+    def path(self, end_offset: int) -> str:
+        return f"at {end_offset}"
+
+    def read(self, end_offset: int) -> bytes:
+        return self._snapshots[end_offset]
+
+    def write(self, end_offset: int, data: bytes) -> None:
+        self._snapshots[end_offset] = data
+
+    def keep_only(self, end_offsets: Iterable[int]) -> None:
+        for end_offset in set(self._snapshots).difference(end_offsets):
+            del self._snapshots[end_offset]
+
+
 def encode_snapshot(records: Iterable[Any], last_timestamp_ms: int) -> bytes:
     """`last_timestamp_ms` is that of the last record below the end of the snapshot."""
     batches = [_control(0, _HEADER_TYPE, _HEADER.pack(0, last_timestamp_ms, 0), last_timestamp_ms)]

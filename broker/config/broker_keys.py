@@ -336,6 +336,13 @@ _TABLE = (
         choices=("fsync", "os", "memory"),
     ),
     ConfigKey(
+        "oncelog.storage",
+        _STRING,
+        "local",
+        "local: files in the data directory. memory: no files at all, and nothing outlives the process.",
+        choices=("local", "memory"),
+    ),
+    ConfigKey(
         "oncelog.record.validation",
         _STRING,
         "short",

@@ -41,7 +41,7 @@ class Faults:
             system,
             clock=self.time,
             scheduler=self.time,
-            disk=FaultDisk(system.disk, self),
+            disk=FaultDisk(system.disk, self) if system.disk is not None else None,
             faults=self,
         )
         self.broker: Broker | None = None

@@ -105,6 +105,10 @@ class ProducerStateManager:
     def producer(self, producer_id: int) -> ProducerState | None:
         return self._producers.get(producer_id)
 
+    def open_producers(self) -> frozenset[int]:
+        """The ids of those that have a transaction open."""
+        return frozenset(self._ongoing.values())
+
     def first_unstable_offset(self) -> int | None:
         """The lowest first offset of a transaction that is open, or ended by a marker that is not yet durable."""
         first = next(iter(self._ongoing)) if self._ongoing else None

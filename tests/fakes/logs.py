@@ -12,7 +12,7 @@ from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Clock, Disk, Scheduler, WallMs
 from oncelog.broker.slices import Sliced, Slices
-from oncelog.broker.storage.local.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.recovery import RecoveryReport

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.storage.local.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.system.disk import RealDisk
 from oncelog.protocol.records.batch import encode_batch

@@ -14,15 +14,14 @@ from oncelog.broker.log import partition_log
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
-from oncelog.broker.storage.local import file_sync, log_store, recovery
-from oncelog.broker.storage.local.compaction import batch_filter, transactions
-from oncelog.broker.storage.local.compaction import round as compaction_round
+from oncelog.broker.storage.compaction import batch_filter, transactions
+from oncelog.broker.storage.local import compaction_round, file_sync, log_store, recovery
 from oncelog.broker.storage.local.file_sync import SyncTarget
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.offset_index import OffsetIndex
 from oncelog.broker.storage.local.segments import Segments
-from oncelog.broker.storage.local.transaction_index import TransactionIndex
+from oncelog.broker.storage.transaction_index import TransactionIndex
 from tests.fakes.disk import MemoryDisk
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -138,7 +137,7 @@ def keep_aborted_data(patch: pytest.MonkeyPatch) -> None:
 
 
 def skip_the_sync_of_the_cleaned_segment(patch: pytest.MonkeyPatch) -> None:
-    clean = compaction_round.CompactionRound._clean
+    clean = compaction_round.LocalCompactionRound._clean
 
     def unsynced(self: Any, *arguments: Any) -> Iterator[Any]:
         working = clean(self, *arguments)
@@ -149,7 +148,7 @@ def skip_the_sync_of_the_cleaned_segment(patch: pytest.MonkeyPatch) -> None:
         except StopIteration as end:
             return end.value
 
-    patch.setattr(compaction_round.CompactionRound, "_clean", unsynced)
+    patch.setattr(compaction_round.LocalCompactionRound, "_clean", unsynced)
 
 
 def delete_behind_an_unsynced_snapshot(patch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from uuid import UUID
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
-from oncelog.broker.storage.local.retention import retention_start
 from oncelog.broker.storage.local.segment import Segment
+from oncelog.broker.storage.retention import retention_start
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record

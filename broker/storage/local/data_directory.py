@@ -13,8 +13,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from uuid import UUID
 
 from oncelog.broker.ports import Clock, Disk
+from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.checkpoints import CLEAN_SHUTDOWN, CLEANER_OFFSET, LOG_START, RECOVERY_POINT
-from oncelog.broker.storage.local.disk_errors import is_transient
 from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
 from oncelog.broker.storage.local.flush_journal import FlushedOffsets
 from oncelog.broker.storage.local.partition_directory import (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.store import Failure, Fetching
 from oncelog.broker.ports import Clock, Disk, File, Scheduler
-from oncelog.broker.storage.local.disk_errors import lacks_descriptor
+from oncelog.broker.storage.disk_errors import lacks_descriptor
 
 if TYPE_CHECKING:
     from oncelog.broker.storage.local.flush_journal import FlushedOffsets

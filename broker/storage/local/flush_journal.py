@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from oncelog.broker.ports import Disk, File
-from oncelog.broker.storage.local.disk_errors import is_transient
+from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.partition_directory import partition_of
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.topics import ZERO_UUID

@@ -23,9 +23,8 @@ from oncelog.broker.log.store import (
 )
 from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.ports import Buffer, Clock, File, WallMs
-from oncelog.broker.storage.local.compaction.swap import swap_in
+from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.deferred import Deferred, DeferredWork
-from oncelog.broker.storage.local.disk_errors import is_transient
 from oncelog.broker.storage.local.file_sync import FileSync, SyncTarget
 from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.broker.storage.local.reader import (
@@ -36,9 +35,10 @@ from oncelog.broker.storage.local.reader import (
     readable_bytes,
     replay_pieces,
 )
-from oncelog.broker.storage.local.retention import retention_start
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
 from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments
+from oncelog.broker.storage.local.swap import swap_in
+from oncelog.broker.storage.retention import retention_start
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import KafkaError
 

@@ -18,6 +18,8 @@ from oncelog.broker.log.log_config import INT64_MAX, LogConfig
 from oncelog.broker.log.store import Failure, Fetching, OpenedLog, PartitionKey, StoreError, Withdrawn
 from oncelog.broker.ports import Clock, Disk, Scheduler
 from oncelog.broker.slices import Sliced
+from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
+from oncelog.broker.storage.disk_errors import is_transient, trouble
 from oncelog.broker.storage.local.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_CONTENT,
@@ -27,10 +29,9 @@ from oncelog.broker.storage.local.checkpoints import (
     parse_checkpoint,
     write_checkpoint,
 )
-from oncelog.broker.storage.local.compaction.cleaner import CleanerCheckpoint, CompactionSettings, LogCleaner
+from oncelog.broker.storage.local.cleaner_checkpoint import CleanerCheckpoint
 from oncelog.broker.storage.local.data_directory import DataDirectory
 from oncelog.broker.storage.local.deferred import DeferredWork, Results
-from oncelog.broker.storage.local.disk_errors import is_transient, trouble
 from oncelog.broker.storage.local.file_sync import FileSync, RunAll
 from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
 from oncelog.broker.storage.local.flush_journal import FlushedOffsets, LogPoints
@@ -99,14 +100,13 @@ class LocalLogStore:
         self._segment_check: SegmentCheck | None = None
         if on_checked is not None:
             self._segment_check = SegmentCheck(disk, scheduler, clock, on_checked)
-        self.cleaner: LogCleaner | None = None
+        self.cleaner: LogCleaner[LocalLog] | None = None
         if compaction is not None:
             self.cleaner = LogCleaner(
                 self._logs.values,
                 self._cleaner_checkpoint,
                 self._cleanable_end,
-                self._secure,
-                disk,
+                self._begin_compaction,
                 clock,
                 failure,
                 compaction,
@@ -359,6 +359,13 @@ class LocalLogStore:
             return stable_end
         points = self._journal.get(log.topic_id, log.partition)
         return min(stable_end, points.synced_offset) if points else 0
+
+    def _begin_compaction(
+        self, log: LocalLog, dirty_offset: int, end_offset: int, memory_bytes: int
+    ) -> CompactionRound:
+        from oncelog.broker.storage.local.compaction_round import LocalCompactionRound  # a start needs none of it
+
+        return LocalCompactionRound(log, self._disk, dirty_offset, end_offset, memory_bytes, self._secure)
 
     def _secure(self, log: LocalLog, next_offset: int) -> None:
         """Make it known, durably, that all below `next_offset` is synced: recovery will take no gap there for a write

@@ -22,10 +22,9 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import AbortedEntry
 from oncelog.broker.ports import Disk, MonotonicMs
+from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
-from oncelog.broker.storage.local.compaction.swap import complete_swaps
-from oncelog.broker.storage.local.disk_errors import trouble
 from oncelog.broker.storage.local.flush_journal import LogPoints
 from oncelog.broker.storage.local.offset_index import OffsetIndex
 from oncelog.broker.storage.local.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
@@ -45,8 +44,9 @@ from oncelog.broker.storage.local.segment_manifest import (
 )
 from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
 from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments, open_snapshot, write_snapshot
+from oncelog.broker.storage.local.swap import complete_swaps
 from oncelog.broker.storage.local.time_index import TimeIndex
-from oncelog.broker.storage.local.transaction_index import TransactionIndex
+from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.records.batch import BatchHeader

@@ -7,8 +7,8 @@ it is asked, since a roll should not pay for it.
 
 from collections.abc import Sequence
 
-from oncelog.broker.storage.local.minimum_tree import NONE, MinimumTree
 from oncelog.broker.storage.local.segment import Segment
+from oncelog.broker.storage.minimum_tree import NONE, MinimumTree
 
 
 class SegmentSummary:

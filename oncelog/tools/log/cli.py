@@ -120,7 +120,7 @@ def _locked(data_dir: Path) -> "RealDisk":
 
 
 def _examined(disk: "RealDisk") -> "Examination":
-    from oncelog.broker.storage.local.disk_errors import trouble
+    from oncelog.broker.storage.disk_errors import trouble
     from oncelog.protocol.errors import KafkaError
     from oncelog.tools.log.check import NoDataDirectory, examine
 

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.broker.storage.local.minimum_tree import NONE, NOTHING_LOWER, MinimumTree
+from oncelog.broker.storage.minimum_tree import NONE, NOTHING_LOWER, MinimumTree
 
 
 def drawn(seed: int, count: int) -> list[int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
-from oncelog.broker.storage.local import transaction_index
+from oncelog.broker.storage import transaction_index
 from oncelog.broker.storage.local.producer_snapshot import BATCHES_HEADER, BATCHES_ROW, BATCHES_VERSION, CRC_COVERS_FROM
 from oncelog.broker.storage.local.producer_snapshot import HEADER as SNAPSHOT_HEADER
 from oncelog.broker.storage.local.producer_snapshot import ROW as SNAPSHOT_ROW

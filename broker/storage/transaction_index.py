@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left
 
 from oncelog.broker.log.store import AbortedEntry
-from oncelog.broker.storage.local.minimum_tree import NONE, MinimumTree
+from oncelog.broker.storage.minimum_tree import NONE, MinimumTree
 
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0

@@ -9,7 +9,7 @@ entries can vouch for a file that is no longer what it was.
 import re
 
 from oncelog.broker.ports import Disk, File
-from oncelog.broker.storage.local.disk_errors import is_transient
+from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment, file_name
 from oncelog.broker.storage.local.segment_manifest import (

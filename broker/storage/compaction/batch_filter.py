@@ -13,9 +13,10 @@ After Kafka's Cleaner.checkBatchRetention and MemoryRecords.filterTo; KIP-534.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.ports import WallMs
-from oncelog.broker.storage.local.compaction.offset_map import OffsetMap
-from oncelog.broker.storage.local.compaction.transactions import CleanedTransactions
+from oncelog.broker.storage.compaction.offset_map import OffsetMap
+from oncelog.broker.storage.compaction.transactions import CleanedTransactions
 from oncelog.protocol.records.batch import COMPRESSION_MASK, DELETE_HORIZON_MASK, BatchHeader, assemble_batch
 from oncelog.protocol.records.compression import compress
 from oncelog.protocol.records.record import Record, decode_records, encode_record
@@ -36,6 +37,14 @@ class KnownProducer:
 
     producer_epoch: int
     last_offsets: frozenset[int]
+
+
+def known_producers(producer_state: ProducerStateManager) -> dict[int, KnownProducer]:
+    """By producer id, as they are now."""
+    return {
+        state.producer_id: KnownProducer(state.producer_epoch, frozenset(batch.last_offset for batch in state.batches))
+        for state in producer_state.producers()
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from the future keeps it until its time has come and the retention has passed. S
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.ports import WallMs
-from oncelog.broker.storage.local.segments import Segments
+from oncelog.broker.storage.segments import SegmentList
 
 
-def retention_start(segments: Segments, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
+def retention_start(segments: SegmentList, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
     """The offset at which the log may begin, None if nothing is to go."""
     if not config.is_deleting or len(segments) < 2:
         return None

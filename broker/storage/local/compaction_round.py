@@ -8,41 +8,26 @@ A slice that must wait for the disk is handed out as a function to be run off th
 """
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 
 from oncelog.broker.ports import Disk, WallMs
-from oncelog.broker.storage.local.compaction.batch_filter import BatchFilter, KnownProducer
-from oncelog.broker.storage.local.compaction.offset_map import OffsetMap
-from oncelog.broker.storage.local.compaction.swap import CLEANED_SUFFIX
-from oncelog.broker.storage.local.compaction.transactions import AbortedTransactions, CleanedTransactions
+from oncelog.broker.storage.compaction.batch_filter import BatchFilter, known_producers
+from oncelog.broker.storage.compaction.cleaner import RoundResult, Slice
+from oncelog.broker.storage.compaction.offset_map import OffsetMap
+from oncelog.broker.storage.compaction.transactions import AbortedTransactions, CleanedTransactions
 from oncelog.broker.storage.local.deferred import Deferred
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.storage.local.producer_snapshot import open_producers
 from oncelog.broker.storage.local.reader import replay_pieces
 from oncelog.broker.storage.local.segment import Segment
-from oncelog.protocol.records.record import decode_records
+from oncelog.broker.storage.local.swap import CLEANED_SUFFIX
 
 SLICE_BYTES = 64 * 1024
 _SYNC_BYTES = 8 * 1024 * 1024
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 
-Slice = Callable[[], None] | None
-"""What must be run off the loop before the round goes on; None: nothing, the loop just had its turn."""
 
-
-@dataclass(slots=True)
-class RoundResult:
-    """What a round has done so far."""
-
-    clean_offset: int = 0
-    """All below it has been cleaned, once the round is over."""
-    bytes_read: int = 0
-    bytes_written: int = 0
-    is_complete: bool = False
-
-
-class CompactionRound:
+class LocalCompactionRound:
     def __init__(
         self,
         log: LocalLog,
@@ -67,7 +52,7 @@ class CompactionRound:
         aborted = AbortedTransactions(
             entry for segment in self._log.segments for entry in segment.transaction_index.entries
         )
-        producers, log_end_offset = self._known_producers(), self._log.owner.log_end_offset
+        producers, log_end_offset = known_producers(self._log.producer_state), self._log.owner.log_end_offset
         yield from self._read_keys(aborted)
         clean_offset = self._map.latest_offset + 1
         if clean_offset <= self._dirty_offset:
@@ -94,14 +79,6 @@ class CompactionRound:
         self.result.clean_offset = clean_offset
         self.result.is_complete = True
 
-    def _known_producers(self) -> dict[int, KnownProducer]:
-        return {
-            state.producer_id: KnownProducer(
-                state.producer_epoch, frozenset(batch.last_offset for batch in state.batches)
-            )
-            for state in self._log.producer_state.producers()
-        }
-
     # -- the newest offset of each key
 
     def _read_keys(self, aborted: AbortedTransactions) -> Iterator[Slice]:
@@ -112,16 +89,8 @@ class CompactionRound:
                 yield piece.run
                 continue
             for header, batch in piece:
-                if header.is_control or header.record_count == 0:
-                    offset_map.latest_offset = header.last_offset
-                else:
-                    if not offset_map.has_room_for(header.record_count):
-                        return
-                    if aborted.find(header) is None:
-                        for record in decode_records(batch):
-                            if record.key is not None:
-                                offset_map.put(record.key, record.offset)
-                    offset_map.latest_offset = header.last_offset
+                if not offset_map.read(header, batch, aborted):
+                    return
                 self.result.bytes_read += len(batch)
                 left -= len(batch)
                 if left <= 0:

@@ -4,6 +4,10 @@ Owns: the map of one round, bounded. Invariant: what it says of a key holds for 
 records beyond it are not judged.
 """
 
+from oncelog.broker.storage.compaction.transactions import AbortedTransactions
+from oncelog.protocol.records.batch import BatchHeader
+from oncelog.protocol.records.record import decode_records
+
 _LONGEST_PLAIN_KEY = 32
 _BYTES_PER_ENTRY = 160
 """A key of some twenty bytes, its offset and its share of the table."""
@@ -19,6 +23,19 @@ class OffsetMap:
 
     def __len__(self) -> int:
         return len(self._offsets)
+
+    def read(self, header: BatchHeader, batch: memoryview, aborted: AbortedTransactions) -> bool:
+        """Take in the keys of the next batch; False, and nothing is taken, if there is no room for them. Raises
+        ProtocolError."""
+        if not header.is_control and header.record_count:
+            if not self.has_room_for(header.record_count):
+                return False
+            if aborted.find(header) is None:
+                for record in decode_records(batch):
+                    if record.key is not None:
+                        self.put(record.key, record.offset)
+        self.latest_offset = header.last_offset
+        return True
 
     def has_room_for(self, count: int) -> bool:
         """Whether `count` more keys fit. An empty map takes a batch of any size: the round could not begin without."""

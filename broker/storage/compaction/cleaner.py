@@ -1,7 +1,7 @@
 """Chooses which log to compact and when, and spreads the work over the turns of the loop.
 
-Owns: `cleaner-offset-checkpoint` (Kafka's file and form), the one round that is going on. Does not own: what a round
-does. Invariants
+Owns: the one round that is going on. Does not own: what a round does, how far each log was cleaned (both the store).
+Invariants
 - A checkpoint moves only after every segment below it is in place: a tombstone must not be forgotten before what it
   deletes.
 - One round at a time, in slices with pauses between: serving goes first.
@@ -9,52 +9,64 @@ does. Invariants
 """
 
 from collections.abc import Callable, Generator, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
-from oncelog.broker.log.store import Failure
-from oncelog.broker.ports import Clock, Disk, Scheduler, WallMs
+from oncelog.broker.log.store import Failure, LogOwner
+from oncelog.broker.ports import Clock, Scheduler, WallMs
 from oncelog.broker.schedule import Schedule
-from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, read_checkpoint, write_checkpoint
-from oncelog.broker.storage.local.disk_errors import is_transient
-from oncelog.broker.storage.local.local_log import LocalLog
+from oncelog.broker.storage.disk_errors import is_transient
+from oncelog.broker.storage.segments import SegmentList
 from oncelog.protocol.errors import KafkaError, ProtocolError
-
-if TYPE_CHECKING:
-    from oncelog.broker.storage.local.compaction.round import CompactionRound, Slice
 
 _PAUSE_MS = 2
 """A slice takes about one millisecond: a third of the loop's time at most."""
 
 
-class CleanerCheckpoint:
+Slice = Callable[[], None] | None
+"""What must be run off the loop before the round goes on; None: nothing, the loop just had its turn."""
+
+
+@dataclass(slots=True)
+class RoundResult:
+    """What a round has done so far."""
+
+    clean_offset: int = 0
+    """All below it has been cleaned, once the round is over."""
+    bytes_read: int = 0
+    bytes_written: int = 0
+    is_complete: bool = False
+
+
+class CompactionRound(Protocol):
+    """One round over one log: read the new part, then write everything again with what remains."""
+
+    result: RoundResult
+
+    def slices(self, wall_ms: WallMs) -> Generator[Slice, None, None]:
+        """Do the work; `result` tells how it went. Raises KafkaError or ProtocolError on damage, OSError."""
+
+
+class CleanableLog(Protocol):
+    """What is chosen among: a stored log as a list of segments."""
+
+    owner: LogOwner
+    is_deleted: bool
+
+    @property
+    def segments(self) -> SegmentList: ...
+
+
+class Checkpoint(Protocol):
     """How far each log has been cleaned."""
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
-        self._offsets = {
-            (topic, partition): offset for topic, partition, offset in read_checkpoint(disk, CLEANER_OFFSET)
-        }
-
-    def get(self, topic: str, partition: int) -> int:
-        return self._offsets.get((topic, partition), 0)
+    def get(self, topic: str, partition: int) -> int: ...
 
     def set(self, topic: str, partition: int, offset: int) -> None:
-        self._offsets[topic, partition] = offset
-        self._write()
+        """Raises OSError."""
 
-    def forget(self, topic: str) -> None:
-        """The topic is gone: one that gets its name inherits nothing."""
-        gone = [key for key in self._offsets if key[0] == topic]
-        for key in gone:
-            del self._offsets[key]
-        if gone:
-            with suppress(OSError):  # a full disk; the next write leaves it out
-                self._write()
 
-    def _write(self) -> None:
-        write_checkpoint(self._disk, CLEANER_OFFSET, [(*key, offset) for key, offset in self._offsets.items()])
+LogT = TypeVar("LogT", bound=CleanableLog)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +76,36 @@ class CompactionSettings:
     """For the keys of one round (`log.cleaner.dedupe.buffer.size`)."""
     backoff_ms: int
     on_problem: Callable[[str], None]
-    """Hears of a log that cannot be compacted."""
+    """Called for a log that cannot be compacted."""
 
 
-class LogCleaner:
+class LogCleaner(Generic[LogT]):
     def __init__(
         self,
-        logs: Callable[[], Iterable[LocalLog]],
-        checkpoint: CleanerCheckpoint,
-        cleanable_end: Callable[[LocalLog], int],
-        secure: Callable[[LocalLog, int], None],
-        disk: Disk,
+        logs: Callable[[], Iterable[LogT]],
+        checkpoint: Checkpoint,
+        cleanable_end: Callable[[LogT], int],
+        begin_round: Callable[[LogT, int, int, int], CompactionRound],
         clock: Clock,
         failure: Failure,
         settings: CompactionSettings,
     ) -> None:
-        """`logs` are those that are open now; `cleanable_end` tells how far one is stable and synced, `secure` makes
-        that durable knowledge."""
+        """`logs` are those that are open now; `cleanable_end` says how far one is stable and durable. `begin_round` is
+        given a log, where the part begins that was never cleaned, where the last segment ends that may be cleaned now,
+        and the bytes of memory for its keys."""
         self._logs = logs
         self._checkpoint = checkpoint
         self._cleanable_end = cleanable_end
-        self._secure = secure
-        self._disk = disk
+        self._begin_round = begin_round
         self._failure = failure
         self._settings = settings
-        self._log: LocalLog | None = None
-        self._round: "CompactionRound | None" = None
-        self._slices: "Generator[Slice, None, None] | None" = None
+        self._log: LogT | None = None
+        self._round: CompactionRound | None = None
+        self._slices: Generator[Slice, None, None] | None = None
         self._log_start_offset = 0
         self._clock = clock
         self._look = Schedule(clock)
-        self._uncleanable: set[LocalLog] = set()
+        self._uncleanable: set[LogT] = set()
         self.round_count = 0
 
     @property
@@ -120,9 +131,9 @@ class LogCleaner:
 
     # -- choosing
 
-    def _choose(self, wall_ms: WallMs) -> tuple[LocalLog, int, int] | None:
+    def _choose(self, wall_ms: WallMs) -> tuple[LogT, int, int] | None:
         """The log with the most to gain: itself, where its uncleaned part begins, where what may be cleaned ends."""
-        best: tuple[float, LocalLog, int, int] | None = None
+        best: tuple[float, LogT, int, int] | None = None
         for log in self._logs():
             if not log.owner.config.is_compacted or log.owner.offline_error is not None or log in self._uncleanable:
                 continue
@@ -139,22 +150,17 @@ class LogCleaner:
                 best = (ratio, log, dirty_offset, end_offset)
         return best[1:] if best is not None else None
 
-    def _dirty_offset(self, log: LocalLog) -> int:
+    def _dirty_offset(self, log: LogT) -> int:
         first = log.segments[0].base_offset if len(log.segments) else 0
-        offset = max(self._checkpoint.get(log.owner.topic, log.partition), first)
+        offset = max(self._checkpoint.get(log.owner.topic, log.owner.partition), first)
         return offset if offset <= log.owner.log_end_offset else first
 
     # -- working
 
-    def _begin(self, log: LocalLog, dirty_offset: int, end_offset: int, wall_ms: WallMs) -> None:
-        # Late: a start needs none of it.
-        from oncelog.broker.storage.local.compaction.round import CompactionRound
-
+    def _begin(self, log: LogT, dirty_offset: int, end_offset: int, wall_ms: WallMs) -> None:
         self._log = log
         self._log_start_offset = log.owner.log_start_offset
-        self._round = CompactionRound(
-            log, self._disk, dirty_offset, end_offset, self._settings.memory_bytes, self._secure
-        )
+        self._round = self._begin_round(log, dirty_offset, end_offset, self._settings.memory_bytes)
         self._slices = self._round.slices(wall_ms)
         self._settings.scheduler.call_soon(self._go_on)
 
@@ -181,22 +187,22 @@ class LogCleaner:
         else:
             self._wait(work)
 
-    def _complete(self, log: LocalLog, clean_offset: int) -> None:
+    def _complete(self, log: LogT, clean_offset: int) -> None:
         try:
-            self._checkpoint.set(log.owner.topic, log.partition, clean_offset)
+            self._checkpoint.set(log.owner.topic, log.owner.partition, clean_offset)
         except OSError as error:
             self._on_disk_error(log, error)
         else:
             self.round_count += 1
             self._look.expedite()
 
-    def _on_disk_error(self, log: LocalLog, error: OSError) -> None:
+    def _on_disk_error(self, log: LogT, error: OSError) -> None:
         if is_transient(error):
             self._settings.on_problem(f"{log.owner.name} is not compacted for now: {error}")
         else:
             self._failure.fail(error)
 
-    def _wait(self, work: "Slice") -> None:
+    def _wait(self, work: Slice) -> None:
         if work is None:
             self._settings.scheduler.call_later(_PAUSE_MS, self._go_on)
         else:
@@ -210,7 +216,7 @@ class LogCleaner:
         else:
             self._go_on()
 
-    def _is_still_wanted(self, log: LocalLog) -> bool:
+    def _is_still_wanted(self, log: LogT) -> bool:
         return (
             not log.is_deleted
             and log.owner.offline_error is None
@@ -225,7 +231,7 @@ class LogCleaner:
             slices.close()
 
 
-def _last_cleanable(log: LocalLog, dirty_offset: int, stable_end: int, wall_ms: WallMs) -> int:
+def _last_cleanable(log: CleanableLog, dirty_offset: int, stable_end: int, wall_ms: WallMs) -> int:
     """Where the last whole segment ends that is old enough, stable and durable (Kafka's cleanableOffsets)."""
     end_offset = dirty_offset
     lag_ms = log.owner.config.min_compaction_lag_ms
@@ -238,7 +244,7 @@ def _last_cleanable(log: LocalLog, dirty_offset: int, stable_end: int, wall_ms: 
     return end_offset
 
 
-def _dirty_ratio(log: LocalLog, dirty_offset: int, end_offset: int) -> float:
+def _dirty_ratio(log: CleanableLog, dirty_offset: int, end_offset: int) -> float:
     clean_bytes = dirty_bytes = 0
     for segment in log.segments:
         if segment.next_offset <= dirty_offset:
@@ -248,7 +254,7 @@ def _dirty_ratio(log: LocalLog, dirty_offset: int, end_offset: int) -> float:
     return dirty_bytes / (clean_bytes + dirty_bytes) if dirty_bytes else 0.0
 
 
-def _is_overdue(log: LocalLog, dirty_offset: int, wall_ms: WallMs) -> bool:
+def _is_overdue(log: CleanableLog, dirty_offset: int, wall_ms: WallMs) -> bool:
     """The oldest record that was never cleaned is older than `max.compaction.lag.ms`."""
     for segment in log.segments:
         if segment.next_offset > dirty_offset:

@@ -1,0 +1,1 @@
+"""Partitions in memory, for a broker that lives as long as its process: no file is made or read."""

@@ -1,0 +1,230 @@
+"""The records of one partition in memory, as the StoredLog of its PartitionLog.
+
+Owns: the batches, in segments as large as `segment.bytes`, so that retention and compaction let go of as much at a time
+as they do of files. What is appended is as durable as it gets.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.log.store import PLENTY_BYTES, AbortedEntry, Batches, Fetching, LogOwner, ReadResult
+from oncelog.broker.log.values import AbortedTransaction
+from oncelog.broker.ports import Buffer, WallMs
+from oncelog.broker.storage.retention import retention_start
+from oncelog.broker.storage.transaction_index import TransactionIndex
+from oncelog.protocol.errors import DecompressedSizeError
+from oncelog.protocol.records.batch import read_header
+from oncelog.protocol.records.record import decode_records
+
+_REPLAYED_BATCHES = 100
+_MAX_SEARCHED_BYTES = 8 * 1024 * 1024
+
+
+class MemorySegment:
+    """Batches that follow each other; compaction may leave gaps between them."""
+
+    __slots__ = (
+        "base_offset",
+        "batches",
+        "ends",
+        "first_timestamp",
+        "max_timestamp",
+        "next_offset",
+        "open_producers",
+        "positions",
+        "size_bytes",
+        "timestamps",
+        "transaction_index",
+    )
+
+    def __init__(self, base_offset: int, open_producers: frozenset[int]) -> None:
+        """`open_producers` have a transaction open at `base_offset`."""
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.open_producers = open_producers
+        self.size_bytes = 0
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.batches: list[bytes] = []
+        self.ends: list[int] = []
+        """The offset after each batch."""
+        self.positions: list[int] = []
+        """The bytes before each batch."""
+        self.timestamps: list[int] = []
+        """The greatest timestamp of each batch."""
+        self.transaction_index = TransactionIndex()
+
+    def append(self, batch: bytes, next_offset: int, timestamp: int) -> None:
+        if not self.batches:
+            self.first_timestamp = timestamp
+        self.batches.append(batch)
+        self.ends.append(next_offset)
+        self.positions.append(self.size_bytes)
+        self.timestamps.append(timestamp)
+        self.size_bytes += len(batch)
+        self.next_offset = next_offset
+        self.max_timestamp = max(self.max_timestamp, timestamp)
+
+    def position_of(self, offset: int) -> int:
+        """The bytes before the batch that holds `offset`, or, in a gap, before the next one."""
+        slot = bisect_right(self.ends, offset)
+        return self.positions[slot] if slot < len(self.positions) else self.size_bytes
+
+
+class MemorySegments:
+    """A SegmentList."""
+
+    __slots__ = ("_bases", "_list")
+
+    def __init__(self) -> None:
+        self._list: list[MemorySegment] = []
+        self._bases: list[int] = []
+
+    def __iter__(self) -> Iterator[MemorySegment]:
+        return iter(self._list)
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def __getitem__(self, slot: int, /) -> MemorySegment:
+        return self._list[slot]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._list)
+
+    def slot_of(self, offset: int) -> int:
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def append(self, segment: MemorySegment) -> None:
+        self._list.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def take_first(self) -> None:
+        del self._list[0], self._bases[0]
+
+    def replace(self, old: MemorySegment, new: MemorySegment) -> None:
+        self._list[self._list.index(old)] = new
+
+
+class MemoryLog:
+    def __init__(self, producer_state: ProducerStateManager) -> None:
+        self.producer_state = producer_state
+        self.segments = MemorySegments()
+        self.is_deleted = False
+        self.owner: LogOwner
+
+    def attach(self, owner: LogOwner) -> None:
+        self.owner = owner
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    # -- appending
+
+    def append(self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int) -> None:
+        segments = self.segments
+        segment = segments[-1] if len(segments) else None
+        if segment is None or self._must_roll(segment, size_bytes, timestamp):
+            segment = MemorySegment(self.owner.log_end_offset, self.producer_state.open_producers())
+            segments.append(segment)
+        segment.append(b"".join(parts), next_offset, timestamp)
+
+    def _must_roll(self, segment: MemorySegment, size_bytes: int, timestamp: int) -> bool:
+        config = self.owner.config
+        is_old = segment.first_timestamp >= 0 and timestamp - segment.first_timestamp > config.latest_roll_ms
+        return segment.size_bytes > 0 and (segment.size_bytes > config.segment_bytes - size_bytes or is_old)
+
+    def note_aborted(self, entry: AbortedEntry) -> None:
+        self.segments[-1].transaction_index.append(entry)
+
+    # -- reading
+
+    def read(self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult | Fetching:
+        batches: list[bytes] = []
+        end_offset, left = from_offset, max_bytes
+        for batch, next_offset in self._batches(from_offset, to_offset):
+            if len(batch) > left and (batches or not at_least_one):
+                break
+            batches.append(batch)
+            left -= len(batch)
+            end_offset = next_offset
+        records = memoryview(batches[0] if len(batches) == 1 else b"".join(batches))
+        return ReadResult(records, end_offset)
+
+    def _batches(self, from_offset: int, to_offset: int) -> Iterator[tuple[bytes, int]]:
+        """(batch, the offset after it), from the one that holds `from_offset` on."""
+        segments = self.segments
+        for number in range(segments.slot_of(from_offset), len(segments)):
+            segment = segments[number]
+            ends = segment.ends
+            for slot in range(bisect_right(ends, from_offset), len(ends)):
+                if ends[slot] > to_offset:
+                    return
+                yield segment.batches[slot], ends[slot]
+
+    def readable_bytes(self, from_offset: int, to_offset: int) -> int:
+        segments = self.segments
+        segment = segments[segments.slot_of(to_offset - 1)]
+        if from_offset < segment.base_offset:
+            return PLENTY_BYTES
+        return segment.position_of(to_offset) - segment.position_of(from_offset)
+
+    def aborted_between(self, from_offset: int, to_offset: int) -> tuple[AbortedTransaction, ...]:
+        found: list[tuple[int, int]] = []
+        segments = self.segments
+        for number in range(segments.slot_of(from_offset), len(segments)):
+            if segments[number].transaction_index.collect(from_offset, to_offset, found):
+                break
+        return tuple([AbortedTransaction(*entry) for entry in found])
+
+    def find_timestamp(self, timestamp_ms: int, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
+        for segment in self.segments:
+            if segment.next_offset <= from_offset or segment.max_timestamp < timestamp_ms:
+                continue
+            for slot in range(bisect_right(segment.ends, from_offset), len(segment.ends)):
+                if segment.timestamps[slot] >= timestamp_ms:
+                    for offset, timestamp in _times(segment.batches[slot], from_offset):
+                        if offset >= from_offset and timestamp >= timestamp_ms:
+                            return (offset, timestamp) if offset < to_offset else None
+        return None
+
+    def find_max_timestamp(self, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
+        latest = max((segment.max_timestamp for segment in self.segments), default=-1)
+        return self.find_timestamp(latest, from_offset, to_offset) if latest >= 0 else None
+
+    def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Fetching]:
+        piece: Batches = []
+        for batch, _ in self._batches(from_offset, to_offset):
+            piece.append((read_header(batch), memoryview(batch)))
+            if len(piece) == _REPLAYED_BATCHES:
+                yield piece
+                piece = []
+        if piece:
+            yield piece
+
+    # -- shrinking
+
+    def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
+        return retention_start(self.segments, self.owner.config, high_watermark, wall_ms)
+
+    def drop_below(self, offset: int) -> bool:
+        segments = self.segments
+        while len(segments) > 1 and segments[0].next_offset <= offset:
+            segments.take_first()
+        return False
+
+    def abandon(self) -> None:
+        self.is_deleted = True
+
+
+def _times(batch: bytes, from_offset: int) -> Iterator[tuple[int, int]]:
+    """Offset and timestamp of each record; of a batch that would take too long to look into, where it begins."""
+    try:
+        for record in decode_records(memoryview(batch), _MAX_SEARCHED_BYTES):
+            yield record.offset, record.timestamp
+    except DecompressedSizeError:
+        header = read_header(batch)
+        yield max(header.base_offset, from_offset), header.max_timestamp

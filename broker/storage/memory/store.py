@@ -1,0 +1,132 @@
+"""All partitions of one node in memory, as its LogStore.
+
+Owns: the logs that are open. Nothing outlives the process; a commit has nothing to wait for.
+"""
+
+from collections.abc import Collection, Container, Mapping, Sequence
+from uuid import UUID
+
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.log.store import Failure, Fetching, OpenedLog, PartitionKey, Withdrawn
+from oncelog.broker.ports import Clock
+from oncelog.broker.slices import Sliced
+from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
+from oncelog.broker.storage.memory.memory_log import MemoryLog
+
+_UNKNOWN_VOLUME = (-1, -1)
+
+
+class MemoryLogStore:
+    def __init__(self, clock: Clock, failure: Failure, compaction: CompactionSettings | None = None) -> None:
+        """Without `compaction` nothing is compacted."""
+        self._logs: dict[PartitionKey, MemoryLog] = {}
+        self.problems: Sequence[str] = ()
+        self.cleaner: LogCleaner[MemoryLog] | None = None
+        if compaction is not None:
+            self.cleaner = LogCleaner(
+                self._logs.values, _Cleaned(), _cleanable_end, _begin_compaction, clock, failure, compaction
+            )
+
+    # -- opening
+
+    def holds(self, topic: str, partition: int, topic_id: UUID) -> bool:
+        return False
+
+    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
+        return self.create(topic, partition, topic_id, config)
+
+    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
+        producer_state = ProducerStateManager()
+        log = self._logs[topic, partition] = MemoryLog(producer_state)
+        return OpenedLog(log, producer_state, 0, 0)
+
+    def complete_recovery(self) -> None:
+        return
+
+    def begin_serving(self) -> None:
+        return
+
+    def partitions(self) -> Collection[PartitionKey]:
+        return self._logs.keys()
+
+    def unknown_entries(self, known: Container[PartitionKey]) -> list[str]:
+        return []
+
+    # -- durability
+
+    def commit(self, append_count: int) -> Fetching | None:
+        return None
+
+    def commit_now(self) -> None:
+        return
+
+    @property
+    def is_busy(self) -> bool:
+        return False
+
+    def move_starts(self, starts: Mapping[PartitionKey, int]) -> Completion[None]:
+        return Completion.of(None)
+
+    # -- topics
+
+    def make_way(self, topic: str, partitions: range) -> None:
+        return
+
+    def prepare_removal(self, topic_id: UUID) -> None:
+        return
+
+    def withdraw(self, withdrawn: Withdrawn, partitions: Sequence[int]) -> Sliced[None]:
+        for partition in partitions:
+            del self._logs[withdrawn.topic, partition]
+            yield 0
+
+    def delete(self, withdrawn: Withdrawn) -> Sliced[None]:
+        yield 0
+
+    def finish_removals(self, removed: Mapping[UUID, str], live: Container[UUID]) -> list[str]:
+        return []
+
+    # -- the rest
+
+    def volume_bytes(self) -> tuple[int, int]:
+        return _UNKNOWN_VOLUME
+
+    def step(self) -> None:
+        if self.cleaner is not None:
+            self.cleaner.step()
+
+    def set_up_compaction(self, memory_bytes: int, backoff_ms: int) -> None:
+        if self.cleaner is not None:
+            self.cleaner.set_up(memory_bytes, backoff_ms)
+
+    def stop_background(self) -> None:
+        if self.cleaner is not None:
+            self.cleaner.stop()
+
+    def close(self, *, cleanly: bool) -> OSError | None:
+        return None
+
+
+class _Cleaned:
+    """How far each log has been cleaned."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[PartitionKey, int] = {}
+
+    def get(self, topic: str, partition: int) -> int:
+        return self._offsets.get((topic, partition), 0)
+
+    def set(self, topic: str, partition: int, offset: int) -> None:
+        self._offsets[topic, partition] = offset
+
+
+def _cleanable_end(log: MemoryLog) -> int:
+    return log.owner.last_stable_offset
+
+
+def _begin_compaction(log: MemoryLog, dirty_offset: int, end_offset: int, memory_bytes: int) -> CompactionRound:
+    from oncelog.broker.storage.memory.compaction_round import MemoryCompactionRound  # a start needs none of it
+
+    return MemoryCompactionRound(log, dirty_offset, end_offset, memory_bytes)

@@ -1,0 +1,145 @@
+"""The stores that must do what `broker.log.store` says, and a partition over each to try it with.
+
+A store of another kind joins by a line in STORES: every test of this folder then runs over it.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import TypeVar
+
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.rounds import Rounds
+from oncelog.broker.log.store import Failure, LogStore
+from oncelog.broker.log.values import AppendResult, FetchResult
+from oncelog.broker.slices import Slices
+from oncelog.broker.storage.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.local.local_log import LocalLog
+from oncelog.broker.storage.local.log_store import LocalLogStore
+from oncelog.broker.storage.memory.store import MemoryLogStore
+from oncelog.protocol.records.batch import BatchHeader
+from tests.fakes.disk import MemoryDisk
+from tests.fakes.logs import TOPIC_ID, Listener
+from tests.fakes.scheduler import ManualClock, ManualScheduler
+
+T = TypeVar("T")
+MakeStore = Callable[[ManualScheduler, ManualClock, Failure, CompactionSettings], LogStore]
+
+
+def _local(policy: str, disk: MemoryDisk) -> MakeStore:
+    def make(
+        scheduler: ManualScheduler, clock: ManualClock, failure: Failure, compaction: CompactionSettings
+    ) -> LogStore:
+        return LocalLogStore(disk, clock, scheduler, failure, policy=policy, compaction=compaction)
+
+    return make
+
+
+def _cold() -> MemoryDisk:
+    """Most of what is asked for is not in the page cache, and what is there may go again."""
+    disk, random = MemoryDisk(), Random(1)
+    disk.is_cold = lambda path, start, end: random.random() < 0.8
+    return disk
+
+
+def _memory(
+    scheduler: ManualScheduler, clock: ManualClock, failure: Failure, compaction: CompactionSettings
+) -> LogStore:
+    return MemoryLogStore(clock, failure, compaction)
+
+
+COLD = "files that are not in the page cache"
+STORES: dict[str, Callable[[], MakeStore]] = {
+    "files": lambda: _local("fsync", MemoryDisk()),
+    "files, synced behind": lambda: _local("os", MemoryDisk()),
+    COLD: lambda: _local("fsync", _cold()),
+    "memory": lambda: _memory,
+}
+
+
+class Stored:
+    """One partition over a store of this kind."""
+
+    def __init__(self, name: str, **settings: int | str) -> None:
+        self._is_cold = name == COLD
+        self.scheduler = ManualScheduler()
+        self.clock = ManualClock()
+        self.failures: list[OSError] = []
+        self.problems: list[str] = []
+        self.listener = Listener()
+        failure = Failure(self.failures.append)
+        compaction = CompactionSettings(self.scheduler, 1_000_000, 0, self.problems.append)
+        self.store = STORES[name]()(self.scheduler, self.clock, failure, compaction)
+        self.rounds = Rounds(self.scheduler, self.store, failure)
+        self.manager = LogManager(self.store, self.rounds, self.listener, self.clock)
+        self.config = replace(LogConfig(), **settings)  # type: ignore[arg-type]
+        self.store.complete_recovery()
+        self.store.begin_serving()
+        self.log = self.create(0)
+
+    def create(self, partition: int) -> PartitionLog:
+        return self.manager.create("topic", partition, TOPIC_ID, self.config)
+
+    def append(self, data: memoryview) -> AppendResult:
+        return self.log.append(data, wall_ms=self.clock.wall_ms())
+
+    def end(self, producer_id: int, *, committed: bool) -> AppendResult:
+        return self.log.append_end_txn_marker(
+            producer_id=producer_id,
+            producer_epoch=0,
+            committed=committed,
+            coordinator_epoch=0,
+            wall_ms=self.clock.wall_ms(),
+        )
+
+    def settle(self) -> None:
+        """Everything that waits for a turn or a thread has had it."""
+        self.scheduler.run()
+        if self._is_cold and isinstance(self.log.stored, LocalLog):
+            for segment in self.log.stored.segments:
+                segment.warm_from = segment.size_bytes
+
+    def let_work(self) -> None:
+        """Background work, to its end."""
+        for _ in range(200):
+            self.manager.step()
+            self.scheduler.run()
+            self.scheduler.run_timers()
+            self.scheduler.run()
+
+    def wait_for(self, look: Callable[[], T | Completion[None]]) -> T:
+        """What the store finds, now or later."""
+        for _ in range(1000):
+            found = look()
+            if not isinstance(found, Completion):
+                return found
+            self.settle()
+            found.result()
+        raise AssertionError("it is never at hand")
+
+    def read(
+        self, offset: int, max_bytes: int = 2**30, isolation: FetchIsolation = FetchIsolation.LOG_END
+    ) -> FetchResult:
+        bounds = self.log.bounds(isolation)
+        return self.wait_for(lambda: self.log.read(offset, max_bytes, bounds))
+
+    def replayed(self, from_offset: int = 0) -> list[tuple[BatchHeader, bytes]]:
+        found: list[tuple[BatchHeader, bytes]] = []
+        for piece in self.log.replay(from_offset):
+            if isinstance(piece, Completion):
+                self.settle()
+                piece.result()
+            else:
+                found += [(header, bytes(batch)) for header, batch in piece]
+        return found
+
+    def delete_topic(self) -> None:
+        def steps():  # type: ignore[no-untyped-def]
+            withdrawn = yield from self.manager.withdraw("topic", TOPIC_ID, 1)
+            yield from self.manager.delete(withdrawn)
+
+        Slices(self.scheduler).run_own(steps())
+        self.settle()

@@ -1,0 +1,264 @@
+"""What every store does for the log over it: the contract of `broker.log.store`, tried against a list of batches."""
+
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import pytest
+
+from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.broker.log.store import PLENTY_BYTES
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.records.batch import iter_batches
+from oncelog.protocol.records.record import decode_records
+from tests.fakes.logs import batch
+from tests.unit.storage.stores import STORES, Stored
+
+SEEDS = range(4)
+every_store = pytest.mark.parametrize("name", STORES)
+every_seed = pytest.mark.parametrize("seed", SEEDS)
+
+
+@dataclass
+class Model:
+    """What was appended, in the words of the contract."""
+
+    ends: list[tuple[int, int]] = field(default_factory=list)
+    """(base offset, the offset after it) of each batch."""
+    times: list[tuple[int, int]] = field(default_factory=list)
+    """(offset, timestamp) of each record of data."""
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)
+    """(producer id, first offset, offset of the marker)."""
+
+
+def filled(stored: Stored, seed: int, count: int = 60) -> Model:
+    """Plain batches and transactions of three producers, some compressed, over several segments."""
+    random, model = Random(seed), Model()
+    first_offsets: dict[int, int] = {}
+    sequences = dict.fromkeys((1, 2, 3), 0)
+    for number in range(count):
+        producer_id = random.choice((-1, 1, 2, 3))
+        records = random.randint(1, 4)
+        timestamp = 1_000_000 + random.randint(0, 500)
+        if producer_id > 0 and producer_id in first_offsets and random.random() < 0.5:
+            committed = random.random() < 0.5
+            appended = stored.end(producer_id, committed=committed)
+            first = first_offsets.pop(producer_id)
+            if not committed:
+                model.aborted.append((producer_id, first, appended.base_offset))
+        else:
+            producer = (
+                {"producer_id": producer_id, "base_sequence": sequences[producer_id], "transactional": True}
+                if producer_id > 0
+                else {}
+            )
+            data = batch(
+                records,
+                timestamp=timestamp,
+                value=b"%d" % number * random.randint(1, 30),
+                compression=random.choice(("none", "gzip")),
+                **producer,
+            )
+            appended = stored.append(data)
+            if producer_id > 0:
+                first_offsets.setdefault(producer_id, appended.base_offset)
+                sequences[producer_id] += records
+            model.times += [(appended.base_offset + index, timestamp + index) for index in range(records)]
+        model.ends.append((appended.base_offset, appended.last_offset + 1))
+        if random.random() < 0.3:
+            stored.settle()
+    stored.settle()
+    return model
+
+
+@every_store
+@every_seed
+def test_a_read_gives_the_batches_from_the_one_that_holds_the_offset_in_order(name: str, seed: int) -> None:
+    stored = Stored(name, segment_bytes=700)
+    model = filled(stored, seed)
+    offset, seen = 0, []
+    while offset < stored.log.log_end_offset:
+        headers = [header for header, _ in iter_batches(stored.read(offset, 500).records)]
+        seen += [(header.base_offset, header.next_offset) for header in headers]
+        assert headers, f"nothing at {offset}"
+        offset = headers[-1].next_offset
+    assert seen == model.ends
+    for base_offset, next_offset in model.ends:
+        for offset in range(base_offset, next_offset):
+            header, _ = next(iter_batches(stored.read(offset, 1).records))
+            assert (header.base_offset, header.next_offset) == (base_offset, next_offset)
+
+
+@every_store
+@every_seed
+def test_a_read_ends_where_its_bounds_say_though_the_log_has_grown_since(name: str, seed: int) -> None:
+    stored = Stored(name, segment_bytes=700)
+    filled(stored, seed)
+    log = stored.log
+    for isolation in FetchIsolation:
+        bounds, offset = log.bounds(isolation), 0
+        stored.append(batch(2))
+        stored.settle()
+        while offset < bounds.upper_bound:
+            result = stored.wait_for(lambda offset=offset, bounds=bounds: log.read(offset, 2**30, bounds))
+            offset = [header for header, _ in iter_batches(result.records)][-1].next_offset
+            assert result.high_watermark == bounds.high_watermark
+        assert offset == bounds.upper_bound
+
+
+@every_store
+def test_a_batch_larger_than_was_asked_for_comes_whole_if_it_is_the_first_and_else_not_at_all(name: str) -> None:
+    stored = Stored(name)
+    data = batch(3, value=b"x" * 1000)
+    stored.append(data)
+    stored.settle()
+    log, bounds = stored.log, stored.log.bounds(FetchIsolation.LOG_END)
+    whole = stored.wait_for(lambda: log.read(0, 10, bounds, at_least_one=True))
+    assert len(whole.records) == len(data)
+    nothing = stored.wait_for(lambda: log.read(0, 10, bounds, at_least_one=False))
+    assert len(nothing.records) == 0
+
+
+@every_store
+@every_seed
+def test_what_is_counted_is_what_a_read_gives_unless_the_indexes_cannot_say(name: str, seed: int) -> None:
+    stored = Stored(name, segment_bytes=700)
+    model = filled(stored, seed)
+    for base_offset, _ in model.ends:
+        for isolation in FetchIsolation:
+            counted = stored.log.readable_bytes(base_offset, isolation)
+            found = len(stored.read(base_offset, isolation=isolation).records)
+            assert counted in (found, PLENTY_BYTES)
+            assert (counted == 0) is (found == 0)
+
+
+@every_store
+@every_seed
+def test_a_reader_gets_the_aborted_transactions_that_touch_what_it_reads(name: str, seed: int) -> None:
+    stored = Stored(name, segment_bytes=700)
+    model = filled(stored, seed)
+    log = stored.log
+    for base_offset, _ in model.ends:
+        if base_offset >= log.last_stable_offset:
+            continue
+        result = stored.read(base_offset, 300, FetchIsolation.TXN_COMMITTED)
+        last = [header for header, _ in iter_batches(result.records)]
+        end = last[-1].next_offset if last else base_offset
+        found = {(entry.producer_id, entry.first_offset) for entry in result.aborted_transactions or ()}
+        touching = {(pid, first) for pid, first, marker in model.aborted if first < end and marker >= base_offset}
+        assert touching <= found, "a reader would take aborted records for committed ones"
+        assert found <= {(pid, first) for pid, first, marker in model.aborted if marker >= base_offset}
+
+
+@every_store
+@every_seed
+def test_a_timestamp_finds_the_first_record_that_is_as_late(name: str, seed: int) -> None:
+    stored = Stored(name, segment_bytes=700)
+    model = filled(stored, seed)
+    log = stored.log
+    # Without markers, whose time is the clock's: as late as all of them.
+    for wanted in range(1_000_000, 1_000_510, 17):
+        found = stored.wait_for(lambda wanted=wanted: log.offset_for_timestamp(wanted, FetchIsolation.LOG_END))
+        expected = next(((offset, time) for offset, time in model.times if time >= wanted), None)
+        if found is not None and found not in model.times:
+            assert expected is None or found[0] < expected[0], "a marker came first"
+        else:
+            assert found == expected
+    latest = stored.wait_for(log.offset_of_max_timestamp)
+    assert latest is not None
+    assert latest[1] == max(time for _, time in model.times)
+
+
+@every_store
+@every_seed
+def test_a_replay_gives_every_batch_once_and_byte_for_byte(name: str, seed: int) -> None:
+    stored = Stored(name, segment_bytes=700)
+    model = filled(stored, seed)
+    replayed = stored.replayed()
+    assert [(header.base_offset, header.next_offset) for header, _ in replayed] == model.ends
+    read = b"".join(bytes(stored.read(base_offset, 1).records) for base_offset, _ in model.ends)
+    assert b"".join(data for _, data in replayed) == read
+    middle = model.ends[30][0]
+    assert [header.base_offset for header, _ in stored.replayed(middle)] == [base for base, _ in model.ends[30:]]
+
+
+@every_store
+def test_what_is_appended_is_acknowledged_once_it_is_committed_and_all_logs_of_a_round_move_together(name: str) -> None:
+    stored = Stored(name)
+    second = stored.create(1)
+    seen: list[int] = []
+    stored.append(batch(2))
+    second.append(batch(3), wall_ms=stored.clock.wall_ms())
+    stored.log.when_durable(2).then(lambda _: seen.append(second.high_watermark))
+    assert (stored.log.high_watermark, second.high_watermark) == (0, 0)
+    stored.settle()
+    assert seen == [3]
+    assert not stored.rounds.is_busy
+
+
+@every_store
+def test_records_below_a_start_that_moved_are_gone_and_those_above_stay(name: str) -> None:
+    stored = Stored(name, segment_bytes=500)
+    model = filled(stored, 1)
+    before = stored.log.size_bytes
+    start = model.ends[40][0]
+    moved = stored.manager.delete_records(stored.log, start)
+    stored.settle()
+    moved.result()
+    stored.let_work()
+    assert stored.log.log_start_offset == start
+    assert stored.log.size_bytes < before
+    with pytest.raises(KafkaError) as refused:
+        stored.read(start - 1)
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert [header.base_offset for header, _ in stored.replayed()] == [base for base, _ in model.ends[40:]]
+
+
+@every_store
+def test_retention_by_size_keeps_as_much_as_it_says_and_the_newest_segment_always(name: str) -> None:
+    stored = Stored(name, segment_bytes=500, retention_bytes=1000)
+    filled(stored, 1)
+    stored.manager.apply_retention(stored.clock.wall_ms())
+    stored.settle()
+    assert 1000 <= stored.log.size_bytes < 1000 + 600
+    stored.log.config = replace(stored.config, retention_bytes=0)
+    stored.manager.apply_retention(stored.clock.wall_ms())
+    stored.settle()
+    assert 0 < stored.log.size_bytes <= 600
+
+
+@every_store
+def test_compaction_keeps_the_newest_record_of_each_key_where_it_was(name: str) -> None:
+    stored = Stored(name, cleanup_policy="compact", segment_bytes=400, min_cleanable_dirty_ratio=0)
+    newest: dict[bytes, tuple[int, bytes]] = {}
+    for number in range(60):
+        key, value = b"%d" % (number % 7), b"value %d" % number
+        appended = stored.append(batch(1, key=key, value=value))
+        newest[key] = appended.base_offset, value + b"0"
+        stored.settle()
+    before = stored.log.size_bytes
+    stored.let_work()
+    assert not stored.problems
+    assert stored.log.size_bytes < before
+    found: dict[bytes, tuple[int, bytes]] = {}
+    for _, data in stored.replayed():
+        for record in decode_records(memoryview(data)):
+            assert record.key is not None
+            found[record.key] = record.offset, record.value or b""
+    assert found == newest
+    assert len(stored.read(0).records) > 0, "a reader from the beginning goes on behind the gaps"
+
+
+@every_store
+def test_a_topic_that_is_made_again_inherits_nothing(name: str) -> None:
+    stored = Stored(name)
+    filled(stored, 1)
+    waiting = stored.log.when_durable(stored.log.log_end_offset + 1)
+    stored.delete_topic()
+    assert isinstance(waiting.error, KafkaError)
+    assert waiting.error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    stored.log = stored.create(0)
+    assert (stored.log.log_start_offset, stored.log.log_end_offset, stored.log.size_bytes) == (0, 0, 0)
+    stored.append(batch(1))
+    stored.settle()
+    assert stored.log.high_watermark == 1
+    assert not stored.failures
