@@ -103,29 +103,31 @@ class PartitionRead:
         self._at_least_one = at_least_one
 
     def read(self) -> PartitionData | Fetching:
-        """See `read_partition`."""
+        """See `read_partition`. In the meantime the start may have moved, or the log have gone offline."""
+        self._log.check_readable(self._wanted.fetch_offset)
         return read_partition(self._wanted, self._log, self._bounds, self._max_bytes, at_least_one=self._at_least_one)
 
 
 def read_partition(
     wanted: FetchedPartition, log: PartitionLog, bounds: ReadBounds, max_bytes: int, *, at_least_one: bool
 ) -> PartitionData | Fetching:
-    """What the answer says of a partition, with its records; a Fetching: read again once it has ended. Raises
-    KafkaError."""
-    result = log.read(wanted.fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
-    if isinstance(result, Completion):
-        return result
+    """What the answer says of a partition that was planned in this turn, with its records; a Fetching: read again once
+    it has ended. Raises KafkaError."""
+    found = log.read(wanted.fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
+    if isinstance(found, Completion):
+        return found
+    records, transactions = found
     aborted: list[AbortedTransaction] | None = None
-    if result.aborted_transactions is not None:
+    if transactions is not None:
         aborted = [
             AbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
-            for transaction in result.aborted_transactions
+            for transaction in transactions
         ]
     return PartitionData(
         partition_index=wanted.index,
-        high_watermark=result.high_watermark,
-        last_stable_offset=result.last_stable_offset,
-        log_start_offset=result.log_start_offset,
+        high_watermark=bounds.high_watermark,
+        last_stable_offset=bounds.last_stable_offset,
+        log_start_offset=bounds.log_start_offset,
         aborted_transactions=aborted,
-        records=result.records,
+        records=records,
     )

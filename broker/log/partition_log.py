@@ -29,7 +29,7 @@ from oncelog.broker.log.store import (
     StoreDamagedError,
     StoreError,
 )
-from oncelog.broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation, FetchResult
+from oncelog.broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation
 from oncelog.broker.ports import Buffer, Clock, PartitionListener, WallMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -49,7 +49,6 @@ __all__ = [
     "AppendOrigin",
     "AppendResult",
     "FetchIsolation",
-    "FetchResult",
     "LogInvariantError",
     "PartitionLog",
 ]
@@ -70,6 +69,10 @@ class ReadBounds(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     isolation: FetchIsolation
+
+
+Records = tuple[memoryview, tuple[AbortedTransaction, ...] | None]
+"""Batches, and the aborted transactions among them for a read_committed reader."""
 
 
 class PartitionLog:
@@ -255,26 +258,23 @@ class PartitionLog:
 
     def read(
         self, fetch_offset: int, max_bytes: int, bounds: ReadBounds, *, at_least_one: bool = True
-    ) -> FetchResult | Fetching:
-        """Batches from the one that holds `fetch_offset` on, as far as `bounds` let see: taken now, or when the answer
-        was planned. A Fetching says that they are not at hand: read again once it has ended. Raises KafkaError.
+    ) -> Records | Fetching:
+        """Batches from the one that holds `fetch_offset` on, as far as `bounds` let see, and, for read_committed, the
+        aborted transactions among them. A Fetching says that they are not at hand: read again once it has ended.
+        `check_readable` comes first, in the same turn. Raises KafkaError.
 
         The last batch may be cut by `max_bytes`, as in Kafka: every client skips such a rest.
         """
-        self.check_readable(fetch_offset)
-        upper_bound, high_watermark, last_stable_offset, log_start_offset, isolation = bounds
         try:
-            found = self.stored.read(fetch_offset, upper_bound, max_bytes, at_least_one=at_least_one)
+            found = self.stored.read(fetch_offset, bounds.upper_bound, max_bytes, at_least_one=at_least_one)
         except (StoreError, StoreDamagedError) as error:
             raise self._unreadable(error) from error
         if isinstance(found, Completion):
             return found
-        aborted: tuple[AbortedTransaction, ...] | None = None
-        if isolation is FetchIsolation.TXN_COMMITTED:
-            aborted = ()
-            if len(found.records):
-                aborted = self.stored.aborted_between(fetch_offset, found.end_offset)
-        return FetchResult(found.records, high_watermark, last_stable_offset, log_start_offset, aborted)
+        records, end_offset = found
+        if bounds.isolation is not FetchIsolation.TXN_COMMITTED:
+            return records, None
+        return records, self.stored.aborted_between(fetch_offset, end_offset) if len(records) else ()
 
     def readable_bytes(self, fetch_offset: int, isolation: FetchIsolation) -> int:
         """How much `read` could give from `fetch_offset` on, without reading; a great deal if the reader is not in the

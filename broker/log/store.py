@@ -72,12 +72,8 @@ class AbortedEntry:
     last_stable_offset: int  # as it became with this marker
 
 
-@dataclass(frozen=True, slots=True)
-class ReadResult:
-    """Batches, the last one possibly cut short, and an offset at or past their end."""
-
-    records: memoryview
-    end_offset: int
+ReadResult = tuple[memoryview, int]
+"""Batches, the last one possibly cut short, and an offset at or past their end."""
 
 
 class LogOwner(Protocol):

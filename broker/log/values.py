@@ -38,12 +38,3 @@ class AbortedTransaction:
 
     producer_id: int
     first_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class FetchResult:
-    records: memoryview
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    aborted_transactions: tuple[AbortedTransaction, ...] | None  # None unless read_committed

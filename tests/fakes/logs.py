@@ -1,15 +1,17 @@
 """One broker's logs on a disk in memory, and the ways in which such a broker stops."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 from uuid import UUID
 
+from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, FetchIsolation, FetchResult, PartitionLog
+from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure
+from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.ports import Clock, Disk, Scheduler, WallMs
 from oncelog.broker.slices import Sliced, Slices
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
@@ -52,6 +54,17 @@ def batch(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class FetchResult:
+    """What a fetch gets of a partition, and hears of it."""
+
+    records: memoryview
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted_transactions: tuple[AbortedTransaction, ...] | None
+
+
 def files_of(log: PartitionLog) -> LocalLog:
     """The files of a log that lies in files."""
     if not isinstance(log.stored, LocalLog):
@@ -67,10 +80,12 @@ def read_records(
     log: PartitionLog, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, *, at_least_one: bool = True
 ) -> FetchResult:
     """What a fetch of this isolation gets of records that are at hand."""
-    result = log.read(fetch_offset, max_bytes, log.bounds(isolation), at_least_one=at_least_one)
-    if not isinstance(result, FetchResult):
+    bounds = log.bounds(isolation)
+    log.check_readable(fetch_offset)
+    found = log.read(fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
+    if isinstance(found, Completion):
         raise TypeError("the records are not at hand")
-    return result
+    return FetchResult(found[0], bounds.high_watermark, bounds.last_stable_offset, bounds.log_start_offset, found[1])
 
 
 def local_logs(

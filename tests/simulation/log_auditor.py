@@ -7,11 +7,10 @@ plants a fault for each).
 from random import Random
 
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.log.values import FetchResult
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
-from tests.fakes.logs import read_records
+from tests.fakes.logs import FetchResult, read_records
 from tests.simulation.log_model import LogModel, batches_in, known
 
 

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.log import partition_log
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
 from oncelog.broker.storage.compaction import batch_filter, transactions
-from oncelog.broker.storage.local import compaction_round, file_sync, log_store, recovery
+from oncelog.broker.storage.local import compaction_round, file_sync, local_log, log_store, recovery
 from oncelog.broker.storage.local.file_sync import SyncTarget
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
@@ -187,7 +186,7 @@ def go_offline_without_a_word(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_what_cannot_be_read_for_the_end(patch: pytest.MonkeyPatch) -> None:
-    read = partition_log.read_records
+    read = local_log.read_records
 
     def short(segments: Any, fetch_offset: int, *more: Any, **named: Any) -> Any:
         try:
@@ -195,7 +194,7 @@ def take_what_cannot_be_read_for_the_end(patch: pytest.MonkeyPatch) -> None:
         except OSError:
             return memoryview(b""), fetch_offset
 
-    patch.setattr(partition_log, "read_records", short)
+    patch.setattr(local_log, "read_records", short)
 
 
 RUIN_PLANTS: tuple[Plant, ...] = (

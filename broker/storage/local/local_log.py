@@ -43,7 +43,7 @@ from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import KafkaError
 
 _MAX_RELATIVE_OFFSET = 2**31 - 1
-_EMPTY = ReadResult(memoryview(b""), 0)
+_EMPTY: ReadResult = (memoryview(b""), 0)
 
 
 class LocalLog:

@@ -43,8 +43,8 @@ def read_records(
         _check_batches(segment, start, records, fetch_offset)
     if start + len(records) == end:
         segment.note_position(end_offset, end)
-        return ReadResult(records, end_offset)
-    return ReadResult(records, min(upper_bound, segment.offset_at_or_after(start + len(records))))
+        return records, end_offset
+    return records, min(upper_bound, segment.offset_at_or_after(start + len(records)))
 
 
 def readable_bytes(segments: Segments, fetch_offset: int, upper_bound: int) -> int:
@@ -112,7 +112,7 @@ def replay_pieces(segments: Segments, from_offset: int, end_offset: int) -> Iter
 def _next_piece(segments: Segments, offset: int, from_offset: int, end_offset: int) -> tuple[Batches, int]:
     """The batches of one read, and the offset behind them."""
     segment = segments[segments.slot_of(offset)]
-    records = read_records(segments, offset, end_offset, _CHUNK_BYTES, at_least_one=True).records
+    records, _ = read_records(segments, offset, end_offset, _CHUNK_BYTES, at_least_one=True)
     before = offset
     batches: Batches = []
     if len(records) or not segment.has_gaps:

@@ -152,7 +152,7 @@ class MemoryLog:
             left -= len(batch)
             end_offset = next_offset
         records = memoryview(batches[0] if len(batches) == 1 else b"".join(batches))
-        return ReadResult(records, end_offset)
+        return records, end_offset
 
     def _batches(self, from_offset: int, to_offset: int) -> Iterator[tuple[bytes, int]]:
         """(batch, the offset after it), from the one that holds `from_offset` on."""

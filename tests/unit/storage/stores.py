@@ -11,10 +11,10 @@ from typing import TypeVar
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog, ReadBounds
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure, LogStore
-from oncelog.broker.log.values import AppendResult, FetchResult
+from oncelog.broker.log.values import AppendResult
 from oncelog.broker.slices import Slices
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.local_log import LocalLog
@@ -22,7 +22,7 @@ from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.memory.store import MemoryLogStore
 from oncelog.protocol.records.batch import BatchHeader
 from tests.fakes.disk import MemoryDisk
-from tests.fakes.logs import TOPIC_ID, Listener
+from tests.fakes.logs import TOPIC_ID, FetchResult, Listener
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 
 T = TypeVar("T")
@@ -123,8 +123,19 @@ class Stored:
     def read(
         self, offset: int, max_bytes: int = 2**30, isolation: FetchIsolation = FetchIsolation.LOG_END
     ) -> FetchResult:
-        bounds = self.log.bounds(isolation)
-        return self.wait_for(lambda: self.log.read(offset, max_bytes, bounds))
+        return self.wait_for(lambda: self.look(offset, max_bytes, self.log.bounds(isolation)))
+
+    def look(
+        self, offset: int, max_bytes: int, bounds: ReadBounds, *, at_least_one: bool = True
+    ) -> FetchResult | Completion[None]:
+        """One read, as a fetch does it."""
+        self.log.check_readable(offset)
+        found = self.log.read(offset, max_bytes, bounds, at_least_one=at_least_one)
+        if isinstance(found, Completion):
+            return found
+        return FetchResult(
+            found[0], bounds.high_watermark, bounds.last_stable_offset, bounds.log_start_offset, found[1]
+        )
 
     def replayed(self, from_offset: int = 0) -> list[tuple[BatchHeader, bytes]]:
         found: list[tuple[BatchHeader, bytes]] = []

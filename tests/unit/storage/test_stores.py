@@ -99,7 +99,7 @@ def test_a_read_ends_where_its_bounds_say_though_the_log_has_grown_since(name: s
         stored.append(batch(2))
         stored.settle()
         while offset < bounds.upper_bound:
-            result = stored.wait_for(lambda offset=offset, bounds=bounds: log.read(offset, 2**30, bounds))
+            result = stored.wait_for(lambda offset=offset, bounds=bounds: stored.look(offset, 2**30, bounds))
             offset = [header for header, _ in iter_batches(result.records)][-1].next_offset
             assert result.high_watermark == bounds.high_watermark
         assert offset == bounds.upper_bound
@@ -111,10 +111,10 @@ def test_a_batch_larger_than_was_asked_for_comes_whole_if_it_is_the_first_and_el
     data = batch(3, value=b"x" * 1000)
     stored.append(data)
     stored.settle()
-    log, bounds = stored.log, stored.log.bounds(FetchIsolation.LOG_END)
-    whole = stored.wait_for(lambda: log.read(0, 10, bounds, at_least_one=True))
+    bounds = stored.log.bounds(FetchIsolation.LOG_END)
+    whole = stored.wait_for(lambda: stored.look(0, 10, bounds, at_least_one=True))
     assert len(whole.records) == len(data)
-    nothing = stored.wait_for(lambda: log.read(0, 10, bounds, at_least_one=False))
+    nothing = stored.wait_for(lambda: stored.look(0, 10, bounds, at_least_one=False))
     assert len(nothing.records) == 0
 
 
