@@ -40,10 +40,16 @@ class CoordinatorLoading:
         except KafkaError as error:
             self._on_failure(error)
 
+    def _on_fetched(self, fetched: Completion[None]) -> None:
+        if isinstance(fetched.error, KafkaError):
+            self._on_failure(fetched.error)
+        else:
+            self._scheduler.call_soon(self._go_on)
+
     def _replay(self, record_count: int) -> None:
         for step in self._replayed:
             if isinstance(step, Completion):
-                step.then(lambda _: self._scheduler.call_soon(self._go_on))
+                step.then(self._on_fetched)
                 return
             record_count -= max(1, step)  # compaction leaves empty ones
             if record_count <= 0:

@@ -102,6 +102,10 @@ class PartitionRead:
         self._max_bytes = max_bytes
         self._at_least_one = at_least_one
 
+    def at_most_bytes(self) -> int:
+        """What its records may take of an answer."""
+        return min(self._max_bytes, self._log.stored.read_at_most(self._wanted.fetch_offset))
+
     def read(self) -> PartitionData | Fetching:
         """See `read_partition`. In the meantime the start may have moved, or the log have gone offline."""
         self._log.check_readable(self._wanted.fetch_offset)

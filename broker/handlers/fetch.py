@@ -354,6 +354,7 @@ class _Fetch:
                     data = part.read()
                     while isinstance(data, Completion):
                         yield data
+                        data.result()
                         data = part.read()
                 except KafkaError as error:
                     data = self._refuse(partition, error, partition.log)
@@ -386,7 +387,7 @@ class _Fetch:
         bytes_left = self._bytes_left
         for partition in partitions:
             part = self._read(partition, bytes_left, at_least_one=not self._read_count)
-            size = min(partition.max_bytes, bytes_left) if isinstance(part, PartitionRead) else len(part.records or b"")
+            size = part.at_most_bytes() if isinstance(part, PartitionRead) else len(part.records or b"")
             if size:
                 self._read_count += 1
                 bytes_left = bytes_left - size if bytes_left > size else 0

@@ -80,6 +80,7 @@ def _lookup(
         found = _find(log, wanted.timestamp, isolation)
         while isinstance(found, Completion):  # not at hand: look again once it is
             yield found
+            found.result()
             found = _find(log, wanted.timestamp, isolation)
     except KafkaError as error:
         return _refused(wanted.partition_index, error.code)

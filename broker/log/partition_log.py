@@ -260,8 +260,8 @@ class PartitionLog:
         self, fetch_offset: int, max_bytes: int, bounds: ReadBounds, *, at_least_one: bool = True
     ) -> Records | Fetching:
         """Batches from the one that holds `fetch_offset` on, as far as `bounds` let see, and, for read_committed, the
-        aborted transactions among them. A Fetching says that they are not at hand: read again once it has ended.
-        `check_readable` comes first, in the same turn. Raises KafkaError.
+        aborted transactions among them. A Fetching says that they are not at hand: read again once it has ended, unless
+        it failed. `check_readable` comes first, in the same turn. Raises KafkaError.
 
         The last batch may be cut by `max_bytes`, as in Kafka: every client skips such a rest.
         """
@@ -270,7 +270,7 @@ class PartitionLog:
         except (StoreError, StoreDamagedError) as error:
             raise self._unreadable(error) from error
         if isinstance(found, Completion):
-            return found
+            return self._fetching(found)
         records, end_offset = found
         if bounds.isolation is not FetchIsolation.TXN_COMMITTED:
             return records, None
@@ -295,6 +295,20 @@ class PartitionLog:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {fetch_offset} is outside of {self.log_start_offset} to {self.log_end_offset}",
             )
+
+    def _fetching(self, stored: Fetching) -> Fetching:
+        """The same for those who asked this log: it fails with KafkaError."""
+        fetching: Fetching = Completion()
+
+        def on_done(_: Fetching) -> None:
+            error = stored.error
+            if error is None:
+                fetching.complete(None)
+            else:
+                fetching.fail(self._unreadable(error) if isinstance(error, StoreError | StoreDamagedError) else error)
+
+        stored.then(on_done)
+        return fetching
 
     def _unreadable(self, error: StoreError | StoreDamagedError) -> KafkaError:
         if isinstance(error, StoreError):
@@ -322,17 +336,19 @@ class PartitionLog:
         has ended. Raises KafkaError."""
         self._check_readable()
         try:
-            return self.stored.find_timestamp(timestamp_ms, self.log_start_offset, self.upper_bound(isolation))
+            found = self.stored.find_timestamp(timestamp_ms, self.log_start_offset, self.upper_bound(isolation))
         except (StoreError, StoreDamagedError) as error:
             raise self._unreadable(error) from error
+        return self._fetching(found) if isinstance(found, Completion) else found
 
     def offset_of_max_timestamp(self) -> tuple[int, int] | Fetching | None:
         """(offset, timestamp) of the record with the greatest timestamp (KIP-734); else as `offset_for_timestamp`."""
         self._check_readable()
         try:
-            return self.stored.find_max_timestamp(self.log_start_offset, self.high_watermark)
+            found = self.stored.find_max_timestamp(self.log_start_offset, self.high_watermark)
         except (StoreError, StoreDamagedError) as error:
             raise self._unreadable(error) from error
+        return self._fetching(found) if isinstance(found, Completion) else found
 
     def replay(self, from_offset: int = 0) -> Iterator[Batches | Fetching]:
         """Every batch from the one that holds `from_offset` to the end of the log, in pieces; after a Fetching, ask for
@@ -342,7 +358,8 @@ class PartitionLog:
 
     def _replay(self, from_offset: int) -> Iterator[Batches | Fetching]:
         try:
-            yield from self.stored.replay(from_offset, self.log_end_offset)
+            for piece in self.stored.replay(from_offset, self.log_end_offset):
+                yield self._fetching(piece) if isinstance(piece, Completion) else piece
         except (StoreError, StoreDamagedError) as error:
             raise self._unreadable(error) from error
 

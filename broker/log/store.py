@@ -31,7 +31,7 @@ PLENTY_BYTES = 2**62
 """More than any reader asks for: a count that would need a read to be exact."""
 
 Fetching = Completion[None]
-"""Not at hand: ask again once it has ended. It fails with what kept the bytes from being fetched."""
+"""Not at hand: ask again once it has ended. It fails with StoreError or StoreDamagedError."""
 Batches = list[tuple[BatchHeader, memoryview]]
 PartitionKey = tuple[str, int]
 """Topic name and partition number."""
@@ -120,6 +120,9 @@ class StoredLog(Protocol):
     def readable_bytes(self, from_offset: int, to_offset: int) -> int:
         """The size of the batches between two offsets, the lower one first, from the indexes alone; PLENTY_BYTES where
         these do not say. Raises StoreError, StoreDamagedError."""
+
+    def read_at_most(self, from_offset: int) -> int:
+        """At least as many bytes as one `read` from there can give, by the indexes alone."""
 
     def aborted_between(self, from_offset: int, to_offset: int) -> tuple[AbortedTransaction, ...]:
         """The aborted transactions with records in [from_offset, to_offset), in the order of their markers."""

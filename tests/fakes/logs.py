@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from uuid import UUID
 
+import pytest
+
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
@@ -21,7 +23,7 @@ from oncelog.broker.storage.local.recovery import RecoveryReport
 from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
 from oncelog.broker.storage.local.segment_check import CheckSummary
 from oncelog.broker.storage.local.segments import Segments
-from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.batch import BatchHeader, encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.disk import MemoryDisk
 from tests.fakes.scheduler import ManualClock, ManualScheduler
@@ -76,13 +78,26 @@ def segments_of(log: PartitionLog) -> Segments:
     return files_of(log).segments
 
 
+def all_batches(log: PartitionLog) -> list[tuple[BatchHeader, memoryview]]:
+    """Every batch of a log that serves, whether the page cache has it or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        for segment in segments_of(log):
+            patch.setattr(segment, "warm_from", 0)
+        return list(log.batches())
+
+
 def read_records(
     log: PartitionLog, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, *, at_least_one: bool = True
 ) -> FetchResult:
-    """What a fetch of this isolation gets of records that are at hand."""
+    """What a fetch of this isolation gets, whether the page cache has it or not."""
     bounds = log.bounds(isolation)
     log.check_readable(fetch_offset)
     found = log.read(fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
+    if isinstance(found, Completion):
+        with pytest.MonkeyPatch.context() as patch:
+            for segment in segments_of(log):
+                patch.setattr(segment, "warm_from", 0)
+            found = log.read(fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
     if isinstance(found, Completion):
         raise TypeError("the records are not at hand")
     return FetchResult(found[0], bounds.high_watermark, bounds.last_stable_offset, bounds.log_start_offset, found[1])

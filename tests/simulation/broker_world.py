@@ -59,6 +59,8 @@ _TABLES = (TABLE, *((topic, index) for topic in _COORDINATORS for index in range
 _TIMEOUTS_MS = 2 * TIMEOUT_MS + 2_000
 _CALM_MS = 60_000
 _DAY_MS = 86_400_000
+_COLD_SHARE = 0.3
+"""Of the reads of what an earlier life has written: not in the page cache."""
 _SKEWS_MS = (-20 * _DAY_MS, -_DAY_MS, -3_600_000, -5_000, 0, 5_000, 3_600_000, _DAY_MS)
 """How far the wall clock is off. Never so far ahead that ids and offsets expire: the clock's own world has that."""
 
@@ -249,6 +251,8 @@ class BrokerWorld:
 
     def _started(self, disk: MemoryDisk, wall_ms: int) -> VirtualBroker:
         self._starts += 1
+        cold = Random(self._starts)
+        disk.is_cold = lambda path, start, end: cold.random() < _COLD_SHARE
         return VirtualBroker(*_SETTINGS, self._setting, disk=disk, time=VirtualTime(wall_ms), seed=self._starts)
 
     def _compare(self, before: str | None, wall_ms: int) -> None:

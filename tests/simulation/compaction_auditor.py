@@ -14,6 +14,7 @@ from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, read_checkp
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.protocol.records.record import Record, decode_records
 from tests.fakes.disk import MemoryDisk
+from tests.fakes.logs import all_batches
 from tests.simulation.log_auditor import AuditError, read_all, read_some, require
 from tests.simulation.log_model import LogModel, Written
 
@@ -115,7 +116,7 @@ class CompactionAuditor:
         originals = {written.base_offset: written for written in self._model.batches}
         markers: dict[int, bool] = {}
         data: dict[int, list[int]] = {}
-        for header, batch in log.batches():
+        for header, batch in all_batches(log):
             written = originals.get(header.base_offset)
             if written is None:
                 raise AuditError(f"no batch appears: {header.base_offset}")

@@ -3,10 +3,11 @@ decompress.
 
 Owns: what was worked out off the loop, a bounded part of it, for the look that is taken again. The code that looks is
 written as if all was at hand; where something is not, it raises `Deferred`, the work is done in a thread, and then the
-whole look is taken again, on the loop and with whatever has changed meanwhile. An error of the work is raised by that
-second look, in the place where it belongs.
+whole look is taken again, on the loop and with whatever has changed meanwhile. An error of the work goes to those who
+wait for it, and is not kept.
 """
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -30,12 +31,8 @@ class Deferred(Exception):
         self._size_bytes = size_bytes
 
     def run(self) -> None:
-        """In any thread."""
-        try:
-            value, error = self._work(), None
-        except Exception as raised:  # raised again by whoever asks for the result
-            value, error = None, raised
-        self._results.put(self.key, value, error, self._size_bytes)
+        """In any thread. Raises what the work raises."""
+        self._results.put(self.key, self._work(), self._size_bytes)
 
 
 class Results:
@@ -43,23 +40,25 @@ class Results:
 
     def __init__(self, disk: Disk) -> None:
         self.read_range = disk.read_range
-        self._kept: OrderedDict[Hashable, tuple[Any, Exception | None, int]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._bytes = 0
+        self._lock = threading.Lock()
 
     def get(self, key: Hashable, work: Callable[[], Any], size_bytes: int = 0) -> Any:
-        """The result of this work. Raises Deferred if it was not done yet, or the error that it came to."""
+        """The result of this work. Raises Deferred if it was not done lately."""
         kept = self._kept.get(key)
         if kept is None:
             raise Deferred(key, work, self, size_bytes)
-        value, error, _ = kept
-        if error is not None:
-            self._drop(key)
-            raise error
-        return value
+        return kept[0]
 
-    def put(self, key: Hashable, value: Any, error: Exception | None, size_bytes: int) -> None:
+    def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
+        """In any thread."""
+        with self._lock:
+            self._put(key, value, size_bytes)
+
+    def _put(self, key: Hashable, value: Any, size_bytes: int) -> None:
         self._drop(key)
-        self._kept[key] = value, error, size_bytes
+        self._kept[key] = value, size_bytes
         self._bytes += size_bytes
         while len(self._kept) > _MOST_RESULTS or (self._bytes > _MOST_BYTES and len(self._kept) > 1):
             self._drop(next(iter(self._kept)))
@@ -67,7 +66,7 @@ class Results:
     def _drop(self, key: Hashable) -> None:
         kept = self._kept.pop(key, None)
         if kept is not None:
-            self._bytes -= kept[2]
+            self._bytes -= kept[1]
 
 
 class DeferredWork:
@@ -79,7 +78,8 @@ class DeferredWork:
         self.count = 0
         """How often something was not at hand."""
 
-    def start(self, deferred: Deferred) -> Fetching:
+    def start(self, deferred: Deferred, judge: Callable[[Exception], Exception]) -> Fetching:
+        """Ends when the work is done; fails with what `judge` makes of its error."""
         running = self._running.get(deferred.key)
         if running is not None:
             return running
@@ -92,7 +92,7 @@ class DeferredWork:
             if error is None:
                 done.complete(None)
             else:
-                done.fail(error)
+                done.fail(judge(error))
 
         self._scheduler.run_beside(deferred.run, on_done)
         return done

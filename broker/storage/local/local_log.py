@@ -31,6 +31,7 @@ from oncelog.broker.storage.local.reader import (
     collect_aborted,
     find_max_timestamp,
     find_timestamp,
+    read_at_most,
     read_records,
     readable_bytes,
     replay_pieces,
@@ -153,7 +154,7 @@ class LocalLog:
         try:
             return read_records(self.segments, from_offset, to_offset, max_bytes, at_least_one=at_least_one)
         except Deferred as deferred:
-            return self._deferred.start(deferred)
+            return self._deferred.start(deferred, _unreadable)
         except (OSError, KafkaError) as error:
             raise _unreadable(error, from_offset) from error
 
@@ -163,6 +164,9 @@ class LocalLog:
         except (OSError, KafkaError) as error:
             raise _unreadable(error, from_offset) from error
 
+    def read_at_most(self, from_offset: int) -> int:
+        return read_at_most(self.segments, from_offset)
+
     def aborted_between(self, from_offset: int, to_offset: int) -> tuple[AbortedTransaction, ...]:
         return collect_aborted(self.segments, from_offset, to_offset)
 
@@ -170,7 +174,7 @@ class LocalLog:
         try:
             return find_timestamp(self.segments, timestamp_ms, from_offset, to_offset)
         except Deferred as deferred:
-            return self._deferred.start(deferred)
+            return self._deferred.start(deferred, _unreadable)
         except (OSError, KafkaError) as error:
             raise _unreadable(error) from error
 
@@ -178,14 +182,14 @@ class LocalLog:
         try:
             return find_max_timestamp(self.segments, from_offset, to_offset)
         except Deferred as deferred:
-            return self._deferred.start(deferred)
+            return self._deferred.start(deferred, _unreadable)
         except (OSError, KafkaError) as error:
             raise _unreadable(error) from error
 
     def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Fetching]:
         try:
             for piece in replay_pieces(self.segments, from_offset, to_offset):
-                yield self._deferred.start(piece) if isinstance(piece, Deferred) else piece
+                yield self._deferred.start(piece, _unreadable) if isinstance(piece, Deferred) else piece
         except (OSError, KafkaError) as error:
             raise _unreadable(error) from error
 
@@ -321,7 +325,7 @@ def _roll_after_ms(segment: Segment, config: LogConfig) -> int:
     return config.latest_roll_ms - (crc32c(segment.path("").encode()) % jitter_ms if jitter_ms > 0 else 0)
 
 
-def _unreadable(error: OSError | KafkaError, offset: int | None = None) -> StoreError | StoreDamagedError:
+def _unreadable(error: Exception, offset: int | None = None) -> StoreError | StoreDamagedError:
     if isinstance(error, KafkaError):
         return StoreDamagedError(error.message)
     if is_transient(error):

@@ -47,6 +47,12 @@ def read_records(
     return records, min(upper_bound, segment.offset_at_or_after(start + len(records)))
 
 
+def read_at_most(segments: Segments, fetch_offset: int) -> int:
+    """As many bytes as one read can give: it ends with its segment."""
+    segment = segments[segments.slot_of(fetch_offset)]
+    return segment.size_bytes - segment.index.lookup(fetch_offset)
+
+
 def readable_bytes(segments: Segments, fetch_offset: int, upper_bound: int) -> int:
     """The bytes between two offsets, the lower one first; PLENTY_BYTES if they lie in different segments, or if a place
     is not at hand."""

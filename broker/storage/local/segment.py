@@ -145,7 +145,14 @@ class Segment:
         if view is not None:
             return view
         read_range, path = self.results.read_range, self.file.path
-        fetched: bytes = self.results.get((self, start, end), lambda: read_range(path, start, end), end - start)
+
+        def fetch() -> bytes:
+            try:
+                return read_range(path, start, end)
+            except FileNotFoundError:
+                return b""  # retention or compaction came first; if not, who asks again finds it too short
+
+        fetched: bytes = self.results.get((self, start, end), fetch, end - start)
         return memoryview(fetched)
 
     def note_position(self, offset: int, position: int) -> None:

@@ -172,6 +172,9 @@ class MemoryLog:
             return PLENTY_BYTES
         return segment.position_of(to_offset) - segment.position_of(from_offset)
 
+    def read_at_most(self, from_offset: int) -> int:
+        return self.segments.size_bytes
+
     def aborted_between(self, from_offset: int, to_offset: int) -> tuple[AbortedTransaction, ...]:
         found: list[tuple[int, int]] = []
         segments = self.segments
