@@ -38,6 +38,15 @@ def test_the_ready_line_names_every_listener_in_order(start_daemon: Start) -> No
         assert check_health(host, int(port), timeout_s=5) > 15
 
 
+def test_with_storage_in_memory_it_makes_no_file(start_daemon: Start, tmp_path: Path) -> None:
+    daemon = start_daemon("oncelog.storage=memory")
+    assert check_health(*_address(daemon), timeout_s=5) > 15
+    daemon.process.send_signal(signal.SIGTERM)
+    daemon.process.communicate(timeout=20)
+    assert daemon.process.returncode == 0
+    assert not (tmp_path / "data").exists()
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it_with_code_0_and_nothing_more_on_standard_output(
     start_daemon: Start, how: signal.Signals

@@ -96,7 +96,8 @@ class VirtualBroker:
         """What was logged that an operator should see."""
         quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[self._log])
         config, _ = load_config(overrides=overrides)
-        system = System(self.time, SeededEntropy(seed), self.time, self.disk, _one_by_one, self.disk_failures.append)
+        disk_or_none = self.disk if config.get_str("oncelog.storage") == "local" else None
+        system = System(self.time, SeededEntropy(seed), self.time, disk_or_none, _one_by_one, self.disk_failures.append)
         self.faults = Faults(system, crash=_cut_power)
         for rule in rules:
             self.faults.plant(rule)

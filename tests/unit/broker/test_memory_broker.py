@@ -1,0 +1,85 @@
+"""A broker with `oncelog.storage=memory`: what clients see is the same, no file is made, and nothing outlives it.
+
+The tests of transactions, groups and topics run over it as they are, but for those that look into files, or start the
+broker again.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.clients.administration import create, fetch, produce
+from tests.fakes.broker import VirtualBroker
+from tests.unit.broker import test_produce, test_topic_administration, test_topics
+from tests.unit.group import test_deleted_topics, test_offsets, test_rebalance, test_transactional_offsets
+from tests.unit.transaction import test_fencing, test_kafka_bugs, test_requests
+
+MEMORY = "oncelog.storage=memory"
+_NEEDS_FILES = re.compile(r"\.(killed|crashed|disk|stopped)\b|operations_left|read_records|flush\.policy|tmp_path")
+
+
+def _tests_of(*modules: ModuleType) -> Iterator[Callable[[], None]]:
+    for module in modules:
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            own = name.startswith("test_") and function.__module__ == module.__name__
+            if (
+                own
+                and not inspect.signature(function).parameters
+                and not _NEEDS_FILES.search(inspect.getsource(function))
+            ):
+                yield function
+
+
+@pytest.fixture
+def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every broker of this test keeps its records in memory."""
+    init = VirtualBroker.__init__
+
+    def with_memory(self: VirtualBroker, *overrides: str, **options: Any) -> None:
+        init(self, MEMORY, *overrides, **options)
+
+    monkeypatch.setattr(VirtualBroker, "__init__", with_memory)
+
+
+TESTS = list(
+    _tests_of(
+        test_requests,
+        test_fencing,
+        test_kafka_bugs,
+        test_offsets,
+        test_rebalance,
+        test_transactional_offsets,
+        test_deleted_topics,
+        test_topics,
+        test_topic_administration,
+        test_produce,
+    )
+)
+
+
+@pytest.mark.usefixtures("in_memory")
+@pytest.mark.parametrize("test", TESTS, ids=[f"{test.__module__.rpartition('.')[2]}-{test.__name__}" for test in TESTS])
+def test_what_clients_see_is_the_same(test: Callable[[], None]) -> None:
+    test()
+
+
+def test_no_file_is_made_and_nothing_outlives_it() -> None:
+    broker = VirtualBroker(MEMORY)
+    create(broker, "topic")
+    produce(broker, "topic")
+    assert fetch(broker, "topic", 0).message.responses[0].partitions[0].records
+    for _ in range(3):
+        broker.broker.logs.step()
+        broker.let_pass(60_000)
+    assert broker.broker.logs.close() is None
+    assert not broker.disk.files
+    assert broker.disk.directories == {""}
+    assert not broker.killed().broker.topics.get("topic")
+
+
+def test_there_are_many_such_tests() -> None:
+    assert len(TESTS) > 40
