@@ -7,6 +7,7 @@ broker again.
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -14,9 +15,6 @@ import pytest
 
 from tests.clients.administration import create, fetch, produce
 from tests.fakes.broker import VirtualBroker
-from tests.unit.broker import test_produce, test_topic_administration, test_topics
-from tests.unit.group import test_deleted_topics, test_offsets, test_rebalance, test_transactional_offsets
-from tests.unit.transaction import test_fencing, test_kafka_bugs, test_requests
 
 MEMORY = "oncelog.storage=memory"
 _NEEDS_FILES = re.compile(r"\.(killed|crashed|disk|stopped)\b|operations_left|read_records|flush\.policy|tmp_path")
@@ -45,20 +43,19 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(VirtualBroker, "__init__", with_memory)
 
 
-TESTS = list(
-    _tests_of(
-        test_requests,
-        test_fencing,
-        test_kafka_bugs,
-        test_offsets,
-        test_rebalance,
-        test_transactional_offsets,
-        test_deleted_topics,
-        test_topics,
-        test_topic_administration,
-        test_produce,
-    )
+SUITES = (
+    "broker.test_produce",
+    "broker.test_topic_administration",
+    "broker.test_topics",
+    "group.test_deleted_topics",
+    "group.test_offsets",
+    "group.test_rebalance",
+    "group.test_transactional_offsets",
+    "transaction.test_fencing",
+    "transaction.test_kafka_bugs",
+    "transaction.test_requests",
 )
+TESTS = list(_tests_of(*(import_module(f"tests.unit.{suite}") for suite in SUITES)))
 
 
 @pytest.mark.usefixtures("in_memory")
