@@ -1,8 +1,8 @@
 """Versioned declarations of messages: what `protocol.messages` is written in.
 
-Owns: the meaning of a declaration, and the plain construct for each of its versions (`Schema.construct`), which is
-the readable definition of the format and the oracle of the property tests. Does not own: the codecs that serve, which
-`protocol.codec` writes from the same declarations.
+Owns: the meaning of a declaration. Does not own: what is made of it: the plain construct of each version, which is the
+definition of the format (`protocol.plain_construct`), the codecs that serve, which `protocol.codec` writes, and those
+of seldom requests, which `protocol.interpreter` makes.
 
 A field's `versions`, `nullable` and `tagged` are ranges as in Kafka's own schemas: "3+", "0-12", "4".
 """
@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import construct
-from construct import Construct
-
-from oncelog.protocol.types import VARINT, CountedArray, Length, NullableStruct, Primitive, Variable, bytes_left
+from oncelog.protocol.types import Primitive, Variable
 
 MAX_VERSION = 32_767
 
@@ -110,12 +107,6 @@ class Structure:
         tagged = [field for field in self.fields if field.in_version(version) and field.is_tagged(version)]
         return sorted(tagged, key=lambda field: field.tag or 0)
 
-    def construct(self, version: int, flexible: bool) -> Construct:
-        subcons = [field.name / _construct(field, version, flexible) for field in self.fields_in(version)]
-        if flexible:
-            subcons.append("_tagged_fields" / TaggedFields(self.tagged_in(version), version))
-        return construct.Struct(*subcons)
-
     def nested(self) -> Iterator["Structure"]:
         """Every structure used inside, innermost first, each once."""
         seen: dict[str, Structure] = {}
@@ -153,62 +144,3 @@ class Schema:
     @property
     def flexible_from(self) -> int | None:
         return next(filter(self.is_flexible, self.version_range), None)
-
-    def construct(self, version: int) -> Construct:
-        """The plain construct of one version: parses to a Container, builds from one."""
-        if version not in self.version_range:
-            raise ValueError(f"{self.name} has no version {version}")
-        return self.structure.construct(version, self.is_flexible(version))
-
-
-class TaggedFields(Construct):
-    """KIP-482: a count, then tag, size and data of each; ascending, unknown ones skipped, defaults not written."""
-
-    def __init__(self, fields: list[Field], version: int) -> None:
-        super().__init__()
-        self._constructs = {field.tag or 0: (field, _construct(field, version, True)) for field in fields}
-
-    def _parse(self, stream: Any, context: Any, path: str) -> dict[str, Any]:
-        values = {}
-        for _ in range(VARINT._parse(stream, context, path)):
-            tag = VARINT._parse(stream, context, path)
-            size = VARINT._parse(stream, context, path)
-            if size > bytes_left(stream):
-                raise construct.StreamError(f"tagged field {tag} is longer than what is left", path=path)
-            data = construct.stream_read(stream, size, path)
-            if tag in self._constructs:
-                field, inner = self._constructs[tag]
-                values[field.name] = construct.FocusedSeq("value", "value" / inner, construct.Terminated).parse(data)
-        return values
-
-    def _build(self, obj: dict[str, Any], stream: Any, context: Any, path: str) -> dict[str, Any]:
-        VARINT._build(len(obj), stream, context, path)
-        for tag, (field, inner) in self._constructs.items():
-            if field.name in obj:
-                data = inner.build(obj[field.name])
-                VARINT._build(tag, stream, context, path)
-                VARINT._build(len(data), stream, context, path)
-                construct.stream_write(stream, data, len(data), path)
-        return obj
-
-
-def _construct(field: Field, version: int, flexible: bool) -> Construct:
-    compact, tagged = flexible and not field.plain, field.is_tagged(version)
-    return _type_construct(field.type, version, flexible, compact, field.is_nullable(version), tagged)
-
-
-def _type_construct(
-    kind: FieldType, version: int, flexible: bool, compact: bool, nullable: bool, tagged: bool = False
-) -> Construct:
-    match kind:
-        case Primitive():
-            return kind.construct
-        case Variable():
-            return kind.construct(compact, nullable)
-        case ArrayOf():
-            count = Length(construct.Int32sb, compact, nullable)
-            return CountedArray(count, _type_construct(kind.element, version, flexible, compact, False))
-        case Structure():
-            inner = kind.construct(version, flexible)
-            return NullableStruct(inner, tagged) if nullable else inner
-    raise TypeError(f"{kind!r} is not a field type")

@@ -1,187 +1,17 @@
-"""The construct pieces that Kafka's messages are made of.
+"""The types that Kafka's messages are made of.
 
-Owns: the primitive types and how each looks on the wire, plain and compact (KIP-482). Does not own: messages,
-versions (`protocol.schema`), the codecs that serve (`protocol.generated`; nothing that serves imports this module).
-Invariant: every length and count is checked against the bytes that are left before anything is allocated.
+Owns: their names, sizes and Python types. Does not own: how each looks on the wire, which plain construct defines
+(`protocol.plain_construct`), messages and versions (`protocol.schema`).
 """
 
 from dataclasses import dataclass
-from io import SEEK_END
-from typing import Any
-from uuid import UUID
-
-import construct
-from construct import Construct, Flag, FormatField, FormatFieldError, IntegerError, StreamError, StringError
-
-MAX_VARINT_BYTES = 5
-LONGEST_TEXT_BYTES = 0x7FFF
-
-
-def bytes_left(stream: Any) -> int:
-    """How much of the input has not been parsed yet."""
-    here = stream.tell()
-    end = stream.seek(0, SEEK_END)
-    stream.seek(here)
-    return int(end - here)
-
-
-class UnsignedVarint(Construct):
-    """Base-128, low group first, at most five bytes."""
-
-    def _parse(self, stream: Any, _context: Any, path: str) -> int:
-        value = 0
-        for index in range(MAX_VARINT_BYTES):
-            byte: int = construct.stream_read(stream, 1, path)[0]
-            value |= (byte & 0x7F) << (7 * index)
-            if byte < 0x80:
-                return value
-        raise IntegerError("a varint has more than five bytes", path=path)
-
-    def _build(self, obj: int, stream: Any, _context: Any, path: str) -> int:
-        value = obj
-        while value > 0x7F:
-            construct.stream_write(stream, bytes((value & 0x7F | 0x80,)), 1, path)
-            value >>= 7
-        construct.stream_write(stream, bytes((value,)), 1, path)
-        return obj
-
-
-class Length(Construct):
-    """A length or count: the plain integer `plain`, or compact (value + 1 as an unsigned varint, 0 for null); in both
-    forms at most `longest`. Where null is allowed, any negative number is read as null, as Kafka does."""
-
-    def __init__(self, plain: Construct, compact: bool, nullable: bool, longest: int | None = None) -> None:
-        super().__init__()
-        self._plain = plain
-        self._compact = compact
-        self._nullable = nullable
-        self._longest = longest
-
-    def _parse(self, stream: Any, context: Any, path: str) -> int | None:
-        if self._compact:
-            length = VARINT._parsereport(stream, context, path) - 1
-        else:
-            length = self._plain._parsereport(stream, context, path)
-        if length < 0 and self._nullable:
-            return None
-        if length < 0:
-            raise IntegerError(f"length {length}", path=path)
-        if self._longest is not None and length > self._longest:
-            raise IntegerError(f"length {length}, {self._longest} is the most", path=path)
-        if length > bytes_left(stream):
-            raise StreamError(f"length {length} is more than is left", path=path)
-        return int(length)
-
-    def _build(self, obj: int | None, stream: Any, context: Any, path: str) -> int | None:
-        if obj is None and not self._nullable:
-            raise IntegerError("null where null is not allowed", path=path)
-        length = -1 if obj is None else obj
-        if self._compact:
-            VARINT._build(length + 1, stream, context, path)
-        else:
-            self._plain._build(length, stream, context, path)
-        return obj
-
-
-class Sized(Construct):
-    """Bytes behind their length."""
-
-    def __init__(self, length: Length) -> None:
-        super().__init__()
-        self._length = length
-
-    def _parse(self, stream: Any, context: Any, path: str) -> bytes | None:
-        length = self._length._parse(stream, context, path)
-        return None if length is None else construct.stream_read(stream, length, path)
-
-    def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
-        self._length._build(None if obj is None else len(obj), stream, context, path)
-        if obj is not None:
-            construct.stream_write(stream, bytes(obj), len(obj), path)
-        return obj
-
-
-class Utf8(Construct):
-    """Text behind its length in bytes."""
-
-    def __init__(self, length: Length) -> None:
-        super().__init__()
-        self._sized = Sized(length)
-
-    def _parse(self, stream: Any, context: Any, path: str) -> str | None:
-        data = self._sized._parse(stream, context, path)
-        try:
-            return None if data is None else data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise StringError(str(error), path=path) from error
-
-    def _build(self, obj: str | None, stream: Any, context: Any, path: str) -> str | None:
-        self._sized._build(None if obj is None else obj.encode("utf-8"), stream, context, path)
-        return obj
-
-
-class UuidBytes(Construct):
-    """Sixteen bytes, big-endian."""
-
-    def _parse(self, stream: Any, _context: Any, path: str) -> UUID:
-        return UUID(bytes=construct.stream_read(stream, 16, path))
-
-    def _build(self, obj: UUID, stream: Any, _context: Any, path: str) -> UUID:
-        construct.stream_write(stream, obj.bytes, 16, path)
-        return obj
-
-
-class CountedArray(Construct):
-    """Elements behind their count; a count larger than the bytes left is refused before the first element."""
-
-    def __init__(self, count: Length, element: Construct) -> None:
-        super().__init__()
-        self._count = count
-        self._element = element
-
-    def _parse(self, stream: Any, context: Any, path: str) -> list[Any] | None:
-        count = self._count._parse(stream, context, path)
-        if count is None:
-            return None
-        return [self._element._parsereport(stream, context, f"{path}[{index}]") for index in range(count)]
-
-    def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
-        self._count._build(None if obj is None else len(obj), stream, context, path)
-        for index, element in enumerate(obj or ()):
-            self._element._build(element, stream, context, f"{path}[{index}]")
-        return obj
-
-
-VARINT = UnsignedVarint()
-
-
-class NullableStruct(Construct):
-    """A struct behind one byte, -1 for null and 1 otherwise (KIP-893); in a tagged field 0 for null and 1 otherwise."""
-
-    def __init__(self, element: Construct, tagged: bool) -> None:
-        super().__init__()
-        self._element = element
-        self._null = 0 if tagged else -1
-        self._marker: Construct = VARINT if tagged else construct.Int8sb
-
-    def _parse(self, stream: Any, context: Any, path: str) -> Any:
-        if self._marker._parsereport(stream, context, path) <= self._null:
-            return None
-        return self._element._parsereport(stream, context, path)
-
-    def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
-        self._marker._build(self._null if obj is None else 1, stream, context, path)
-        if obj is not None:
-            self._element._build(obj, stream, context, path)
-        return obj
 
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A type of fixed size: its construct, its letter for `struct`, its Python type."""
+    """A type of fixed size: its letter for `struct`, its Python type."""
 
     name: str
-    construct: Construct
     letter: str
     size: int
     python: str
@@ -192,26 +22,18 @@ class Variable:
     """A type behind its length: text, bytes or record data."""
 
     name: str
-    plain_length: Construct
     python: str
 
-    def construct(self, compact: bool, nullable: bool) -> Construct:
-        if self.name == "string":
-            return Utf8(Length(self.plain_length, compact, nullable, LONGEST_TEXT_BYTES))
-        return Sized(Length(self.plain_length, compact, nullable))
 
-
-Int8 = Primitive("int8", FormatField(">", "b"), "b", 1, "int")
-Int16 = Primitive("int16", FormatField(">", "h"), "h", 2, "int")
-Int32 = Primitive("int32", FormatField(">", "l"), "i", 4, "int")
-Int64 = Primitive("int64", FormatField(">", "q"), "q", 8, "int")
-UInt16 = Primitive("uint16", FormatField(">", "H"), "H", 2, "int")
-UInt32 = Primitive("uint32", FormatField(">", "L"), "I", 4, "int")
-Float64 = Primitive("float64", FormatField(">", "d"), "d", 8, "float")
-Boolean = Primitive("bool", Flag, "?", 1, "bool")
-Uuid = Primitive("uuid", UuidBytes(), "16s", 16, "UUID")
-String = Variable("string", construct.Int16sb, "str")
-Bytes = Variable("bytes", construct.Int32sb, "bytes")
-Records = Variable("records", construct.Int32sb, "Data")
-
-MALFORMED = (construct.ConstructError, FormatFieldError, StreamError, IntegerError, StringError)
+Int8 = Primitive("int8", "b", 1, "int")
+Int16 = Primitive("int16", "h", 2, "int")
+Int32 = Primitive("int32", "i", 4, "int")
+Int64 = Primitive("int64", "q", 8, "int")
+UInt16 = Primitive("uint16", "H", 2, "int")
+UInt32 = Primitive("uint32", "I", 4, "int")
+Float64 = Primitive("float64", "d", 8, "float")
+Boolean = Primitive("bool", "?", 1, "bool")
+Uuid = Primitive("uuid", "16s", 16, "UUID")
+String = Variable("string", "str")
+Bytes = Variable("bytes", "bytes")
+Records = Variable("records", "Data")
