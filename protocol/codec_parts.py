@@ -3,7 +3,6 @@
 Owns: how a declaration is spelt in Python. Does not own: what is read and written (`codec_reader`, `codec_writer`).
 """
 
-import keyword
 import re
 from collections.abc import Callable
 from uuid import UUID
@@ -33,10 +32,6 @@ class Gathered:
 def snake_case(name: str) -> str:
     name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
     return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
-
-
-def attribute(name: str) -> str:
-    return name + "_" if keyword.iskeyword(name) else name
 
 
 def python_type(kind: FieldType) -> str:

@@ -10,14 +10,13 @@ from oncelog.protocol.codec_parts import (
     FunctionOf,
     Gathered,
     annotation,
-    attribute,
     default_text,
     holds_many,
     is_fixed,
     python_type,
     runs,
 )
-from oncelog.protocol.schema import ArrayOf, Field, FieldType, Structure
+from oncelog.protocol.schema import ArrayOf, Field, FieldType, Structure, attribute
 from oncelog.protocol.types import Primitive
 
 

@@ -4,8 +4,8 @@ Invariants of what is emitted: record data becomes a part as it was given, tagge
 its default, a field that the version lacks is left out whatever its value.
 """
 
-from oncelog.protocol.codec_parts import FunctionOf, Gathered, attribute, default_text, holds_many, is_fixed, runs
-from oncelog.protocol.schema import ArrayOf, Field, FieldType, Structure
+from oncelog.protocol.codec_parts import FunctionOf, Gathered, default_text, holds_many, is_fixed, runs
+from oncelog.protocol.schema import ArrayOf, Field, FieldType, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 
 

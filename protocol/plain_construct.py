@@ -245,7 +245,7 @@ def _type(
 ) -> Construct:
     match kind:
         case Primitive():
-            return _PRIMITIVES[kind]
+            return PRIMITIVES[kind]
         case Variable(name="string"):
             return Utf8(Length(construct.Int16sb, compact, nullable, LONGEST_TEXT_BYTES))
         case Variable():
@@ -259,7 +259,7 @@ def _type(
     raise TypeError(f"{kind!r} is not a field type")
 
 
-_PRIMITIVES: dict[Primitive, Construct] = {
+PRIMITIVES: dict[Primitive, Construct] = {
     Int8: FormatField(">", "b"),
     Int16: FormatField(">", "h"),
     Int32: FormatField(">", "l"),

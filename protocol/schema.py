@@ -7,6 +7,7 @@ of seldom requests, which `protocol.interpreter` makes.
 A field's `versions`, `nullable` and `tagged` are ranges as in Kafka's own schemas: "3+", "0-12", "4".
 """
 
+import keyword
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,11 @@ def version_range(text: str) -> range:
         return range(int(text[:-1]), MAX_VERSION + 1)
     low, _, high = text.partition("-")
     return range(int(low), int(high or low) + 1)
+
+
+def attribute(name: str) -> str:
+    """The field's name in Python."""
+    return name + "_" if keyword.iskeyword(name) else name
 
 
 @dataclass(frozen=True, slots=True)

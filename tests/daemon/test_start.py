@@ -31,6 +31,7 @@ NOT_AT_START = {
     "oncelog.tools.txn.cli": "by its commands",
     "oncelog.protocol.generated.fetch_request": "by the first Fetch",
     "oncelog.protocol.generated.produce_request": "by the first Produce",
+    "oncelog.protocol.schema": "by the first request that is read by its declaration",
     "pyarrow": "by the demonstration",
     "re2": "by the first pattern",
     "rich": "by commands that draw",

@@ -6,9 +6,9 @@ The pieces joined are what the generated codec writes: `segments` is a third wri
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog.protocol.codec_parts import attribute
 from oncelog.protocol.message import varint
-from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.plain_construct import PRIMITIVES
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 
 
@@ -74,7 +74,7 @@ def _value(
             if data:
                 out.append(Segment("text" if name == "string" else "data", bytes(data)))
         case Primitive():
-            out.append(Segment(kind.name, kind.construct.build(value)))
+            out.append(Segment(kind.name, PRIMITIVES[kind].build(value)))
 
 
 def _length(length: int | None, compact: bool, size: int) -> Segment:

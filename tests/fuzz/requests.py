@@ -12,8 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from oncelog.broker.api_table import API_TABLE, Api
-from oncelog.protocol.codec_parts import attribute
-from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 from tests.fuzz.batches import NOW_MS, bad_batch, good_batch
 from tests.support.hostile import HOSTILE

@@ -9,8 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from oncelog.broker.api_table import Api
-from oncelog.protocol.codec_parts import attribute
-from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 from tests.fuzz.requests import request_schema
 from tests.support.messages import generated

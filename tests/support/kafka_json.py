@@ -3,8 +3,7 @@
 import base64
 from typing import Any
 
-from oncelog.protocol.codec_parts import attribute
-from oncelog.protocol.schema import ArrayOf, Field, Structure
+from oncelog.protocol.schema import ArrayOf, Field, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 
 

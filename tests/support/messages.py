@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from oncelog.broker.api_table import Api
 from oncelog.protocol.codec import all_schemas
-from oncelog.protocol.codec_parts import attribute, snake_case
-from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.codec_parts import snake_case
+from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 
 SCHEMAS: dict[str, Schema] = {schema.name: schema for _, schema in all_schemas()}

@@ -2,18 +2,25 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from uuid import UUID
 
 import pytest
 
+from oncelog.broker.api_table import API_TABLE
 from oncelog.protocol import messages, state_records
+from oncelog.protocol.codec import GENERATED
 from oncelog.protocol.generated import fetch_response, metadata_response, produce_request
 from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from oncelog.protocol.generated.metadata_response import MetadataResponse, MetadataResponseTopic
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.messages import SCHEMAS, generated
+
+MOST_LINES = 20_500
+"""As docs/architecture.md says. An API that seldom comes adds little more than its classes: see `protocol.codec`."""
 
 
 def produce(records: bytes | memoryview | None) -> ProduceRequest:
@@ -82,3 +89,35 @@ def test_each_declaration_names_its_kips(package: ModuleType) -> None:
         if path.stem != "__init__":
             text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
             assert re.search(r"^KIPs: (\d+ \(|none)", text, re.MULTILINE), path.name
+
+
+def test_a_message_has_classes_of_its_own_only_where_a_handler_looks_into_it() -> None:
+    handled = {key for key, api in API_TABLE.items() if not api.is_refused}
+    for schema in SCHEMAS.values():
+        if schema.name.endswith(("Request", "Response")):
+            text = Path(str(generated(schema).__file__)).read_text(encoding="utf-8")
+            assert ("\nclass " in text) == (schema.api_key in handled), schema.name
+
+
+def test_a_class_that_is_made_from_a_declaration_is_as_one_that_is_written() -> None:
+    made = generated(SCHEMAS["CreateAclsRequest"])
+    creation = made.AclCreation(resource_name="t", operation=2)
+    assert (creation.resource_pattern_type, creation.resource_name, creation.operation) == (3, "t", 2)
+    assert made.CreateAclsRequest([creation]) == made.CreateAclsRequest(creations=(creation,))
+    assert made.CreateAclsRequest.API_KEY == made.API_KEY
+    with pytest.raises(AttributeError):
+        creation.misspelt = 1
+    with pytest.raises((TypeError, ValueError)):
+        made.AclCreation(misspelt=1)
+
+
+def test_our_client_needs_no_declaration() -> None:
+    """What it asks has code of its own: reading declarations would make its import longer."""
+    program = "import sys, oncelog.client.admin, oncelog.client.producer, oncelog.client.consumer\n"
+    program += "sys.exit('oncelog.protocol.schema' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+def test_generated_code_is_no_longer_than_it_is_said_to_be() -> None:
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in GENERATED.glob("*.py"))
+    assert lines <= MOST_LINES
