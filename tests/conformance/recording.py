@@ -1,20 +1,23 @@
 """What Apache Kafka answered in a conversation, written down: ours are held to it, and Kafka can be asked again.
 
-Owns: the file (the question's name, and the answer as Python writes it) and how Kafka is asked. Does not own: the
-conversations, and where we answer otherwise on purpose, and why.
+Owns: the files (by question: the answer as Python writes it) and how Kafka is asked. Does not own: the conversations,
+and where we answer otherwise on purpose, and why (`transcripts`); which there are (`recordings`).
 """
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from oncelog.protocol.message import Message
 from tests.clients.wire import WireBroker
+from tests.fakes.broker import VirtualBroker
 from tests.support.kafka import Kafka
 
+ANSWERS = Path(__file__).parent / "answers"
 Differences = Mapping[str, tuple[str, object]]
 """By question: why we answer otherwise, and what."""
 
@@ -25,18 +28,44 @@ class Broker(Protocol):
     def let_pass(self, delay_ms: int) -> None: ...
 
 
+Conversation = Callable[[Any, int], Iterable[tuple[str, Any]]]
+"""Of a broker, and the time on the wall in milliseconds: each question with what counts of its answer."""
+
+
 @dataclass(frozen=True)
 class Recording:
+    name: str
     file_name: str
-    conversation: Callable[[Any], Iterable[tuple[str, Any]]]
+    conversation: Conversation
     differences: Differences = field(default_factory=dict)
+    section: str | None = None
+    """Of a file with several conversations."""
+    level: str | None = None
+    """Of transaction.version. At 1 a file has what Kafka says otherwise than at 2."""
+    ours: Callable[[], VirtualBroker] = VirtualBroker
+    features: Sequence[str] = ()
+    overrides: Sequence[str] = ()
+    """These are Kafka's own, as it is started."""
+    static_quorum: bool = False
+    spelt: Callable[[Any], str] = repr
+    is_long: bool = False
+    """Thousands of requests."""
 
-    def answers(self, broker: Broker) -> dict[str, str]:
-        return {name: repr(answer) for name, answer in self.conversation(broker)}
+    def answers(self, broker: Broker, wall_ms: int) -> dict[str, str]:
+        return {name: self.spelt(answer) for name, answer in self.conversation(broker, wall_ms)}
+
+    def our_answers(self) -> dict[str, str]:
+        broker = self.ours()
+        return self.answers(broker, broker.time.wall_ms())
 
     def kafkas(self) -> dict[str, str]:
-        known: dict[str, str] = json.loads(self._path.read_text())
-        return known
+        known: Any = json.loads(self._path.read_text())
+        if self.section is not None:
+            known = known[self.section]
+        if self.level is not None:
+            known = known.get("2", {}) | known[self.level]
+        answers: dict[str, str] = known
+        return answers
 
     def expected(self) -> dict[str, str]:
         return self.kafkas() | {name: repr(answer) for name, (_, answer) in self.differences.items()}
@@ -45,18 +74,31 @@ class Recording:
         known = self.kafkas()
         return [name for name, (_, answer) in self.differences.items() if known[name] == repr(answer)]
 
-    def ask(self, kafka: Kafka) -> None:
-        """Hold the conversation with Kafka and stop it; its answers are as they were, or written down anew."""
+    def ask(self, directory: Path) -> None:
+        """Hold the conversation with Kafka; its answers are as they were, or written down anew."""
+        kafka = Kafka(directory, self.features, static_quorum=self.static_quorum, overrides=self.overrides)
         try:
             broker = WireBroker(kafka.bootstrap)
-            said = self.answers(broker)
+            said = self.answers(broker, int(time.time() * 1000))
             broker.close()
         finally:
             kafka.stop()
         if os.environ.get("ONCELOG_RECORD"):
-            self._path.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n")
+            self._write(said)
         assert said == self.kafkas()
+
+    def _write(self, said: dict[str, str]) -> None:
+        known: Any = json.loads(self._path.read_text()) if self._path.exists() else {}
+        if self.level is not None:
+            levels = known.setdefault(self.section, {})
+            base = {} if self.level == "2" else levels.get("2", {})
+            levels[self.level] = {name: answer for name, answer in said.items() if base.get(name) != answer}
+        elif self.section is not None:
+            known[self.section] = said
+        else:
+            known = said
+        self._path.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
 
     @property
     def _path(self) -> Path:
-        return Path(__file__).parent / "answers" / self.file_name
+        return ANSWERS / self.file_name

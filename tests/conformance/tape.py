@@ -4,7 +4,7 @@
 
 Owns: what of a request depends on the broker (producer ids, the time, the checksum over both), what of an answer counts
 (error codes, epochs, offsets, states, whose producer id), and which requests are sent again until their answer fits.
-`test_transactions_against_kafka` holds our broker to Kafka's answers, so the frames are taken from it; what it answers
+`test_against_kafka` holds our broker to Kafka's answers, so the frames are taken from it; what it answers
 otherwise on purpose is expected of nobody.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 from oncelog.protocol.headers import encode_request_header, encode_response_header
 from oncelog.protocol.message import Message
 from tests.conformance.replay import FRAMES, Step
-from tests.conformance.test_transactions_against_kafka import CONVERSATIONS, DIFFERENCES, virtual_broker
+from tests.conformance.transaction_recordings import CONVERSATIONS, DIFFERENCES, virtual_broker
 from tests.fakes.broker import Reply
 
 TAPED = ("transactions", "prepared", "appends", "partitions")

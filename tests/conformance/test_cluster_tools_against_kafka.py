@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.test_cluster_against_kafka import OFF
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from tests.clients.wire import WireBroker
+from tests.conformance.transcripts.cluster_transcript import FEATURES_OFF
 from tests.support.daemon import Daemon
 from tests.support.java import ask_kafka
 from tests.support.kafka import Kafka
+from tests.test_compatibility_page import TOOL
 
 pytestmark = pytest.mark.kafka
 
@@ -121,9 +125,23 @@ def all_printed(bootstrap: str, directory: Path) -> Iterator[tuple[str, str]]:
 
 def test_the_tools_print_what_they_print_on_apache_kafka(daemon: Daemon, tmp_path: Path) -> None:
     ours = dict(all_printed(daemon.bootstrap, tmp_path))
-    kafka = Kafka(tmp_path, features=OFF, static_quorum=True)
+    kafka = Kafka(tmp_path, features=FEATURES_OFF, static_quorum=True)
     try:
         theirs = dict(all_printed(kafka.bootstrap, tmp_path))
     finally:
         kafka.stop()
     assert ours == theirs
+
+
+def test_kafka_lists_the_versions_that_the_page_knows(tmp_path: Path) -> None:
+    """Telemetry is Kafka's too, but hidden where no plugin receives it; Produce is listed from 0 for librdkafka."""
+    kafka = Kafka(tmp_path, features=FEATURES_OFF, static_quorum=True)
+    try:
+        broker = WireBroker(kafka.bootstrap)
+        listed = broker.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4)
+        broker.close()
+    finally:
+        kafka.stop()
+    hidden = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+    kafkas = {key: versions for key, versions in TOOL.KAFKA.items() if key not in hidden} | {ApiKey.PRODUCE: (0, 13)}
+    assert {api.api_key: (api.min_version, api.max_version) for api in listed.api_keys} == kafkas

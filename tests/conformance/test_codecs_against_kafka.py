@@ -21,6 +21,8 @@ pytestmark = pytest.mark.kafka
 
 PROGRAM = Path(__file__).parent / "KafkaCodec.java"
 MESSAGES_OF_EACH_VERSION = 20
+OUR_OWN_TAGS = {"TransactionLogValue": ("last_producer_epoch",)}
+"""Kafka keeps their bytes and does not know what they mean."""
 Case = tuple[Schema, int, Any, bytes]
 
 
@@ -40,9 +42,10 @@ def test_kafka_reads_what_we_write_and_writes_the_same_bytes() -> None:
         assert not answer.startswith("!"), f"{where}: {answer}"
         written, _, printed = answer.partition(" ")
         assert written == data.hex(), where
-        assert renamed(json.loads(printed), schema.structure, version) == as_json(message, schema.structure, version), (
-            where
-        )
+        expected = as_json(message, schema.structure, version)
+        for name in OUR_OWN_TAGS.get(schema.name, ()):
+            expected.pop(name, None)
+        assert renamed(json.loads(printed), schema.structure, version) == expected, where
 
 
 def test_our_defaults_are_kafkas() -> None:

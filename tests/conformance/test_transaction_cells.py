@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.test_transactions_against_kafka import CASES, DIFFERENCES, recorded
 from tests.conformance.transaction_cells import (
     ALWAYS_PENDING,
     APPEND,
@@ -21,6 +20,7 @@ from tests.conformance.transaction_cells import (
     Asked,
     asked,
 )
+from tests.conformance.transaction_recordings import CASES, DIFFERENCES, recorded
 from tests.conformance.transcripts.partition_transcript import (
     NOT_BY_FRAMES,
     batch_question,

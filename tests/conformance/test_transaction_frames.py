@@ -17,7 +17,7 @@ from oncelog.broker.dispatch import Dispatcher
 from oncelog.broker.request import Peer
 from tests.conformance import replay, tape
 from tests.conformance.replay import Replay
-from tests.conformance.test_transactions_against_kafka import DIFFERENCES, LEVELS, recorded, virtual_broker
+from tests.conformance.transaction_recordings import DIFFERENCES, LEVELS, recorded, virtual_broker
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
@@ -41,7 +41,7 @@ def differences(conversation: str, broker: VirtualBroker, spoil: Callable[[bytes
     return dict(replay.run(conversation, player))
 
 
-# Those that take long are held in test_transactions_against_kafka too, in messages.
+# Those that take long are held in test_against_kafka too, in messages.
 @pytest.mark.parametrize(
     "conversation",
     ["appends", "partitions", *(pytest.param(name, marks=pytest.mark.slow) for name in ("transactions", "prepared"))],

@@ -516,3 +516,28 @@ def listed(broker: Broker) -> Told:
         "its settings are gone with it",
         (created(broker, topic("settings")), value(broker, TOPIC, "settings", "retention.ms")),
     )
+
+
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    "resources: change of client metrics": (
+        "nothing is collected here, and a subscription that is taken would say otherwise",
+        ("INVALID_REQUEST", "This broker collects no client metrics."),
+    ),
+    "topics: tried (('retention.ms', 9, '5'),)": (
+        "Kafka fails at an operation that it does not know",
+        ("INVALID_REQUEST", "Unknown operation on a setting"),
+    ),
+    **{
+        f"security: tried listener.name.plaintext.{key} on '1'": (
+            "Kafka looks for the Java class of a listener that it has, and none is loaded here",
+            ("NONE", None),
+        )
+        for key in (
+            "sasl.client.callback.handler.class",
+            "sasl.login.callback.handler.class",
+            "sasl.login.class",
+            "sasl.server.callback.handler.class",
+        )
+    },
+}

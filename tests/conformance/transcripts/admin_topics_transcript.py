@@ -494,3 +494,32 @@ def features(broker: Broker) -> Told:
     yield "shown at level 0", shown(4)
     yield "and back", updated(("transaction.version", 2, upgrade), validate_only=False)
     until(2)
+
+
+_FAILED = "The update failed for all features since the following feature had an error: Invalid update version "
+
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    "names: colliding in one request": (
+        "Kafka looks for collisions only among topics that were there before the request",
+        [
+            ("col.lide", "NONE", None),
+            ("col_lide", "INVALID_TOPIC_EXCEPTION", "Topic 'col_lide' collides with existing topic: col.lide"),
+        ],
+    ),
+    "partitions: to 10003": (
+        "Kafka has no bound here; ours is the one that CreateTopics has, over what is added",
+        [("grown", "POLICY_VIOLATION", "Excessively large number of partitions per request.")],
+    ),
+    "features: metadata.version to 29": (
+        "Kafka can go back to the level of 4.2; here there is one level",
+        (
+            "INVALID_UPDATE_VERSION",
+            f"{_FAILED}29 for feature metadata.version. Local controller 1 only supports versions 30-30",
+        ),
+    ),
+    "descriptions: auto-creation of a colliding name": (
+        "Kafka's broker does not wait for its controller, and the client asks on until its time is up",
+        ["INVALID_TOPIC_EXCEPTION"],
+    ),
+}

@@ -440,3 +440,7 @@ def transactions() -> Questions:
             list_transactions.ListTransactionsRequest(transactional_id_pattern=pattern),
             range(2, 3),
         )
+
+
+FEATURES_OFF = ("share.version=0", "streams.version=0")
+"""What Kafka is formatted with when it is asked."""

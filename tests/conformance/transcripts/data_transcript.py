@@ -291,3 +291,12 @@ def made_anew(broker: Broker, topic_id: UUID) -> Told:
         yield f"there again, version {version}", _told(broker.ask(request, version), names)
     request = fetch_request({(old_id, 0): 0, (new_id, 0): 0}, session_epoch=-1)
     yield "without a session", _told(broker.ask(request, 13), names)
+
+
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    "produced: by id to no partition": (
+        "Kafka leaves the message to the client's table of errors, we say which partition there is not",
+        ("UNKNOWN_TOPIC_OR_PARTITION", -1, -1, f"there is no partition {TOPIC}-99", True),
+    ),
+}

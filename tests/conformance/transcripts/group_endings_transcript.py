@@ -298,3 +298,13 @@ def _completing(broker: Broker) -> Member:
     leader.learn()
     follower.learn()
     return follower
+
+
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    "vanished: transactional commit": (
+        "Kafka asks the partition about the transaction first, and it is not there; either sends the producer to look "
+        "the coordinator up again",
+        "NOT_COORDINATOR",
+    ),
+}

@@ -250,3 +250,20 @@ def requests(broker: Broker) -> Told:
         "idempotent and acks 1",
         produce(broker, topic, batch(producer_id=11, producer_epoch=0, base_sequence=0), acks=1),
     )
+
+
+_EXCEPTION = "Kafka meets an exception of its own (UNKNOWN_SERVER_ERROR), we answer the code that fits"
+
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    "compression: undefined": (_EXCEPTION, ("UNSUPPORTED_COMPRESSION_TYPE", -1, [])),
+    **{
+        name: (_EXCEPTION, ("INVALID_RECORD", -1, []))
+        for name in (
+            "framing: batch length 2147483647",
+            "records: a length that never ends",
+            *(f"compression: {codec} without {codec}" for codec in ("gzip", "snappy", "lz4", "zstd")),
+            *(f"compression: half of {codec}" for codec in ("gzip", "snappy", "lz4", "zstd")),
+        )
+    },
+}

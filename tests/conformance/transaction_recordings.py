@@ -1,23 +1,16 @@
-"""Transactions answer as Apache Kafka 4.3 does, under both levels of transaction.version: conversations, held with it
-and written down, held with us each time.
+"""The recordings about transactions, under both levels of transaction.version, and where we differ from Kafka.
 
 `answers/transaction_answers.json` is what Kafka said, by conversation; what it says otherwise at level 1 stands beside
-it. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again; ONCELOG_RECORD=1 writes
-the file anew. docs/transcripts.md tells how to ask another broker.
+it. docs/transcripts.md tells how to ask another broker.
 """
 
-import json
-import os
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
-
-import pytest
 
 from oncelog.broker.faults.rule import Action, Point, Rule, Selector
 from tests.clients.group_members import Broker
-from tests.clients.wire import WireBroker
+from tests.conformance.recording import Recording
 from tests.conformance.transcripts import (
     append_transcript,
     exhausted_transcript,
@@ -26,9 +19,7 @@ from tests.conformance.transcripts import (
     transaction_transcript,
 )
 from tests.fakes.broker import VirtualBroker
-from tests.support.kafka import Kafka
 
-ANSWERS = Path(__file__).parent / "answers" / "transaction_answers.json"
 BOTH_LEVELS = ("2", "1")
 
 CONVERSATIONS: dict[str, Callable[[Broker, int], Iterator[tuple[str, Any]]]] = {
@@ -104,23 +95,6 @@ DIFFERENCES: dict[str, dict[str, tuple[str, Any]]] = {
 }
 
 
-def answers(conversation: str, broker: Broker, wall_ms: int) -> dict[str, str]:
-    return {name: repr(answer) for name, answer in CONVERSATIONS[conversation](broker, wall_ms)}
-
-
-def recorded(conversation: str, level: str) -> dict[str, str]:
-    known: dict[str, dict[str, str]] = json.loads(ANSWERS.read_text())[conversation]
-    return known.get("2", {}) | known[level]
-
-
-def record(conversation: str, level: str, said: dict[str, str]) -> None:
-    known: dict[str, dict[str, dict[str, str]]] = json.loads(ANSWERS.read_text()) if ANSWERS.exists() else {}
-    told = known.setdefault(conversation, {})
-    base = {} if level == "2" else told.get("2", {})
-    told[level] = {name: answer for name, answer in said.items() if base.get(name) != answer}
-    ANSWERS.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
-
-
 def virtual_broker(conversation: str, level: str) -> VirtualBroker:
     # Small segments: the disk in memory copies a whole file when it is made durable.
     broker = VirtualBroker(
@@ -134,33 +108,21 @@ def virtual_broker(conversation: str, level: str) -> VirtualBroker:
     return broker
 
 
-@pytest.mark.parametrize(
-    ("conversation", "level"),
-    [pytest.param(*case, marks=[pytest.mark.slow] if case in THOUSANDS_OF_REQUESTS else []) for case in CASES],
-)
-def test_every_answer_is_kafkas_but_for_those_that_differ_on_purpose(conversation: str, level: str) -> None:
-    broker = virtual_broker(conversation, level)
-    expected = recorded(conversation, level)
-    expected.update({name: repr(answer) for name, (_, answer) in DIFFERENCES.get(conversation, {}).items()})
-    assert answers(conversation, broker, broker.time.wall_ms()) == expected
+TRANSACTIONS: dict[tuple[str, str], Recording] = {
+    (name, level): Recording(
+        f"{name}-{level}",
+        "transaction_answers.json",
+        CONVERSATIONS[name],
+        DIFFERENCES.get(name, {}),
+        section=name,
+        level=level,
+        ours=partial(virtual_broker, name, level),
+        features=(f"transaction.version={level}",),
+        is_long=(name, level) in THOUSANDS_OF_REQUESTS,
+    )
+    for name, level in CASES
+}
 
 
-def test_a_difference_is_listed_only_where_there_is_one() -> None:
-    for conversation, differences in DIFFERENCES.items():
-        known = recorded(conversation, LEVELS[conversation][0])
-        assert all(known[name] != repr(answer) for name, (_, answer) in differences.items())
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize(("conversation", "level"), CASES)
-def test_kafka_still_answers_what_was_written_down(conversation: str, level: str, tmp_path: Path) -> None:
-    kafka = Kafka(tmp_path, (f"transaction.version={level}",))
-    try:
-        broker = WireBroker(kafka.bootstrap)
-        said = answers(conversation, broker, int(time.time() * 1000))
-        broker.close()
-    finally:
-        kafka.stop()
-    if os.environ.get("ONCELOG_RECORD"):
-        record(conversation, level, said)
-    assert said == recorded(conversation, level)
+def recorded(conversation: str, level: str) -> dict[str, str]:
+    return TRANSACTIONS[conversation, level].kafkas()

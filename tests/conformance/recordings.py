@@ -1,0 +1,113 @@
+"""Every conversation that was held with Apache Kafka 4.3 and written down, with the broker of ours that answers it.
+
+`answers` has what Kafka said, each transcript where we answer otherwise on purpose. `transaction_recordings` has those
+about transactions.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import structlog
+
+from oncelog.broker.observability.logging import LogLevel
+from tests.conformance.recording import Conversation, Recording
+from tests.conformance.transaction_recordings import TRANSACTIONS
+from tests.conformance.transcripts import (
+    admin_configs_transcript,
+    admin_topics_transcript,
+    cluster_transcript,
+    consumer_group_transcript,
+    data_transcript,
+    group_endings_transcript,
+    group_transcript,
+    produce_transcript,
+    two_phase_transcript,
+)
+from tests.fakes.broker import VirtualBroker
+
+_STEP_MS = 500
+_UNSTABLE, _TWO_PHASE = "unstable.api.versions.enable=true", "transaction.two.phase.commit.enable=true"
+
+
+def _with_changing_level() -> VirtualBroker:
+    """A broker whose log has a level that can change."""
+    virtual = VirtualBroker()
+    level = LogLevel(structlog, "error")
+    virtual.broker.log = structlog.wrap_logger(
+        structlog.PrintLogger(), processors=[_drop], wrapper_class=level.logger_class
+    )
+    return virtual
+
+
+def _drop(*_: object) -> Any:
+    raise structlog.DropEvent
+
+
+class _Stepping(VirtualBroker):
+    """Takes its background turns while time passes."""
+
+    def let_pass(self, delay_ms: int) -> None:
+        for _ in range(0, delay_ms, _STEP_MS):
+            self.time.advance(_STEP_MS)
+            self.broker.transactions.step()
+            self.broker.groups.step()
+            self.time.settle()
+
+
+def _timeless(conversation: Callable[[Any], Iterable[tuple[str, Any]]]) -> Conversation:
+    return lambda broker, wall_ms: conversation(broker)
+
+
+def _of(name: str, file_name: str, transcript: Any, **rest: Any) -> Recording:
+    return Recording(name, file_name, _timeless(transcript.conversation), transcript.DIFFERENCES, **rest)
+
+
+def _two_phase(name: str, conversation: Conversation, *settings: str) -> Recording:
+    """In Kafka's own way the answers are those that Kafka gave."""
+    return Recording(
+        name,
+        "two_phase_answers.json",
+        conversation,
+        section=name,
+        ours=partial(VirtualBroker, "oncelog.compat=kafka", *settings),
+        features=("transaction.version=2",),
+        overrides=settings,
+    )
+
+
+RECORDINGS = {
+    recording.name: recording
+    for recording in (
+        _of("admin", "admin_answers.json", admin_topics_transcript),
+        Recording(
+            "cluster",
+            "cluster_answers.json",
+            _timeless(cluster_transcript.conversation),
+            features=cluster_transcript.FEATURES_OFF,
+            static_quorum=True,
+            spelt=str,
+        ),
+        _of("configs", "config_answers.json", admin_configs_transcript, ours=_with_changing_level),
+        _of("consumer groups", "consumer_group_answers.json", consumer_group_transcript),
+        _of("data", "data_answers.json", data_transcript),
+        _of(
+            "group endings",
+            "group_endings_answers.json",
+            group_endings_transcript,
+            ours=partial(_Stepping, *group_endings_transcript.SETTINGS),
+            overrides=group_endings_transcript.SETTINGS,
+        ),
+        _of("groups", "group_answers.json", group_transcript),
+        _of(
+            "produce",
+            "produce_answers.json",
+            produce_transcript,
+            ours=partial(VirtualBroker, "oncelog.record.validation=full"),
+        ),
+        _two_phase("two-phase commit, switched off", two_phase_transcript.two_phase, _UNSTABLE),
+        _two_phase("two-phase commit", two_phase_transcript.two_phase, _UNSTABLE, _TWO_PHASE),
+        _two_phase("without __transaction_state", two_phase_transcript.without_state),
+        *TRANSACTIONS.values(),
+    )
+}
