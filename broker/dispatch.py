@@ -41,7 +41,7 @@ RunInThread = Callable[[Callable[[], None], Callable[[Exception | None], None]],
 _LARGE_FRAME_BYTES = 8_192
 """Measured: up to here no request takes more than 10 ms, whatever is in it."""
 _LARGE_INTERPRETED_FRAME_BYTES = 2_048
-"""Of an API whose requests are read by their declaration, which takes two to three times as long."""
+"""Of an API whose requests are read by their declaration, which takes twice as long and more."""
 _NEVER = 32_767
 ELEMENTS_AT_ONCE = 20_000
 """In a request whose handler makes no slices: far more than a client has use for."""

@@ -159,8 +159,8 @@ class _Module:
                 "from oncelog.protocol.message import Message",
             ]
         else:
-            made = "".join(f"{structure.name}, " for structure in (*parts, root)).rstrip()
-            body = f"{made} = classes_of({declaration}, __name__)\n{entry}"
+            classes = ", ".join(structure.name for structure in (*parts, root)) if parts else f"({root.name},)"
+            body = f"{classes} = classes_of({declaration}, __name__)\n{entry}"
             lines = ["from oncelog.protocol.interpreter import Interpreted, classes_of"]
         lines.append(f"from {self._source} import {declaration}")
         if "_ZERO_UUID" in body:

@@ -6,8 +6,9 @@ often (`protocol.codec` writes those; `protocol.plain_construct` is the oracle o
 Invariants: as of generated code, every announced length is checked before it is used, nothing is read past the end,
 the data of a tag ends exactly where its size says, and what may be long is read and written in slices.
 
-A version is compiled at its first use, into closures that are called field by field; that takes some 100 µs, and each
-field then twice to three times what generated code takes.
+A version is compiled at its first use, into closures that are called field by field. Measured: that takes 0.2 ms, and
+1.5 ms where a message has most fields; reading then takes twice what generated code takes and writing three times,
+small messages five times.
 """
 
 import struct

@@ -9,6 +9,6 @@ VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 IS_INTERPRETED = True
 
-AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic, AlterShareGroupOffsetsRequest, = classes_of(ALTER_SHARE_GROUP_OFFSETS_REQUEST, __name__)
+AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic, AlterShareGroupOffsetsRequest = classes_of(ALTER_SHARE_GROUP_OFFSETS_REQUEST, __name__)
 _CODEC = Interpreted(ALTER_SHARE_GROUP_OFFSETS_REQUEST, AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

@@ -8,6 +8,6 @@ NAME = "AlterShareGroupOffsetsResponse"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 
-AlterShareGroupOffsetsResponsePartition, AlterShareGroupOffsetsResponseTopic, AlterShareGroupOffsetsResponse, = classes_of(ALTER_SHARE_GROUP_OFFSETS_RESPONSE, __name__)
+AlterShareGroupOffsetsResponsePartition, AlterShareGroupOffsetsResponseTopic, AlterShareGroupOffsetsResponse = classes_of(ALTER_SHARE_GROUP_OFFSETS_RESPONSE, __name__)
 _CODEC = Interpreted(ALTER_SHARE_GROUP_OFFSETS_RESPONSE, AlterShareGroupOffsetsResponse, AlterShareGroupOffsetsResponsePartition, AlterShareGroupOffsetsResponseTopic)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

@@ -9,6 +9,6 @@ VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
 IS_INTERPRETED = True
 
-AclCreation, CreateAclsRequest, = classes_of(CREATE_ACLS_REQUEST, __name__)
+AclCreation, CreateAclsRequest = classes_of(CREATE_ACLS_REQUEST, __name__)
 _CODEC = Interpreted(CREATE_ACLS_REQUEST, CreateAclsRequest, AclCreation)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

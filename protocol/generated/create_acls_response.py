@@ -8,6 +8,6 @@ NAME = "CreateAclsResponse"
 VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
 
-AclCreationResult, CreateAclsResponse, = classes_of(CREATE_ACLS_RESPONSE, __name__)
+AclCreationResult, CreateAclsResponse = classes_of(CREATE_ACLS_RESPONSE, __name__)
 _CODEC = Interpreted(CREATE_ACLS_RESPONSE, CreateAclsResponse, AclCreationResult)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

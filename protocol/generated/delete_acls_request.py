@@ -9,6 +9,6 @@ VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
 IS_INTERPRETED = True
 
-DeleteAclsFilter, DeleteAclsRequest, = classes_of(DELETE_ACLS_REQUEST, __name__)
+DeleteAclsFilter, DeleteAclsRequest = classes_of(DELETE_ACLS_REQUEST, __name__)
 _CODEC = Interpreted(DELETE_ACLS_REQUEST, DeleteAclsRequest, DeleteAclsFilter)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

@@ -8,6 +8,6 @@ NAME = "DeleteAclsResponse"
 VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
 
-DeleteAclsMatchingAcl, DeleteAclsFilterResult, DeleteAclsResponse, = classes_of(DELETE_ACLS_RESPONSE, __name__)
+DeleteAclsMatchingAcl, DeleteAclsFilterResult, DeleteAclsResponse = classes_of(DELETE_ACLS_RESPONSE, __name__)
 _CODEC = Interpreted(DELETE_ACLS_RESPONSE, DeleteAclsResponse, DeleteAclsMatchingAcl, DeleteAclsFilterResult)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

@@ -8,6 +8,6 @@ NAME = "DeleteShareGroupOffsetsResponse"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 
-DeleteShareGroupOffsetsResponseTopic, DeleteShareGroupOffsetsResponse, = classes_of(DELETE_SHARE_GROUP_OFFSETS_RESPONSE, __name__)
+DeleteShareGroupOffsetsResponseTopic, DeleteShareGroupOffsetsResponse = classes_of(DELETE_SHARE_GROUP_OFFSETS_RESPONSE, __name__)
 _CODEC = Interpreted(DELETE_SHARE_GROUP_OFFSETS_RESPONSE, DeleteShareGroupOffsetsResponse, DeleteShareGroupOffsetsResponseTopic)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

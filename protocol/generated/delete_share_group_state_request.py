@@ -9,6 +9,6 @@ VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 IS_INTERPRETED = True
 
-PartitionData, DeleteStateData, DeleteShareGroupStateRequest, = classes_of(DELETE_SHARE_GROUP_STATE_REQUEST, __name__)
+PartitionData, DeleteStateData, DeleteShareGroupStateRequest = classes_of(DELETE_SHARE_GROUP_STATE_REQUEST, __name__)
 _CODEC = Interpreted(DELETE_SHARE_GROUP_STATE_REQUEST, DeleteShareGroupStateRequest, PartitionData, DeleteStateData)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

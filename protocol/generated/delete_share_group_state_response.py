@@ -8,6 +8,6 @@ NAME = "DeleteShareGroupStateResponse"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 
-PartitionResult, DeleteStateResult, DeleteShareGroupStateResponse, = classes_of(DELETE_SHARE_GROUP_STATE_RESPONSE, __name__)
+PartitionResult, DeleteStateResult, DeleteShareGroupStateResponse = classes_of(DELETE_SHARE_GROUP_STATE_RESPONSE, __name__)
 _CODEC = Interpreted(DELETE_SHARE_GROUP_STATE_RESPONSE, DeleteShareGroupStateResponse, PartitionResult, DeleteStateResult)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

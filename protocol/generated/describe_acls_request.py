@@ -9,6 +9,6 @@ VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
 IS_INTERPRETED = True
 
-DescribeAclsRequest, = classes_of(DESCRIBE_ACLS_REQUEST, __name__)
+(DescribeAclsRequest,) = classes_of(DESCRIBE_ACLS_REQUEST, __name__)
 _CODEC = Interpreted(DESCRIBE_ACLS_REQUEST, DescribeAclsRequest)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

@@ -8,6 +8,6 @@ NAME = "DescribeAclsResponse"
 VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
 
-AclDescription, DescribeAclsResource, DescribeAclsResponse, = classes_of(DESCRIBE_ACLS_RESPONSE, __name__)
+AclDescription, DescribeAclsResource, DescribeAclsResponse = classes_of(DESCRIBE_ACLS_RESPONSE, __name__)
 _CODEC = Interpreted(DESCRIBE_ACLS_RESPONSE, DescribeAclsResponse, AclDescription, DescribeAclsResource)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

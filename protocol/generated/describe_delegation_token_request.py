@@ -9,6 +9,6 @@ VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
 IS_INTERPRETED = True
 
-DescribeDelegationTokenOwner, DescribeDelegationTokenRequest, = classes_of(DESCRIBE_DELEGATION_TOKEN_REQUEST, __name__)
+DescribeDelegationTokenOwner, DescribeDelegationTokenRequest = classes_of(DESCRIBE_DELEGATION_TOKEN_REQUEST, __name__)
 _CODEC = Interpreted(DESCRIBE_DELEGATION_TOKEN_REQUEST, DescribeDelegationTokenRequest, DescribeDelegationTokenOwner)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

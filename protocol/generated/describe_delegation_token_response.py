@@ -8,6 +8,6 @@ NAME = "DescribeDelegationTokenResponse"
 VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
 
-DescribedDelegationTokenRenewer, DescribedDelegationToken, DescribeDelegationTokenResponse, = classes_of(DESCRIBE_DELEGATION_TOKEN_RESPONSE, __name__)
+DescribedDelegationTokenRenewer, DescribedDelegationToken, DescribeDelegationTokenResponse = classes_of(DESCRIBE_DELEGATION_TOKEN_RESPONSE, __name__)
 _CODEC = Interpreted(DESCRIBE_DELEGATION_TOKEN_RESPONSE, DescribeDelegationTokenResponse, DescribedDelegationTokenRenewer, DescribedDelegationToken)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

@@ -9,6 +9,6 @@ VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
 IS_INTERPRETED = True
 
-DescribeShareGroupOffsetsRequestTopic, DescribeShareGroupOffsetsRequestGroup, DescribeShareGroupOffsetsRequest, = classes_of(DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST, __name__)
+DescribeShareGroupOffsetsRequestTopic, DescribeShareGroupOffsetsRequestGroup, DescribeShareGroupOffsetsRequest = classes_of(DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST, __name__)
 _CODEC = Interpreted(DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST, DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestTopic, DescribeShareGroupOffsetsRequestGroup)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

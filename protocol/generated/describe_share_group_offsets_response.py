@@ -8,6 +8,6 @@ NAME = "DescribeShareGroupOffsetsResponse"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
 
-DescribeShareGroupOffsetsResponsePartition, DescribeShareGroupOffsetsResponseTopic, DescribeShareGroupOffsetsResponseGroup, DescribeShareGroupOffsetsResponse, = classes_of(DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE, __name__)
+DescribeShareGroupOffsetsResponsePartition, DescribeShareGroupOffsetsResponseTopic, DescribeShareGroupOffsetsResponseGroup, DescribeShareGroupOffsetsResponse = classes_of(DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE, __name__)
 _CODEC = Interpreted(DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE, DescribeShareGroupOffsetsResponse, DescribeShareGroupOffsetsResponsePartition, DescribeShareGroupOffsetsResponseTopic, DescribeShareGroupOffsetsResponseGroup)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

@@ -9,6 +9,6 @@ VERSIONS = range(1, 3)
 FLEXIBLE_FROM: int | None = 2
 IS_INTERPRETED = True
 
-ExpireDelegationTokenRequest, = classes_of(EXPIRE_DELEGATION_TOKEN_REQUEST, __name__)
+(ExpireDelegationTokenRequest,) = classes_of(EXPIRE_DELEGATION_TOKEN_REQUEST, __name__)
 _CODEC = Interpreted(EXPIRE_DELEGATION_TOKEN_REQUEST, ExpireDelegationTokenRequest)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

@@ -8,6 +8,6 @@ NAME = "ExpireDelegationTokenResponse"
 VERSIONS = range(1, 3)
 FLEXIBLE_FROM: int | None = 2
 
-ExpireDelegationTokenResponse, = classes_of(EXPIRE_DELEGATION_TOKEN_RESPONSE, __name__)
+(ExpireDelegationTokenResponse,) = classes_of(EXPIRE_DELEGATION_TOKEN_RESPONSE, __name__)
 _CODEC = Interpreted(EXPIRE_DELEGATION_TOKEN_RESPONSE, ExpireDelegationTokenResponse)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

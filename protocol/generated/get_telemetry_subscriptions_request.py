@@ -9,6 +9,6 @@ VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 IS_INTERPRETED = True
 
-GetTelemetrySubscriptionsRequest, = classes_of(GET_TELEMETRY_SUBSCRIPTIONS_REQUEST, __name__)
+(GetTelemetrySubscriptionsRequest,) = classes_of(GET_TELEMETRY_SUBSCRIPTIONS_REQUEST, __name__)
 _CODEC = Interpreted(GET_TELEMETRY_SUBSCRIPTIONS_REQUEST, GetTelemetrySubscriptionsRequest)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

@@ -8,6 +8,6 @@ NAME = "GetTelemetrySubscriptionsResponse"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 
-GetTelemetrySubscriptionsResponse, = classes_of(GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE, __name__)
+(GetTelemetrySubscriptionsResponse,) = classes_of(GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE, __name__)
 _CODEC = Interpreted(GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE, GetTelemetrySubscriptionsResponse)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

@@ -8,6 +8,6 @@ NAME = "InitializeShareGroupStateResponse"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 
-PartitionResult, InitializeStateResult, InitializeShareGroupStateResponse, = classes_of(INITIALIZE_SHARE_GROUP_STATE_RESPONSE, __name__)
+PartitionResult, InitializeStateResult, InitializeShareGroupStateResponse = classes_of(INITIALIZE_SHARE_GROUP_STATE_RESPONSE, __name__)
 _CODEC = Interpreted(INITIALIZE_SHARE_GROUP_STATE_RESPONSE, InitializeShareGroupStateResponse, PartitionResult, InitializeStateResult)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

@@ -9,6 +9,6 @@ VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 IS_INTERPRETED = True
 
-PushTelemetryRequest, = classes_of(PUSH_TELEMETRY_REQUEST, __name__)
+(PushTelemetryRequest,) = classes_of(PUSH_TELEMETRY_REQUEST, __name__)
 _CODEC = Interpreted(PUSH_TELEMETRY_REQUEST, PushTelemetryRequest)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

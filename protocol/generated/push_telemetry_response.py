@@ -8,6 +8,6 @@ NAME = "PushTelemetryResponse"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 
-PushTelemetryResponse, = classes_of(PUSH_TELEMETRY_RESPONSE, __name__)
+(PushTelemetryResponse,) = classes_of(PUSH_TELEMETRY_RESPONSE, __name__)
 _CODEC = Interpreted(PUSH_TELEMETRY_RESPONSE, PushTelemetryResponse)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

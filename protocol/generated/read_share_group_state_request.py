@@ -9,6 +9,6 @@ VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 IS_INTERPRETED = True
 
-PartitionData, ReadStateData, ReadShareGroupStateRequest, = classes_of(READ_SHARE_GROUP_STATE_REQUEST, __name__)
+PartitionData, ReadStateData, ReadShareGroupStateRequest = classes_of(READ_SHARE_GROUP_STATE_REQUEST, __name__)
 _CODEC = Interpreted(READ_SHARE_GROUP_STATE_REQUEST, ReadShareGroupStateRequest, PartitionData, ReadStateData)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

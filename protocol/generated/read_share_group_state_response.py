@@ -8,6 +8,6 @@ NAME = "ReadShareGroupStateResponse"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 
-StateBatch, PartitionResult, ReadStateResult, ReadShareGroupStateResponse, = classes_of(READ_SHARE_GROUP_STATE_RESPONSE, __name__)
+StateBatch, PartitionResult, ReadStateResult, ReadShareGroupStateResponse = classes_of(READ_SHARE_GROUP_STATE_RESPONSE, __name__)
 _CODEC = Interpreted(READ_SHARE_GROUP_STATE_RESPONSE, ReadShareGroupStateResponse, StateBatch, PartitionResult, ReadStateResult)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

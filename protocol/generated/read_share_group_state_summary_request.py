@@ -9,6 +9,6 @@ VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
 IS_INTERPRETED = True
 
-PartitionData, ReadStateSummaryData, ReadShareGroupStateSummaryRequest, = classes_of(READ_SHARE_GROUP_STATE_SUMMARY_REQUEST, __name__)
+PartitionData, ReadStateSummaryData, ReadShareGroupStateSummaryRequest = classes_of(READ_SHARE_GROUP_STATE_SUMMARY_REQUEST, __name__)
 _CODEC = Interpreted(READ_SHARE_GROUP_STATE_SUMMARY_REQUEST, ReadShareGroupStateSummaryRequest, PartitionData, ReadStateSummaryData)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

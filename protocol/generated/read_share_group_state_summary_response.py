@@ -8,6 +8,6 @@ NAME = "ReadShareGroupStateSummaryResponse"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
 
-PartitionResult, ReadStateSummaryResult, ReadShareGroupStateSummaryResponse, = classes_of(READ_SHARE_GROUP_STATE_SUMMARY_RESPONSE, __name__)
+PartitionResult, ReadStateSummaryResult, ReadShareGroupStateSummaryResponse = classes_of(READ_SHARE_GROUP_STATE_SUMMARY_RESPONSE, __name__)
 _CODEC = Interpreted(READ_SHARE_GROUP_STATE_SUMMARY_RESPONSE, ReadShareGroupStateSummaryResponse, PartitionResult, ReadStateSummaryResult)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

@@ -9,6 +9,6 @@ VERSIONS = range(1, 3)
 FLEXIBLE_FROM: int | None = 2
 IS_INTERPRETED = True
 
-RenewDelegationTokenRequest, = classes_of(RENEW_DELEGATION_TOKEN_REQUEST, __name__)
+(RenewDelegationTokenRequest,) = classes_of(RENEW_DELEGATION_TOKEN_REQUEST, __name__)
 _CODEC = Interpreted(RENEW_DELEGATION_TOKEN_REQUEST, RenewDelegationTokenRequest)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

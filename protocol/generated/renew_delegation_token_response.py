@@ -8,6 +8,6 @@ NAME = "RenewDelegationTokenResponse"
 VERSIONS = range(1, 3)
 FLEXIBLE_FROM: int | None = 2
 
-RenewDelegationTokenResponse, = classes_of(RENEW_DELEGATION_TOKEN_RESPONSE, __name__)
+(RenewDelegationTokenResponse,) = classes_of(RENEW_DELEGATION_TOKEN_RESPONSE, __name__)
 _CODEC = Interpreted(RENEW_DELEGATION_TOKEN_RESPONSE, RenewDelegationTokenResponse)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

@@ -9,6 +9,6 @@ VERSIONS = range(0, 3)
 FLEXIBLE_FROM: int | None = 2
 IS_INTERPRETED = True
 
-SaslAuthenticateRequest, = classes_of(SASL_AUTHENTICATE_REQUEST, __name__)
+(SaslAuthenticateRequest,) = classes_of(SASL_AUTHENTICATE_REQUEST, __name__)
 _CODEC = Interpreted(SASL_AUTHENTICATE_REQUEST, SaslAuthenticateRequest)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

@@ -8,6 +8,6 @@ NAME = "SaslAuthenticateResponse"
 VERSIONS = range(0, 3)
 FLEXIBLE_FROM: int | None = 2
 
-SaslAuthenticateResponse, = classes_of(SASL_AUTHENTICATE_RESPONSE, __name__)
+(SaslAuthenticateResponse,) = classes_of(SASL_AUTHENTICATE_RESPONSE, __name__)
 _CODEC = Interpreted(SASL_AUTHENTICATE_RESPONSE, SaslAuthenticateResponse)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

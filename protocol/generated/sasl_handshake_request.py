@@ -9,6 +9,6 @@ VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = None
 IS_INTERPRETED = True
 
-SaslHandshakeRequest, = classes_of(SASL_HANDSHAKE_REQUEST, __name__)
+(SaslHandshakeRequest,) = classes_of(SASL_HANDSHAKE_REQUEST, __name__)
 _CODEC = Interpreted(SASL_HANDSHAKE_REQUEST, SaslHandshakeRequest)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

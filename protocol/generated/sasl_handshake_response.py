@@ -8,6 +8,6 @@ NAME = "SaslHandshakeResponse"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = None
 
-SaslHandshakeResponse, = classes_of(SASL_HANDSHAKE_RESPONSE, __name__)
+(SaslHandshakeResponse,) = classes_of(SASL_HANDSHAKE_RESPONSE, __name__)
 _CODEC = Interpreted(SASL_HANDSHAKE_RESPONSE, SaslHandshakeResponse)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

@@ -9,6 +9,6 @@ VERSIONS = range(1, 3)
 FLEXIBLE_FROM: int | None = 1
 IS_INTERPRETED = True
 
-AcknowledgementBatch, AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest, = classes_of(SHARE_ACKNOWLEDGE_REQUEST, __name__)
+AcknowledgementBatch, AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest = classes_of(SHARE_ACKNOWLEDGE_REQUEST, __name__)
 _CODEC = Interpreted(SHARE_ACKNOWLEDGE_REQUEST, ShareAcknowledgeRequest, AcknowledgementBatch, AcknowledgePartition, AcknowledgeTopic)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

@@ -8,6 +8,6 @@ NAME = "ShareAcknowledgeResponse"
 VERSIONS = range(1, 3)
 FLEXIBLE_FROM: int | None = 1
 
-LeaderIdAndEpoch, PartitionData, ShareAcknowledgeTopicResponse, NodeEndpoint, ShareAcknowledgeResponse, = classes_of(SHARE_ACKNOWLEDGE_RESPONSE, __name__)
+LeaderIdAndEpoch, PartitionData, ShareAcknowledgeTopicResponse, NodeEndpoint, ShareAcknowledgeResponse = classes_of(SHARE_ACKNOWLEDGE_RESPONSE, __name__)
 _CODEC = Interpreted(SHARE_ACKNOWLEDGE_RESPONSE, ShareAcknowledgeResponse, LeaderIdAndEpoch, PartitionData, ShareAcknowledgeTopicResponse, NodeEndpoint)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

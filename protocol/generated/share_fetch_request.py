@@ -9,6 +9,6 @@ VERSIONS = range(1, 3)
 FLEXIBLE_FROM: int | None = 1
 IS_INTERPRETED = True
 
-AcknowledgementBatch, FetchPartition, FetchTopic, ForgottenTopic, ShareFetchRequest, = classes_of(SHARE_FETCH_REQUEST, __name__)
+AcknowledgementBatch, FetchPartition, FetchTopic, ForgottenTopic, ShareFetchRequest = classes_of(SHARE_FETCH_REQUEST, __name__)
 _CODEC = Interpreted(SHARE_FETCH_REQUEST, ShareFetchRequest, AcknowledgementBatch, FetchPartition, FetchTopic, ForgottenTopic)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

@@ -8,6 +8,6 @@ NAME = "ShareFetchResponse"
 VERSIONS = range(1, 3)
 FLEXIBLE_FROM: int | None = 1
 
-LeaderIdAndEpoch, AcquiredRecords, PartitionData, ShareFetchableTopicResponse, NodeEndpoint, ShareFetchResponse, = classes_of(SHARE_FETCH_RESPONSE, __name__)
+LeaderIdAndEpoch, AcquiredRecords, PartitionData, ShareFetchableTopicResponse, NodeEndpoint, ShareFetchResponse = classes_of(SHARE_FETCH_RESPONSE, __name__)
 _CODEC = Interpreted(SHARE_FETCH_RESPONSE, ShareFetchResponse, LeaderIdAndEpoch, AcquiredRecords, PartitionData, ShareFetchableTopicResponse, NodeEndpoint)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

@@ -9,6 +9,6 @@ VERSIONS = range(1, 2)
 FLEXIBLE_FROM: int | None = 1
 IS_INTERPRETED = True
 
-ShareGroupDescribeRequest, = classes_of(SHARE_GROUP_DESCRIBE_REQUEST, __name__)
+(ShareGroupDescribeRequest,) = classes_of(SHARE_GROUP_DESCRIBE_REQUEST, __name__)
 _CODEC = Interpreted(SHARE_GROUP_DESCRIBE_REQUEST, ShareGroupDescribeRequest)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

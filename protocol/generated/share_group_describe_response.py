@@ -8,6 +8,6 @@ NAME = "ShareGroupDescribeResponse"
 VERSIONS = range(1, 2)
 FLEXIBLE_FROM: int | None = 1
 
-TopicPartitions, Assignment, Member, DescribedGroup, ShareGroupDescribeResponse, = classes_of(SHARE_GROUP_DESCRIBE_RESPONSE, __name__)
+TopicPartitions, Assignment, Member, DescribedGroup, ShareGroupDescribeResponse = classes_of(SHARE_GROUP_DESCRIBE_RESPONSE, __name__)
 _CODEC = Interpreted(SHARE_GROUP_DESCRIBE_RESPONSE, ShareGroupDescribeResponse, TopicPartitions, Assignment, Member, DescribedGroup)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

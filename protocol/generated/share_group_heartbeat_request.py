@@ -9,6 +9,6 @@ VERSIONS = range(1, 2)
 FLEXIBLE_FROM: int | None = 1
 IS_INTERPRETED = True
 
-ShareGroupHeartbeatRequest, = classes_of(SHARE_GROUP_HEARTBEAT_REQUEST, __name__)
+(ShareGroupHeartbeatRequest,) = classes_of(SHARE_GROUP_HEARTBEAT_REQUEST, __name__)
 _CODEC = Interpreted(SHARE_GROUP_HEARTBEAT_REQUEST, ShareGroupHeartbeatRequest)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

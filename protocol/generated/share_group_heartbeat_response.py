@@ -8,6 +8,6 @@ NAME = "ShareGroupHeartbeatResponse"
 VERSIONS = range(1, 2)
 FLEXIBLE_FROM: int | None = 1
 
-TopicPartitions, Assignment, ShareGroupHeartbeatResponse, = classes_of(SHARE_GROUP_HEARTBEAT_RESPONSE, __name__)
+TopicPartitions, Assignment, ShareGroupHeartbeatResponse = classes_of(SHARE_GROUP_HEARTBEAT_RESPONSE, __name__)
 _CODEC = Interpreted(SHARE_GROUP_HEARTBEAT_RESPONSE, ShareGroupHeartbeatResponse, TopicPartitions, Assignment)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

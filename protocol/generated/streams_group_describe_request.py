@@ -9,6 +9,6 @@ VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 IS_INTERPRETED = True
 
-StreamsGroupDescribeRequest, = classes_of(STREAMS_GROUP_DESCRIBE_REQUEST, __name__)
+(StreamsGroupDescribeRequest,) = classes_of(STREAMS_GROUP_DESCRIBE_REQUEST, __name__)
 _CODEC = Interpreted(STREAMS_GROUP_DESCRIBE_REQUEST, StreamsGroupDescribeRequest)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

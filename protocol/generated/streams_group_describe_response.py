@@ -8,6 +8,6 @@ NAME = "StreamsGroupDescribeResponse"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 
-KeyValue, TopicInfo, Subtopology, Topology, Endpoint, TaskOffset, TaskIds, Assignment, Member, DescribedGroup, StreamsGroupDescribeResponse, = classes_of(STREAMS_GROUP_DESCRIBE_RESPONSE, __name__)
+KeyValue, TopicInfo, Subtopology, Topology, Endpoint, TaskOffset, TaskIds, Assignment, Member, DescribedGroup, StreamsGroupDescribeResponse = classes_of(STREAMS_GROUP_DESCRIBE_RESPONSE, __name__)
 _CODEC = Interpreted(STREAMS_GROUP_DESCRIBE_RESPONSE, StreamsGroupDescribeResponse, KeyValue, TopicInfo, Subtopology, Topology, Endpoint, TaskOffset, TaskIds, Assignment, Member, DescribedGroup)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

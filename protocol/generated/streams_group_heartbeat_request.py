@@ -9,6 +9,6 @@ VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 IS_INTERPRETED = True
 
-KeyValue, TopicInfo, CopartitionGroup, Subtopology, Topology, TaskIds, Endpoint, TaskOffset, StreamsGroupHeartbeatRequest, = classes_of(STREAMS_GROUP_HEARTBEAT_REQUEST, __name__)
+KeyValue, TopicInfo, CopartitionGroup, Subtopology, Topology, TaskIds, Endpoint, TaskOffset, StreamsGroupHeartbeatRequest = classes_of(STREAMS_GROUP_HEARTBEAT_REQUEST, __name__)
 _CODEC = Interpreted(STREAMS_GROUP_HEARTBEAT_REQUEST, StreamsGroupHeartbeatRequest, KeyValue, TopicInfo, CopartitionGroup, Subtopology, Topology, TaskIds, Endpoint, TaskOffset)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

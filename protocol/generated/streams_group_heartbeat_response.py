@@ -8,6 +8,6 @@ NAME = "StreamsGroupHeartbeatResponse"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
 
-Status, TaskIds, Endpoint, TopicPartition, EndpointToPartitions, StreamsGroupHeartbeatResponse, = classes_of(STREAMS_GROUP_HEARTBEAT_RESPONSE, __name__)
+Status, TaskIds, Endpoint, TopicPartition, EndpointToPartitions, StreamsGroupHeartbeatResponse = classes_of(STREAMS_GROUP_HEARTBEAT_RESPONSE, __name__)
 _CODEC = Interpreted(STREAMS_GROUP_HEARTBEAT_RESPONSE, StreamsGroupHeartbeatResponse, Status, TaskIds, Endpoint, TopicPartition, EndpointToPartitions)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices

@@ -9,6 +9,6 @@ VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
 IS_INTERPRETED = True
 
-StateBatch, PartitionData, WriteStateData, WriteShareGroupStateRequest, = classes_of(WRITE_SHARE_GROUP_STATE_REQUEST, __name__)
+StateBatch, PartitionData, WriteStateData, WriteShareGroupStateRequest = classes_of(WRITE_SHARE_GROUP_STATE_REQUEST, __name__)
 _CODEC = Interpreted(WRITE_SHARE_GROUP_STATE_REQUEST, WriteShareGroupStateRequest, StateBatch, PartitionData, WriteStateData)
 decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices

@@ -8,6 +8,6 @@ NAME = "WriteShareGroupStateResponse"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
 
-PartitionResult, WriteStateResult, WriteShareGroupStateResponse, = classes_of(WRITE_SHARE_GROUP_STATE_RESPONSE, __name__)
+PartitionResult, WriteStateResult, WriteShareGroupStateResponse = classes_of(WRITE_SHARE_GROUP_STATE_RESPONSE, __name__)
 _CODEC = Interpreted(WRITE_SHARE_GROUP_STATE_RESPONSE, WriteShareGroupStateResponse, PartitionResult, WriteStateResult)
 decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
