@@ -17,6 +17,7 @@ from pathlib import Path
 from bench.batches import NOW_MS, BatchMaker
 from bench.coordinator_world import Coordinator, broker_on
 from bench.log_worlds import TOPIC_ID, AbortedTransactions, LogWorld, OpenTransactions, ProducerIds, Segments
+from oncelog.broker.slices import at_once
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.fakes.logs import files_of
 
@@ -64,7 +65,7 @@ def _of_log(kind: type[LogWorld], count: int, path: Path) -> Footprint:
     files_of(world.log).close()
     killed_ms = _start_ms(world)
     manager = world.started()
-    manager.open("topic", 0, TOPIC_ID, world.config)
+    at_once(manager.open("topic", 0, TOPIC_ID, world.config))
     problem = manager.close()
     if problem is not None:
         raise problem
@@ -73,7 +74,7 @@ def _of_log(kind: type[LogWorld], count: int, path: Path) -> Footprint:
 
 def _start_ms(world: LogWorld) -> float:
     started_ns = time.process_time_ns()
-    log = world.started().open("topic", 0, TOPIC_ID, world.config)
+    log = at_once(world.started().open("topic", 0, TOPIC_ID, world.config))
     duration_ms = (time.process_time_ns() - started_ns) / 1e6
     if log.offline_error is not None or log.log_end_offset != world.log.log_end_offset:
         raise RuntimeError(f"the start has lost something: {log.offline_error}")

@@ -18,6 +18,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.broker.ports import WallMs
+from oncelog.broker.slices import at_once
 from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.system.disk import RealDisk
 from tests.fakes.logs import local_logs, read_records, segments_of
@@ -42,7 +43,7 @@ class LogWorld:
         self.config = config or LogConfig()
         self.batches = BatchMaker()
         self.scheduler = ManualScheduler()
-        self.log = self.started().open("topic", 0, TOPIC_ID, self.config)
+        self.log = at_once(self.started().open("topic", 0, TOPIC_ID, self.config))
         self.random = Random(size)
         self.wall_ms = NOW_MS
         self.filled_end_offset = 0

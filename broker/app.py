@@ -14,13 +14,13 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import uvloop
 
 from oncelog.broker.assembly.broker import StartError, assemble, check_directory
 from oncelog.broker.broker import Broker
-from oncelog.broker.completion import all_of
+from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.config.admin_address import parse_admin_address
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.machine import System
@@ -48,6 +48,17 @@ def serve(config: BrokerConfig, warnings: Sequence[str], log: Any) -> int:
         return runner.run(_App(config, log).run(warnings))
 
 
+T = TypeVar("T")
+
+
+async def _done(completion: Completion[T]) -> T:
+    if not completion.done:
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        completion.then(lambda _: ended.set_result(None))
+        await ended
+    return completion.result()
+
+
 class _App:
     def __init__(self, config: BrokerConfig, log: Any) -> None:
         self._config = config
@@ -69,7 +80,7 @@ class _App:
         imports = LoopScheduler(loop, "importer")  # which waits for no disk that is slow
         try:
             system = System(SystemClock(), SystemEntropy(), scheduler, disk, self._syncs.run_all, self._on_disk_failure)
-            broker = assemble(self._config, self._with_faults(system), self._log)
+            broker = await _done(assemble(self._config, self._with_faults(system), self._log))
             keep_collections_short()
             listeners = Listeners(broker, shares.connections, imports.run_in_thread)
             await self._listen(listeners)

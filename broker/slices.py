@@ -86,6 +86,18 @@ def all_done(completions: Iterable[Completion[T]], elements: int = 1) -> Sliced[
     return results
 
 
+def at_once(steps: Sliced[T]) -> T:
+    """The result of work that has nothing to wait for. Raises RuntimeError if it has."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        if isinstance(step, Completion) and not step.done:
+            raise RuntimeError("this work must wait, and nothing here can wait for it")
+
+
 class TooMany(Exception):
     """More elements than one request or answer may hold."""
 

@@ -22,6 +22,7 @@ from oncelog.broker.cluster.metadata_log import (
 from oncelog.broker.cluster.metadata_snapshot import MemorySnapshots, SnapshotFiles
 from oncelog.broker.cluster.topics import InternalTopicSource, Topics
 from oncelog.broker.compatibility import COMPATIBILITIES
+from oncelog.broker.completion import Completion
 from oncelog.broker.config.dynamic_keys import is_security
 from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.config.settings import BrokerConfig
@@ -51,7 +52,7 @@ from oncelog.broker.machine import System
 from oncelog.broker.observability.metrics import Metrics
 from oncelog.broker.observability.transitions import TransitionLog
 from oncelog.broker.ports import Disk, Scheduler
-from oncelog.broker.slices import Slices
+from oncelog.broker.slices import Sliced, Slices
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, check_data_directory, shown
@@ -60,7 +61,6 @@ from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.recovery import RecoveryReport
 from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
 from oncelog.broker.storage.local.segment_check import CheckSummary
-from oncelog.broker.storage.memory.store import MemoryLogStore
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_TOPIC_ID, TRANSACTION_STATE
 
@@ -78,15 +78,21 @@ class StartError(Exception):
     """The broker cannot start; the message says why and what to do."""
 
 
-def assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
-    """A broker that has recovered and is ready to listen. Raises StartError."""
+def assemble(config: BrokerConfig, system: System, log: Any) -> Completion[Broker]:
+    """A broker that has recovered and is ready to listen, now or once its store has opened every log. Raises
+    StartError, or fails with it."""
+    slices = Slices(system.scheduler)
+    return slices.run_own(_judged(config, _assemble(config, system, log, slices)))
+
+
+def _judged(config: BrokerConfig, assembling: Sliced[Broker]) -> Sliced[Broker]:
     try:
-        return _assemble(config, system, log)
+        return (yield from assembling)
     except OSError as error:
         raise StartError(f"cannot start from the data directory {config.data_dir}: {trouble(error)}.") from error
 
 
-def _assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
+def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) -> Sliced[Broker]:
     if system.disk is not None:
         check_directory(config, system.disk)
     metrics = Metrics()
@@ -103,15 +109,14 @@ def _assemble(config: BrokerConfig, system: System, log: Any) -> Broker:
         on_damage=reports.on_damage,
         retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
     )
-    metadata = _load_metadata(config, system, logs, failure, log)
+    metadata = yield from _load_metadata(config, system, logs, failure, log)
     # A first start has written the cluster id: no client may learn it before it is durable.
     rounds.run_now()
     node_id = config.get_int("node.id")
     live_config = LiveConfig(config, metadata, node_id)
     _warn_of_security(log, metadata, live_config, node_id)
-    slices = Slices(system.scheduler)
     topics = _topics(config, live_config, system, metadata, logs, slices)
-    for line in topics.load():
+    for line in (yield from topics.load()):
         log.warning("data_dir.entry", message=line)
     coordinators = _coordinators(config, system, topics, live_config, metadata, TransitionLog(log, metrics))
     broker = Broker(
@@ -279,6 +284,8 @@ def _store(config: BrokerConfig, system: System, log: Any, failure: Failure, rep
     """Where records lie, no log open yet; what is wrong with files becomes lines of the log."""
     compaction = _compaction(config, system.scheduler, log)
     if system.disk is None:
+        from oncelog.broker.storage.memory.store import MemoryLogStore  # a start from files needs none of it
+
         return MemoryLogStore(system.clock, failure, compaction)
     store = LocalLogStore(
         system.disk,
@@ -306,12 +313,14 @@ def check_directory(config: BrokerConfig, disk: Disk) -> None:
         raise StartError(f"cannot use {config.data_dir} as the data directory: {error}.") from error
 
 
-def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, failure: Failure, log: Any) -> MetadataLog:
+def _load_metadata(
+    config: BrokerConfig, system: System, logs: LogManager, failure: Failure, log: Any
+) -> Sliced[MetadataLog]:
     """The replayed metadata log; a first start writes the cluster id and the features of this release."""
     max_new_bytes = config.get_int("metadata.log.max.record.bytes.between.snapshots")
     # A segment is deleted whole, so it should hold no more than lies between two snapshots.
     log_config = replace(METADATA_LOG_CONFIG, segment_bytes=min(METADATA_LOG_CONFIG.segment_bytes, max_new_bytes))
-    metadata_log = logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, log_config)
+    metadata_log = yield from logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, log_config)
     if metadata_log.offline_error is not None:
         raise StartError(f"the metadata log is damaged: {metadata_log.offline_error}; {WHAT_TO_DO}.")
     snapshots = SnapshotSettings(
@@ -327,7 +336,7 @@ def _load_metadata(config: BrokerConfig, system: System, logs: LogManager, failu
         files = SnapshotFiles(system.disk, directory_of(METADATA_TOPIC, 0))
     metadata = MetadataLog(metadata_log, system.clock, files, snapshots)
     try:
-        for line in metadata.load():
+        for line in (yield from metadata.load()):
             log.warning("metadata.snapshot", message=line)
     except KafkaError as error:
         raise StartError(f"the metadata log cannot be replayed: {error}; {WHAT_TO_DO}.") from error

@@ -32,6 +32,7 @@ from oncelog.broker.completion import Completion
 from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
 from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Clock, Scheduler
+from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.generated import (
@@ -42,7 +43,7 @@ from oncelog.protocol.generated import (
     remove_topic_record,
     topic_record,
 )
-from oncelog.protocol.records.record import decode_records
+from oncelog.protocol.records.record import Record, decode_records
 from oncelog.protocol.topics import INTERNAL_TOPICS
 
 CLUSTER_ID_CONFIG = "cluster.id"
@@ -231,7 +232,7 @@ class MetadataLog:
 
     # -- loading
 
-    def load(self) -> list[str]:
+    def load(self) -> Sliced[list[str]]:
         """Replay the newest whole snapshot and the log behind it; once, before the first request.
 
         Returns a line for whatever was not as it should be. Raises KafkaError(CORRUPT_MESSAGE) when the log begins
@@ -257,13 +258,21 @@ class MetadataLog:
             lines.append(f"the metadata log ends at {log.log_end_offset}, its snapshot is used from {start_offset} on")
             self._fill(start_offset)
             return lines
-        for _, batch in log.batches(start_offset):
-            self._new_bytes += len(batch)
-            for record in decode_records(batch):
-                if record.value is None:
-                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"an empty metadata record at offset {record.offset}")
-                self.state.replay(decode_metadata_record(memoryview(record.value), record.offset), record.offset)
+        for piece in log.replay(start_offset):
+            if isinstance(piece, Completion):
+                yield piece
+                piece.result()
+                continue
+            for _, batch in piece:
+                self._new_bytes += len(batch)
+                for record in decode_records(batch):
+                    self._replay(record)
         return lines
+
+    def _replay(self, record: Record) -> None:
+        if record.value is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"an empty metadata record at offset {record.offset}")
+        self.state.replay(decode_metadata_record(memoryview(record.value), record.offset), record.offset)
 
     def _replayed(self, end_offset: int) -> ClusterState:
         state = ClusterState()

@@ -73,7 +73,7 @@ class Topics:
         for on_change in self._watchers:
             on_change(name)
 
-    def load(self) -> list[str]:
+    def load(self) -> Sliced[list[str]]:
         """Open every partition that was there before, which recovers it; called once, before the first request.
 
         What a stop has left of removed topics is deleted. Files of partitions that the metadata log does not know are
@@ -88,7 +88,7 @@ class Topics:
             for index in range(topic.partition_count):
                 known.add((topic.name, index))
                 if store.holds(topic.name, index, topic.topic_id):
-                    self._logs.open(topic.name, index, topic.topic_id, config)
+                    yield from self._logs.open(topic.name, index, topic.topic_id, config)
         state.removed.clear()
         self._logs.complete_recovery()
         store.begin_serving()

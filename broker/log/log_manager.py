@@ -54,11 +54,15 @@ class LogManager:
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         return self._logs.get((topic, partition))
 
-    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Sliced[PartitionLog]:
         """The log of a partition as its store recovers it, at a start; an open one is returned as it is."""
         log = self._logs.get((topic, partition))
         if log is None:
-            log = self._add(topic, partition, topic_id, config, self.store.open(topic, partition, topic_id, config))
+            opened = self.store.open(topic, partition, topic_id, config)
+            if isinstance(opened, Completion):
+                yield opened
+                opened = opened.result()
+            log = self._add(topic, partition, topic_id, config, opened)
         return log
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:

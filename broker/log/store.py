@@ -185,8 +185,8 @@ class LogStore(Protocol):
     def holds(self, topic: str, partition: int, topic_id: UUID) -> bool:
         """Whether there was anything of a partition when the store was opened, or should have been."""
 
-    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
-        """A partition with all that is left of it. At a start, before anything is served."""
+    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog | Completion[OpenedLog]:
+        """A partition with all that is left of it, now or later. At a start, before anything is served."""
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
         """A partition that the store did not hold when it was opened: empty."""

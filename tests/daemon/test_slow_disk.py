@@ -66,7 +66,7 @@ class Machine:
         config, _ = load_config(overrides=[f"log.dirs={directory}"])
         log: Any = structlog.wrap_logger(structlog.PrintLogger(), processors=[_drop])
         system = System(SystemClock(), SystemEntropy(), self.scheduler, disk, None, fail)
-        self.broker = assemble(config, system, log)
+        self.broker = assemble(config, system, log).result()
         self.listeners = Listeners(self.broker)
         self.port = 0
 

@@ -101,7 +101,10 @@ class VirtualBroker:
         self.faults = Faults(system, crash=_cut_power)
         for rule in rules:
             self.faults.plant(rule)
-        self.broker = assemble(config, self.faults.system if with_faults else system, quiet)
+        assembled = assemble(config, self.faults.system if with_faults else system, quiet)
+        while not assembled.done:
+            self.time.settle()
+        self.broker = assembled.result()
         self.dispatcher = Dispatcher(self.broker)
         self.time.settle()
 

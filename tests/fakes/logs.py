@@ -15,7 +15,7 @@ from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure
 from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.ports import Clock, Disk, Scheduler, WallMs
-from oncelog.broker.slices import Sliced, Slices
+from oncelog.broker.slices import Sliced, Slices, at_once
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
@@ -197,7 +197,7 @@ class Logs:
         )
 
     def open(self, partition: int = 0, **settings: int | str) -> PartitionLog:
-        return self.manager.open("topic", partition, TOPIC_ID, replace(self.config, **settings))  # type: ignore[arg-type]
+        return at_once(self.manager.open("topic", partition, TOPIC_ID, replace(self.config, **settings)))  # type: ignore[arg-type]
 
     def delete(self, partition_count: int = 1) -> None:
         """Delete the topic; its files go with the next `flush`."""

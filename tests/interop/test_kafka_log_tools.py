@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.slices import at_once
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.system.disk import RealDisk
@@ -26,7 +27,7 @@ def write_partition(path: Path) -> Path:
     failures: list[OSError] = []
     manager = local_logs(RealDisk(path), ManualClock(), scheduler, failures.append)
     config = LogConfig(segment_bytes=3000, index_interval_bytes=300)
-    log = manager.open("topic", 0, UUID(int=1), config)
+    log = at_once(manager.open("topic", 0, UUID(int=1), config))
     wall_ms = 1_000_000
     for number in range(60):
         wall_ms += (7, -20, 50, 3)[number % 4]
@@ -80,7 +81,7 @@ def write_compacted_partition(path: Path) -> Path:
     )
     cleaner = manager.store.cleaner if isinstance(manager.store, LocalLogStore) else None
     config = LogConfig(cleanup_policy="compact", segment_bytes=3000, index_interval_bytes=300)
-    log = manager.open("topic", 0, UUID(int=1), config)
+    log = at_once(manager.open("topic", 0, UUID(int=1), config))
     for number in range(200):
         wall_ms = clock.wall_ms()
         key = b"%d" % (number % 7)

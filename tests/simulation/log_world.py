@@ -14,6 +14,7 @@ from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
 from oncelog.broker.storage.local.segment import Segment
 from oncelog.broker.storage.retention import retention_start
@@ -501,7 +502,7 @@ class LogWorld:
 
     def _open_all(self) -> None:
         self.open = [
-            self.logs.manager.open("topic", slot, _topic_id(slot), partition.config)
+            at_once(self.logs.manager.open("topic", slot, _topic_id(slot), partition.config))
             for slot, partition in enumerate(self.partitions)
         ]
         self.logs.manager.complete_recovery()

@@ -51,7 +51,7 @@ def write_large_logs(data_dir: Path, *, id_count: int, group_count: int, topic: 
     config, _ = load_config(overrides=[f"log.dirs={data_dir}"])
     disk, time = RealDisk(data_dir), VirtualTime()
     system = System(SystemClock(), SystemEntropy(), time, disk, None, _raise)
-    broker = assemble(config, system, structlog.wrap_logger(structlog.PrintLogger(), processors=[_drop]))
+    broker = assemble(config, system, structlog.wrap_logger(structlog.PrintLogger(), processors=[_drop])).result()
     topics, wall_ms = broker.topics, broker.clock.wall_ms()
     topics.create(topic, 4)
     for name in (TRANSACTION_STATE, CONSUMER_OFFSETS):

@@ -25,6 +25,7 @@ from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Disk
+from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS
 from oncelog.broker.storage.local.cleaner_checkpoint import CleanerCheckpoint
 from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
@@ -112,7 +113,7 @@ def repair(disk: Disk, damaged: list[Finding]) -> list[str]:
             _drop_unreadable(salvage, finding.name)
     directory = _Directory(disk)
     for topic, partition, topic_id, config in directory.partitions():
-        directory.logs.open(topic, partition, topic_id, config)
+        at_once(directory.logs.open(topic, partition, topic_id, config))
     directory.logs.complete_recovery()
     problem = directory.logs.close()
     if problem is not None:
@@ -162,7 +163,7 @@ class _Directory:
             return False
 
     def metadata_log(self) -> PartitionLog:
-        return self.logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
+        return at_once(self.logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG))
 
     def config_of(self, topic: Topic) -> LogConfig:
         return log_config_for(topic.config, self._config)
@@ -172,7 +173,7 @@ class _Directory:
         yield METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG
         files = SnapshotFiles(self._disk, directory_of(METADATA_TOPIC, 0))
         metadata = MetadataLog(self.metadata_log(), self._clock, files)
-        self.metadata_lines = tuple(metadata.load())
+        self.metadata_lines = tuple(at_once(metadata.load()))
         found = [
             (directory_of(topic.name, index), index, topic)
             for topic in metadata.state.topics.values()
@@ -220,7 +221,7 @@ class _Examiner:
             self._on_partition(directory_of(topic, partition))
         reported = len(directory.reports)
         points = directory.store.points(topic_id, partition)
-        log = directory.logs.open(topic, partition, topic_id, config)
+        log = at_once(directory.logs.open(topic, partition, topic_id, config))
         lines = [line for report in directory.reports[reported:] for line in report.lines]
         segments = directory.store.get(topic, partition).segments
         problem = log.offline_error or self._damage_of(segments) or self._bad_file(directory_of(topic, partition))

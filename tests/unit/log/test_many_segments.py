@@ -11,6 +11,7 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.slices import at_once
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.disk import RealDisk
 from tests.fakes.logs import TOPIC_ID, batch, files_of, local_logs, segments_of
@@ -33,7 +34,7 @@ def test_gigabyte_in_ten_thousand_segments_is_read_again_within_ten_seconds(tmp_
     """After a kill, with the manifest gone, so that every batch is read; then with all that was left in place."""
     manager, scheduler = start(tmp_path)
     config = LogConfig(segment_bytes=107_000)
-    log = manager.open("topic", 0, TOPIC_ID, config)
+    log = at_once(manager.open("topic", 0, TOPIC_ID, config))
     data = batch(value=os.urandom(16_384 - 75))
     for number in range(65_536):
         log.append(data, wall_ms=1_000_000)
@@ -61,12 +62,12 @@ def fill_and_restart(path: Path) -> None:
     manager, scheduler = start(path)
     for _ in range(SEGMENTS_EACH):
         for partition in range(PARTITIONS):
-            manager.open("topic", partition, TOPIC_ID, config).append(batch(), wall_ms=1_000_000)
+            at_once(manager.open("topic", partition, TOPIC_ID, config)).append(batch(), wall_ms=1_000_000)
         scheduler.run()
     for log in manager.logs:
         files_of(log).close()
     manager, scheduler = start(path)
-    logs = [manager.open("topic", partition, TOPIC_ID, config) for partition in range(PARTITIONS)]
+    logs = [at_once(manager.open("topic", partition, TOPIC_ID, config)) for partition in range(PARTITIONS)]
     if sum(len(segments_of(log)) for log in logs) < PARTITIONS * SEGMENTS_EACH:
         raise AssertionError("there are too few segments for this to tell anything")
     for log in logs:

@@ -12,6 +12,7 @@ import pytest
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.broker.slices import at_once
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from tests.fakes.logs import TOPIC_ID, batch, delete_topic, files_of, local_logs, read_records, segments_of
 from tests.fakes.scheduler import ManualClock, ManualScheduler
@@ -172,7 +173,7 @@ def start(path: Path) -> tuple[LogManager, ManualScheduler]:
 def test_log_on_a_real_disk_comes_back(tmp_path: Path, is_clean: bool) -> None:
     config = LogConfig(segment_bytes=500, index_interval_bytes=100)
     manager, scheduler = start(tmp_path)
-    log = manager.open("topic", 0, TOPIC_ID, config)
+    log = at_once(manager.open("topic", 0, TOPIC_ID, config))
     for sequence in range(30):
         log.append(batch(2, producer_id=9, base_sequence=sequence * 2), wall_ms=1_000_000)
         scheduler.run()
@@ -180,7 +181,7 @@ def test_log_on_a_real_disk_comes_back(tmp_path: Path, is_clean: bool) -> None:
     manager.close() if is_clean else files_of(log).close()
     again, scheduler = start(tmp_path)
     assert again.store.was_clean is is_clean
-    recovered = again.open("topic", 0, TOPIC_ID, config)
+    recovered = at_once(again.open("topic", 0, TOPIC_ID, config))
     assert [bytes(data) for _, data in recovered.batches()] == wanted
     assert recovered.append(batch(2, producer_id=9, base_sequence=50), wall_ms=1_000_000).duplicate
     assert len(read_records(recovered, 59, 10, FetchIsolation.TXN_COMMITTED).records) > 0
@@ -209,7 +210,7 @@ def test_pool_returns_when_all_have_run_and_passes_no_error_by() -> None:
 
 def test_files_that_a_roll_completes_do_not_stay_open(tmp_path: Path) -> None:
     manager, scheduler = start(tmp_path)
-    log = manager.open("topic", 0, TOPIC_ID, LogConfig(segment_bytes=200))
+    log = at_once(manager.open("topic", 0, TOPIC_ID, LogConfig(segment_bytes=200)))
     log.append(batch(2), wall_ms=1_000_000)
     scheduler.run()
     before = len(os.listdir("/proc/self/fd"))
@@ -224,7 +225,7 @@ def test_partition_of_the_longest_name_can_be_deleted_and_can_make_way(tmp_path:
     """With what is added, a name of 249 characters would be longer than a file system takes."""
     name = "t" * 249
     manager, scheduler = start(tmp_path)
-    log = manager.open(name, 0, TOPIC_ID, LogConfig())
+    log = at_once(manager.open(name, 0, TOPIC_ID, LogConfig()))
     log.append(batch(), wall_ms=1_000_000)
     scheduler.run()
     delete_topic(manager, scheduler, name)

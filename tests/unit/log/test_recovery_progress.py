@@ -1,5 +1,6 @@
 """A start that takes its time says how far it is, and a quick one says nothing."""
 
+from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.recovery_progress import INTERVAL_MS, RecoveryProgress
 from tests.fakes.logs import Logs, batch, local_logs
 from tests.fakes.scheduler import ManualClock
@@ -27,8 +28,10 @@ def start(clock: ManualClock) -> tuple[int, list[tuple[int, int, str]]]:
     progress = RecoveryProgress(clock, lambda *line: told.append(line))
     logs = logs.killed()
     manager = local_logs(logs.disk, clock, logs.scheduler, logs.failures.append, progress=progress)
-    total = sum(manager.open("topic", partition, log.topic_id, logs.config).size_bytes for partition in range(2))
-    manager.open("topic", 2, log.topic_id, logs.config)  # one without files is nothing to tell of
+    total = sum(
+        at_once(manager.open("topic", partition, log.topic_id, logs.config)).size_bytes for partition in range(2)
+    )
+    at_once(manager.open("topic", 2, log.topic_id, logs.config))  # one without files is nothing to tell of
     return total, told
 
 
