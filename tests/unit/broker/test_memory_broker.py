@@ -13,11 +13,15 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.assembly import broker as assembly
 from tests.clients.administration import create, fetch, produce
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.late_store import LateLogStore
 
 MEMORY = "oncelog.storage=memory"
-_NEEDS_FILES = re.compile(r"\.(killed|crashed|disk|stopped)\b|operations_left|read_records|flush\.policy|tmp_path")
+_NEEDS_FILES = re.compile(
+    r"\.(killed|crashed|disk|stopped)\b|operations_left|read_records|flush\.policy|tmp_path|epochs_in"
+)
 
 
 def _tests_of(*modules: ModuleType) -> Iterator[Callable[[], None]]:
@@ -58,10 +62,37 @@ SUITES = (
 TESTS = list(_tests_of(*(import_module(f"tests.unit.{suite}") for suite in SUITES)))
 
 
+@pytest.fixture
+def late_stores(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> list[LateLogStore]:
+    """And every log is opened, every round committed, every byte fetched in a later turn."""
+    stores: list[LateLogStore] = []
+
+    def make(config: Any, system: Any, log: Any, failure: Any, reports: Any) -> LateLogStore:
+        stores.append(LateLogStore(system.scheduler, system.clock, failure))
+        return stores[-1]
+
+    monkeypatch.setattr(assembly, "_store", make)
+    return stores
+
+
+@pytest.mark.usefixtures("late_stores")
+@pytest.mark.parametrize("test", TESTS, ids=[f"{test.__module__.rpartition('.')[2]}-{test.__name__}" for test in TESTS])
+def test_what_clients_see_is_the_same_when_everything_comes_later(test: Callable[[], None]) -> None:
+    test()
+
+
 @pytest.mark.usefixtures("in_memory")
 @pytest.mark.parametrize("test", TESTS, ids=[f"{test.__module__.rpartition('.')[2]}-{test.__name__}" for test in TESTS])
 def test_what_clients_see_is_the_same(test: Callable[[], None]) -> None:
     test()
+
+
+def test_a_fetch_waits_for_what_comes_later(late_stores: list[LateLogStore]) -> None:
+    broker = VirtualBroker()
+    create(broker, "topic")
+    produce(broker, "topic")
+    assert fetch(broker, "topic", 0).message.responses[0].partitions[0].records
+    assert sum(log.fetch_count for store in late_stores for log in store.late_logs) > 0
 
 
 def test_no_file_is_made_and_nothing_outlives_it() -> None:

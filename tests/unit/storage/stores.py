@@ -22,6 +22,7 @@ from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.memory.store import MemoryLogStore
 from oncelog.protocol.records.batch import BatchHeader
 from tests.fakes.disk import MemoryDisk
+from tests.fakes.late_store import LateLogStore
 from tests.fakes.logs import TOPIC_ID, FetchResult, Listener
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 
@@ -57,6 +58,7 @@ STORES: dict[str, Callable[[], MakeStore]] = {
     "files, synced behind": lambda: _local("os", MemoryDisk()),
     COLD: lambda: _local("fsync", _cold()),
     "memory": lambda: _memory,
+    "everything later": lambda: LateLogStore,
 }
 
 
