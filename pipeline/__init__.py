@@ -1,1 +1,1 @@
-"""The exactly-once pipeline: purchases loaded in transactions, totalled by PySpark, published in transactions."""
+"""PySpark reads what was committed and publishes what it totals, both exactly once: a source and a sink to reuse."""

@@ -51,8 +51,8 @@ PRINTS = {
     "oncelog/tools/log/map/cli.py": "rich draws it, each text by printable() or marked()",
     "oncelog/tools/log/map/picture.py": "rich draws it, each text by printable()",
     "oncelog/tools/terminal.py": "it prints",
-    "pipeline/demo.py": "rich draws it, each text by printable() and escape()",
-    "pipeline/events.py": "JSON for the process that started it",
+    "pipeline/demo/show.py": "rich draws it, each text by printable() and escape()",
+    "pipeline/demo/events.py": "JSON for the process that started it",
     "protocol/codec.py": "a tool of the build",
 }
 

@@ -36,6 +36,7 @@ FOLDERS = (
     "broker/admin",
     "client",
     "pipeline",
+    "pipeline/demo",
     "oncelog",
     "oncelog/tools",
     "oncelog/tools/demo",

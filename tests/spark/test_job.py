@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from oncelog.client import Producer
-from oncelog.pipeline.data import Purchase, totals_of
-from oncelog.pipeline.load import encode
-from oncelog.pipeline.totalling import KILL_AFTER_BATCH, Totalling, run_job
-from oncelog.pipeline.verify import read_topic, read_totals_back
+from oncelog.pipeline.demo.data import Purchase, totals_of
+from oncelog.pipeline.demo.load import encode
+from oncelog.pipeline.demo.totalling import KILL_AFTER_BATCH, Totalling, run_job
+from oncelog.pipeline.demo.verify import read_topic, read_totals_back
 from tests.support.daemon import Daemon
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

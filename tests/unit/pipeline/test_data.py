@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.pipeline.data import InputError, Purchase, read_cdnow, read_purchases, totals_of
+from oncelog.pipeline.demo.data import InputError, Purchase, read_cdnow, read_purchases, totals_of
 
 
 def written(path: Path, *lines: str) -> Path:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.pipeline.data import InputError, Totals
-from oncelog.pipeline.demo import WORK_MARK, Findings, _emptied
-from oncelog.pipeline.loading import Troubles
-from oncelog.pipeline.totalling import Totalling
-from oncelog.pipeline.verify import Published, Seen
+from oncelog.pipeline.demo.data import InputError, Totals
+from oncelog.pipeline.demo.loading import Troubles
+from oncelog.pipeline.demo.show import WORK_MARK, Findings, _emptied
+from oncelog.pipeline.demo.totalling import Totalling
+from oncelog.pipeline.demo.verify import Published, Seen
 
 
 def findings() -> Findings:

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.client.raw_batches import Fate
-from oncelog.pipeline.data import Purchase, totals_of
-from oncelog.pipeline.load import share_of
-from oncelog.pipeline.loading import Troubles
-from oncelog.pipeline.picture import draw, money
-from oncelog.pipeline.survey import Span, Strip, joined
-from oncelog.pipeline.totalling import Totalling
-from oncelog.pipeline.verify import Published, Seen, differences
+from oncelog.pipeline.demo.data import Purchase, totals_of
+from oncelog.pipeline.demo.load import share_of
+from oncelog.pipeline.demo.loading import Troubles
+from oncelog.pipeline.demo.picture import draw, money
+from oncelog.pipeline.demo.survey import Span, Strip, joined
+from oncelog.pipeline.demo.totalling import Totalling
+from oncelog.pipeline.demo.verify import Published, Seen, differences
 
 PURCHASES = [
     Purchase("a", "19970101", 100),

@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import shutil
 import signal
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +18,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from oncelog.client import KafkaError
-from oncelog.pipeline import picture
-from oncelog.pipeline.data import InputError, Purchase, Totals, read_purchases, totals_of
+from oncelog.pipeline.demo import picture
+from oncelog.pipeline.demo.data import InputError, Purchase, Totals, read_purchases, totals_of
+from oncelog.pipeline.demo.loading import Load, LoadPlan, Troubles
+from oncelog.pipeline.demo.processes import DaemonProcess, ProcessFailed
+from oncelog.pipeline.demo.survey import Strip, longest_partition, survey
+from oncelog.pipeline.demo.totalling import Totalling, run_job
+from oncelog.pipeline.demo.verify import Published, Seen, Unreadable, differences, read_purchases_back, read_totals_back
 from oncelog.pipeline.java import JavaMissing, java_home
-from oncelog.pipeline.loading import Load, LoadPlan, Troubles
-from oncelog.pipeline.processes import DaemonProcess, ProcessFailed
-from oncelog.pipeline.survey import Strip, longest_partition, survey
-from oncelog.pipeline.totalling import Totalling, run_job
-from oncelog.pipeline.verify import Published, Seen, Unreadable, differences, read_purchases_back, read_totals_back
 from oncelog.protocol.printable import printable
 
 TOPIC, OUTPUT = "purchases", "totals"
@@ -265,6 +264,3 @@ def _tell_troubles(console: Console, troubles: Troubles, totalling: Totalling) -
         soft_wrap=True,
     )
 
-
-if __name__ == "__main__":
-    sys.exit(main())

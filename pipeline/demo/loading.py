@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from oncelog.client import Admin, NewTopic, TopicPartition
-from oncelog.pipeline.data import Purchase
-from oncelog.pipeline.duplicate import DuplicateAnswers, send_twice
-from oncelog.pipeline.load import encode, share_of
-from oncelog.pipeline.processes import Child, DaemonProcess, ProcessFailed
+from oncelog.pipeline.demo.data import Purchase
+from oncelog.pipeline.demo.duplicate import DuplicateAnswers, send_twice
+from oncelog.pipeline.demo.load import encode, share_of
+from oncelog.pipeline.demo.processes import Child, DaemonProcess, ProcessFailed
 
 LOADER_COUNT = 2
 _EVENT_TIMEOUT_S = 60.0
@@ -119,7 +119,7 @@ class Load:
         arguments = ["--bootstrap", self._daemon.bootstrap, "--topic", plan.topic]
         arguments += ["--partitions", str(plan.partitions), "--batch", str(plan.batch)]
         arguments += ["--loader", str(loader), "--loaders", str(LOADER_COUNT), *plan.source_arguments, *extra]
-        child = Child("oncelog.pipeline.load", arguments, self._work / f"loader-{loader}.log", self._events.put)
+        child = Child("oncelog.pipeline.demo.load", arguments, self._work / f"loader-{loader}.log", self._events.put)
         self._children.append(child)
         return child
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from oncelog.client import Consumer, ConsumerGroupMetadata, KafkaError, OffsetAndMetadata, Producer, TopicPartition
 from oncelog.client.errors import FatalError
-from oncelog.pipeline.data import Purchase, read_purchases
-from oncelog.pipeline.events import emit
+from oncelog.pipeline.demo.data import Purchase, read_purchases
+from oncelog.pipeline.demo.events import emit
 
 _RETRY_S = 0.1
 
@@ -36,7 +36,7 @@ def share_of(
 ) -> list[tuple[int, Purchase]]:
     """The (row, purchase) pairs of one loader: whole partitions, so that a customer's purchases keep their order.
 
-    The first row is left out: it is written on its own, twice, by `pipeline.duplicate`.
+    The first row is left out: it is written on its own, twice, by `pipeline.demo.duplicate`.
     """
     from oncelog.protocol.partitioning import partition_for_key
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from oncelog.pipeline.events import parse
+from oncelog.pipeline.demo.events import parse
 
 READY = "oncelog ready "
 ROOT = Path(__file__).parent.parent.parent

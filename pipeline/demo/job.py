@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from oncelog.pipeline.events import emit
+from oncelog.pipeline.demo.events import emit
+from oncelog.pipeline.demo.transform import totals_by_key
 from oncelog.pipeline.java import java_home
 from oncelog.pipeline.sink import Outcome, Row, TransactionalSink
-from oncelog.pipeline.transform import totals_by_key
 
 _SETTINGS = {
     "spark.ui.enabled": "false",

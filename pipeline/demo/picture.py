@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from oncelog.pipeline.loading import Troubles
-from oncelog.pipeline.survey import Span, Strip
-from oncelog.pipeline.totalling import Totalling
+from oncelog.pipeline.demo.loading import Troubles
+from oncelog.pipeline.demo.survey import Span, Strip
+from oncelog.pipeline.demo.totalling import Totalling
 
 WIDTH = 920
 _INK, _GREY, _GREEN, _RED, _BLUE, _PAPER = "#1f2933", "#7b8794", "#2f9e6e", "#d64545", "#3b7dd8", "#fbfbf9"

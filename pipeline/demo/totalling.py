@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oncelog.pipeline.processes import Child, ProcessFailed
+from oncelog.pipeline.demo.processes import Child, ProcessFailed
 
 KILL_AFTER_BATCH = 2
 _LIFE_TIMEOUT_S = 900
@@ -61,7 +61,7 @@ def run_job(
     arguments += ["--checkpoint", str(work / "checkpoint"), "--work", str(work)]
     arguments += ["--max-per-partition", str(max_per_partition)]
     first = Child(
-        "oncelog.pipeline.job", [*arguments, "--kill-after", str(KILL_AFTER_BATCH)], work / "job.log", on_event
+        "oncelog.pipeline.demo.job", [*arguments, "--kill-after", str(KILL_AFTER_BATCH)], work / "job.log", on_event
     )
     try:
         first.wait(_LIFE_TIMEOUT_S)
@@ -69,7 +69,7 @@ def run_job(
         first.end()
     if result.died_after is None:
         raise ProcessFailed(f"the driver did not die as planned: {(work / 'job.log').read_text()[-3000:]}")
-    second = Child("oncelog.pipeline.job", arguments, work / "job.log", on_event)
+    second = Child("oncelog.pipeline.demo.job", arguments, work / "job.log", on_event)
     try:
         second.check(_LIFE_TIMEOUT_S)
     finally:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from oncelog.pipeline.data import Totals
+from oncelog.pipeline.demo.data import Totals
 
 _POLL_S = 0.2
 _STALLED_POLLS = 150
