@@ -16,7 +16,7 @@ from typing import Any
 from oncelog.pipeline.demo.events import parse
 
 READY = "oncelog ready "
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 _STOP_S = 20
 
 

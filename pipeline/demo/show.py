@@ -103,7 +103,9 @@ def _show(console: Console, path: Path, purchases: list[Purchase], arguments: ar
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Purchases through the broker and PySpark, exactly once.")
+    parser = argparse.ArgumentParser(
+        prog="python -m oncelog.pipeline.demo", description="Purchases through the broker and PySpark, exactly once."
+    )
     parser.add_argument("--data", default="cdnow", help="cdnow (default) or completejourney")
     parser.add_argument("--input", type=Path, help="a file of CDNOW's columns instead")
     parser.add_argument("--work", type=Path, default=Path(".demo"), help="folder for all it writes; emptied first")
@@ -263,4 +265,3 @@ def _tell_troubles(console: Console, troubles: Troubles, totalling: Totalling) -
         f"Spark {_shown(totalling.spark)} on {_shown(totalling.java)} Java",
         soft_wrap=True,
     )
-
