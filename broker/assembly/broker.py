@@ -58,15 +58,15 @@ from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, check_data_directory, shown
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.partition_directory import directory_of
-from oncelog.broker.storage.local.recovery import RecoveryReport
 from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
-from oncelog.broker.storage.local.segment_check import CheckSummary
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_TOPIC_ID, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.coordinator.group.shard import GroupShard
+    from oncelog.broker.storage.local.recovery import RecoveryReport
+    from oncelog.broker.storage.local.segment_check import CheckSummary
 
 WHAT_TO_DO = (
     "stop the broker; `oncelog log verify DIR` tells what is lost, `oncelog log repair DIR` makes it usable again"
@@ -377,7 +377,7 @@ def _compaction(config: BrokerConfig, scheduler: Scheduler, log: Any) -> Compact
     )
 
 
-def _log_check(log: Any, summary: CheckSummary) -> None:
+def _log_check(log: Any, summary: "CheckSummary") -> None:
     log.info(
         "log.checked",
         segments=summary.segment_count,
@@ -406,7 +406,7 @@ class _FileReports:
         report = self._log.error if event == "log.offline" else self._log.warning
         report(event, **where, message=line)
 
-    def on_recovery(self, report: RecoveryReport) -> None:
+    def on_recovery(self, report: "RecoveryReport") -> None:
         event = "log.offline" if report.offline_error else "log.recovered"
         for line in report.lines:
             told = f"{line}; {WHAT_TO_DO}" if line == report.offline_error else line

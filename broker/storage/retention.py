@@ -5,9 +5,35 @@ high watermark go, never the active one; a record without a timestamp keeps its 
 from the future keeps it until its time has come and the retention has passed. Size knows no time.
 """
 
+from collections.abc import Iterator
+from typing import Protocol
+
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.ports import WallMs
-from oncelog.broker.storage.segments import SegmentList
+
+
+class StoredSegment(Protocol):
+    """Neighbouring batches that a store keeps, and lets go, together."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    first_timestamp: int
+    """Of the first batch; -1: it has none."""
+    max_timestamp: int
+
+
+class SegmentList(Protocol):
+    """In offset order; the last one is appended to."""
+
+    def __iter__(self) -> Iterator[StoredSegment]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, slot: int, /) -> StoredSegment: ...
+
+    @property
+    def size_bytes(self) -> int: ...
 
 
 def retention_start(segments: SegmentList, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:

@@ -157,7 +157,7 @@ def delete_before_the_swap_is_durable(patch: pytest.MonkeyPatch) -> None:
             disk.delete(segment.path(".log"))
         return swap_in(disk, directory, old, new)
 
-    patch.setattr("oncelog.broker.storage.local.local_log.swap_in", too_early)
+    patch.setattr("oncelog.broker.storage.local.swap.swap_in", too_early)
 
 
 def leave_a_swap_half_done(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
 from oncelog.broker.storage.compaction import batch_filter, transactions
-from oncelog.broker.storage.local import compaction_round, file_sync, local_log, log_store, recovery
+from oncelog.broker.storage.local import compaction_round, file_sync, local_log, recovery
 from oncelog.broker.storage.local.file_sync import SyncTarget
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
@@ -163,7 +163,7 @@ def take_damage_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
     ) -> Any:
         return recover(disk, directory, topic_id, config, None, *more, **named)
 
-    patch.setattr(log_store, "recover_log", forgetful)
+    patch.setattr(recovery, "recover_log", forgetful)
 
 
 def take_a_directory_that_is_gone_for_a_new_partition(patch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def take_a_directory_that_is_gone_for_a_new_partition(patch: pytest.MonkeyPatch)
         known = points if disk.exists(directory) else None
         return recover(disk, directory, topic_id, config, known, *more, **named)
 
-    patch.setattr(log_store, "recover_log", trusting)
+    patch.setattr(recovery, "recover_log", trusting)
 
 
 def go_offline_without_a_word(patch: pytest.MonkeyPatch) -> None:

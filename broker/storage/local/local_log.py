@@ -38,7 +38,6 @@ from oncelog.broker.storage.local.reader import (
 )
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, Segment
 from oncelog.broker.storage.local.segments import SEGMENT_SUFFIXES, Segments
-from oncelog.broker.storage.local.swap import swap_in
 from oncelog.broker.storage.retention import retention_start
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import KafkaError
@@ -294,6 +293,8 @@ class LocalLog:
         """Compaction has written what remains of `old` into `new`. Not while they are flushed.
 
         Raises OSError; if for lack of room, nothing has changed."""
+        from oncelog.broker.storage.local.swap import swap_in  # a start needs none of it
+
         segments = self.segments
         try:
             written = swap_in(segments.disk, segments.directory, old, new)

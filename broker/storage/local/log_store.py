@@ -10,11 +10,13 @@ Invariants
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from oncelog.broker.compatibility import OURS, Compatibility
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import INT64_MAX, LogConfig
+from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import Failure, Fetching, OpenedLog, PartitionKey, StoreError, Withdrawn
 from oncelog.broker.ports import Clock, Disk, Scheduler
 from oncelog.broker.slices import Sliced
@@ -26,10 +28,10 @@ from oncelog.broker.storage.local.checkpoints import (
     CLEANER_OFFSET,
     LOG_START,
     RECOVERY_POINT,
+    CleanerCheckpoint,
     parse_checkpoint,
     write_checkpoint,
 )
-from oncelog.broker.storage.local.cleaner_checkpoint import CleanerCheckpoint
 from oncelog.broker.storage.local.data_directory import DataDirectory
 from oncelog.broker.storage.local.deferred import DeferredWork, Results
 from oncelog.broker.storage.local.file_sync import FileSync, RunAll
@@ -37,15 +39,12 @@ from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
 from oncelog.broker.storage.local.flush_journal import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.partition_directory import directory_of
-from oncelog.broker.storage.local.recovery import (
-    RecoveredLog,
-    RecoveryReport,
-    empty_log,
-    offline_log,
-    recover_log,
-)
-from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
-from oncelog.broker.storage.local.segment_check import CheckSummary, SegmentCheck
+from oncelog.broker.storage.local.segments import Segments
+
+if TYPE_CHECKING:
+    from oncelog.broker.storage.local.recovery import RecoveredLog, RecoveryReport
+    from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
+    from oncelog.broker.storage.local.segment_check import CheckSummary, SegmentCheck
 
 _DELETED_AT_ONCE = 4
 """Measured: a directory is renamed in 50 µs, deleted in 0.1 to 5 ms; a flush round may have to wait for so many."""
@@ -61,9 +60,9 @@ class LocalLogStore:
         *,
         policy: str = "fsync",
         run_all: RunAll | None = None,
-        on_report: Callable[[RecoveryReport], None] | None = None,
-        on_checked: Callable[[CheckSummary], None] | None = None,
-        progress: RecoveryProgress | None = None,
+        on_report: "Callable[[RecoveryReport], None] | None" = None,
+        on_checked: "Callable[[CheckSummary], None] | None" = None,
+        progress: "RecoveryProgress | None" = None,
         compatibility: Compatibility = OURS,
         compaction: CompactionSettings | None = None,
         measures_syncs: bool = True,
@@ -77,6 +76,7 @@ class LocalLogStore:
         """
         self._disk = disk
         self._clock = clock
+        self._scheduler = scheduler
         self._failure = failure
         self._on_report = on_report
         self._progress = progress
@@ -98,8 +98,7 @@ class LocalLogStore:
         self._cleaner_checkpoint = CleanerCheckpoint(disk)
         self._note_problems()
         self._segment_check: SegmentCheck | None = None
-        if on_checked is not None:
-            self._segment_check = SegmentCheck(disk, scheduler, clock, on_checked)
+        self._on_checked = on_checked
         self.cleaner: LogCleaner[LocalLog] | None = None
         if compaction is not None:
             self.cleaner = LogCleaner(
@@ -125,6 +124,9 @@ class LocalLogStore:
         return self.directory.was_found(topic, partition, topic_id)
 
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
+        points = self._journal.get(topic_id, partition)
+        if not self._disk.exists(directory_of(topic, partition)) and not (points is not None and points.synced_offset):
+            return self._serve_empty(topic, partition, topic_id)
         recovered = self._recover(topic, partition, topic_id, config)
         if recovered.lines:
             self._report(
@@ -135,49 +137,79 @@ class LocalLogStore:
                 cut_bytes=recovered.cut_bytes,
                 offline_error=recovered.offline_error,
             )
-        opened = self._serve(topic, partition, topic_id, recovered)
-        if recovered.offline_error is None:
-            # All of it is synced now. After a power cut the journal may not have known.
-            points = LogPoints(recovered.log_end_offset, recovered.log_start_offset)
-            self._journal.note(topic_id, partition, points)
-            if self._segment_check is not None:
-                self._segment_check.add(self._logs[topic, partition])
-        return opened
-
-    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
-        directory = directory_of(topic, partition)
-        if self._disk.exists(directory):  # put there by hand since the start
-            return self.open(topic, partition, topic_id, config)
-        return self._serve(topic, partition, topic_id, empty_log(self._disk, directory, topic_id))
-
-    def _serve(self, topic: str, partition: int, topic_id: UUID, recovered: RecoveredLog) -> OpenedLog:
-        log = LocalLog(
-            partition,
-            topic_id,
-            recovered.segments,
-            recovered.producer_state,
-            recovered.log_start_offset,
-            recovered.log_end_offset,
-            self.file_sync,
-            self._deferred,
-            self._clock,
-        )
-        if self._is_serving:
-            recovered.segments.serve(self._results)
-        self._logs[topic, partition] = log
-        return OpenedLog(
-            log,
+        opened = OpenedLog(
+            self._serve(
+                topic,
+                partition,
+                topic_id,
+                recovered.segments,
+                recovered.producer_state,
+                recovered.log_start_offset,
+                recovered.log_end_offset,
+            ),
             recovered.producer_state,
             recovered.log_start_offset,
             recovered.log_end_offset,
             recovered.offline_error,
         )
+        if recovered.offline_error is None:
+            # All of it is synced now. After a power cut the journal may not have known.
+            points = LogPoints(recovered.log_end_offset, recovered.log_start_offset)
+            self._journal.note(topic_id, partition, points)
+            self._check_later(self._logs[topic, partition])
+        return opened
 
-    def _recover(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> RecoveredLog:
+    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
+        if self._disk.exists(directory_of(topic, partition)):  # put there by hand since the start
+            return self.open(topic, partition, topic_id, config)
+        return self._serve_empty(topic, partition, topic_id)
+
+    def _serve_empty(self, topic: str, partition: int, topic_id: UUID) -> OpenedLog:
+        segments = Segments(self._disk, directory_of(topic, partition), topic_id, [])
+        producer_state = ProducerStateManager()
+        return OpenedLog(self._serve(topic, partition, topic_id, segments, producer_state, 0, 0), producer_state, 0, 0)
+
+    def _serve(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: UUID,
+        segments: Segments,
+        producer_state: ProducerStateManager,
+        log_start_offset: int,
+        log_end_offset: int,
+    ) -> LocalLog:
+        log = LocalLog(
+            partition,
+            topic_id,
+            segments,
+            producer_state,
+            log_start_offset,
+            log_end_offset,
+            self.file_sync,
+            self._deferred,
+            self._clock,
+        )
+        if self._is_serving:
+            segments.serve(self._results)
+        self._logs[topic, partition] = log
+        return log
+
+    def _check_later(self, log: LocalLog) -> None:
+        """Read in the background what recovery took over unread."""
+        if self._on_checked is None or all(segment.expected is None for segment in log.segments):
+            return
+        if self._segment_check is None:
+            from oncelog.broker.storage.local.segment_check import SegmentCheck  # a first start needs none of it
+
+            self._segment_check = SegmentCheck(self._disk, self._scheduler, self._clock, self._on_checked)
+        self._segment_check.add(log)
+
+    def _recover(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> "RecoveredLog":
+        from oncelog.broker.storage.local.recovery import offline_log, recover_log  # a first start needs none of it
+
         points = self._journal.get(topic_id, partition)
         directory = directory_of(topic, partition)
-        if not self._disk.exists(directory) and not (points is not None and points.synced_offset):
-            return empty_log(self._disk, directory, topic_id)
         lines: list[str] = []
         try:
             problem = self.directory.claim(topic, partition, topic_id, lines)
@@ -333,6 +365,8 @@ class LocalLogStore:
         offline_error: str | None = None,
     ) -> None:
         if self._on_report is not None:
+            from oncelog.broker.storage.local.recovery import RecoveryReport
+
             self._on_report(RecoveryReport(topic, partition, tuple(lines), scanned_bytes, cut_bytes, offline_error))
 
     # -- in the background

@@ -26,8 +26,7 @@ from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Disk
 from oncelog.broker.slices import at_once
-from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS
-from oncelog.broker.storage.local.cleaner_checkpoint import CleanerCheckpoint
+from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS, CleanerCheckpoint
 from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
