@@ -9,7 +9,6 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
@@ -81,7 +80,7 @@ class Scene:
                     disk.delete(f"topic-0/{name}")
             wall_ms = self._logs.clock.time_ms
             again = Logs(disk, config=CONFIG, wall_ms=wall_ms, cleaner_memory_bytes=self._memory_bytes)
-            self.log = at_once(again.open())
+            self.log = again.open()
             assert not problems and self.log.offline_error is None
             assert self.log.last_stable_offset == stable, f"a transaction is open again, by {known}"
             assert read(self.log, FetchIsolation.TXN_COMMITTED) == before

@@ -7,7 +7,6 @@ import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import TOPIC_ID, Logs, batch, read_records, segments_of
@@ -91,7 +90,7 @@ def test_rebuilt_index_is_reported_with_its_file() -> None:
     assert report.lines == (f"{path} is missing, the segment's indexes are rebuilt",)
     assert report.scanned_bytes > 0
     again = logs.killed()
-    at_once(again.open())
+    again.open()
     assert not any("missing" in line for report in again.reports for line in report.lines)
 
 
@@ -197,7 +196,7 @@ def test_without_the_journal_only_the_last_segment_may_be_cut(damage: str) -> No
             again.disk.files[change].data[-1] ^= 1
             offline(again)
         else:
-            assert at_once(again.open()).log_end_offset == 18
+            assert again.open().log_end_offset == 18
 
 
 @pytest.mark.parametrize("position", range(8))
