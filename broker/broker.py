@@ -26,6 +26,20 @@ if TYPE_CHECKING:
     from oncelog.broker.slices import Slices
 
 
+class GroupsWhenNeeded:
+    """The coordinator of groups, made when it is first asked for or a group is found in the log: a start need not wait
+    for code that many brokers never run."""
+
+    def __init__(self, make: "Callable[[], GroupCoordinator]") -> None:
+        self._make = make
+        self.known: "GroupCoordinator | None" = None
+
+    def get(self) -> "GroupCoordinator":
+        if self.known is None:
+            self.known = self._make()
+        return self.known
+
+
 @dataclass(slots=True)
 class Broker:
     live_config: "LiveConfig"
@@ -44,9 +58,7 @@ class Broker:
     fetch_sessions: "FetchSessionCache"
     markers: "PartitionMarkers"
     transactions: "TransactionCoordinator"
-    make_groups: "Callable[[], GroupCoordinator]"
-    known_groups: "GroupCoordinator | None"
-    """None as long as nobody has asked for a group and none was found."""
+    groups_when_needed: "GroupsWhenNeeded"
     metrics: "Metrics"
     log: Any
     """structlog's bound logger; its own types say Any too."""
@@ -70,7 +82,9 @@ class Broker:
 
     @property
     def groups(self) -> "GroupCoordinator":
-        """Made when first asked for: a start need not wait for code that many brokers never run."""
-        if self.known_groups is None:
-            self.known_groups = self.make_groups()
-        return self.known_groups
+        return self.groups_when_needed.get()
+
+    @property
+    def known_groups(self) -> "GroupCoordinator | None":
+        """None as long as nobody has asked for a group and none was found."""
+        return self.groups_when_needed.known

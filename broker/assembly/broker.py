@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.broker import Broker
+from oncelog.broker.broker import Broker, GroupsWhenNeeded
 from oncelog.broker.cluster.features import first_levels
 from oncelog.broker.cluster.metadata_log import (
     MetadataLog,
@@ -32,15 +32,16 @@ from oncelog.broker.config.topic_config import (
 )
 from oncelog.broker.coordinator.loading import CoordinatorLoading
 from oncelog.broker.coordinator.partition_markers import PartitionMarkers
-from oncelog.broker.coordinator.runtime import CoordinatorRuntime
-from oncelog.broker.coordinator.transaction.coordinator import (
-    TransactionCoordinator,
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime, ShardT
+from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
+from oncelog.broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
+from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
+from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
+from oncelog.broker.coordinator.transaction.surroundings import (
+    Surroundings,
     TransactionLimits,
     TransitionListener,
 )
-from oncelog.broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
-from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
-from oncelog.broker.coordinator.transaction.shard import TransactionShard
 from oncelog.broker.fetching.purgatory import FetchPurgatory
 from oncelog.broker.fetching.session_cache import FetchSessionCache
 from oncelog.broker.log.log_config import LogConfig
@@ -64,7 +65,7 @@ from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_T
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
-    from oncelog.broker.coordinator.group.shard import GroupShard
+    from oncelog.broker.coordinator.group.shard_life import GroupShardLife
     from oncelog.broker.storage.local.recovery import RecoveryReport
     from oncelog.broker.storage.local.segment_check import CheckSummary
 
@@ -118,7 +119,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     topics = _topics(config, live_config, system, metadata, logs, slices)
     for line in (yield from topics.load()):
         log.warning("data_dir.entry", message=line)
-    coordinators = _coordinators(config, system, topics, live_config, metadata, TransitionLog(log, metrics))
+    coordinators = _coordinators(config, system, topics, live_config, metadata, log, TransitionLog(log, metrics))
     broker = Broker(
         live_config=live_config,
         compatibility=COMPATIBILITIES[config.get_str("oncelog.compat")],
@@ -136,8 +137,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         fetch_sessions=_fetch_sessions(config, system, metrics),
         markers=coordinators.markers,
         transactions=coordinators.transactions,
-        make_groups=coordinators.make_groups,
-        known_groups=None,
+        groups_when_needed=coordinators.groups,
         metrics=metrics,
         log=log,
         fetch_max_bytes=config.get_int("fetch.max.bytes"),
@@ -145,7 +145,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     )
     if system.faults is not None:
         system.faults.broker = broker
-    _load_coordinators(broker, coordinators, system)
+    _load_coordinators(coordinators)
     return broker
 
 
@@ -198,9 +198,44 @@ def _topics(
 class _Coordinators:
     markers: PartitionMarkers
     transactions: TransactionCoordinator
-    make_groups: Callable[[], "GroupCoordinator"]
-    transaction_runtime: CoordinatorRuntime[TransactionShard]
-    group_runtime: "CoordinatorRuntime[GroupShard]"
+    groups: GroupsWhenNeeded
+    transaction_runtime: CoordinatorRuntime[TransactionShardLife]
+    group_runtime: "CoordinatorRuntime[GroupShardLife]"
+    loading: CoordinatorLoading
+    failures: "_ReplayFailures"
+
+
+class _ReplayFailures:
+    """What a coordinator's log that cannot be replayed comes to.
+
+    At a start the broker stops, and so it does while it replays what it found at the start: an operator decides what
+    becomes of the directory. In a partition that it gains later it is that partition alone which does not serve."""
+
+    def __init__(self, system: System, loading: CoordinatorLoading, log: Any) -> None:
+        self._system = system
+        self._loading = loading
+        self._log = log
+        self._is_starting = True
+        self._errors: list[KafkaError] = []
+
+    def on_failed(self, error: KafkaError) -> None:
+        if self._is_starting:
+            self._errors.append(error)
+        elif not self._loading.has_caught_up:
+            self._system.on_disk_failure(OSError(_not_replayed(error)))
+        else:
+            self._log.error("coordinator.failed", message=_not_replayed(error))
+
+    def check(self) -> None:
+        """The start is over. Raises StartError."""
+        self._is_starting = False
+        for error in self._errors:
+            raise StartError(_not_replayed(error)) from error
+
+
+def _epoch_of(_topic: str, _partition: int) -> int:
+    """The leader epoch with which this node has a partition of a coordinator: one node never hands it over."""
+    return 0
 
 
 def _coordinators(
@@ -209,16 +244,36 @@ def _coordinators(
     topics: Topics,
     live_config: LiveConfig,
     metadata: MetadataLog,
+    log: Any,
     transitions: TransitionListener,
 ) -> _Coordinators:
     """Both coordinators, nothing replayed yet; markers reach offsets through the group runtime."""
     node_id = config.get_int("node.id")
-    group_runtime: "CoordinatorRuntime[GroupShard]" = CoordinatorRuntime(
-        CONSUMER_OFFSETS, InternalTopicSource(topics, CONSUMER_OFFSETS), _group_shard, system.clock
-    )
-    transaction_runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
-        TRANSACTION_STATE, InternalTopicSource(topics, TRANSACTION_STATE), TransactionShard, system.clock
-    )
+    loading = CoordinatorLoading(system.scheduler)
+    failures = _ReplayFailures(system, loading, log)
+
+    def runtime_of(topic: str, make_shard: Callable[[int, int], ShardT]) -> CoordinatorRuntime[ShardT]:
+        source = InternalTopicSource(topics, topic)
+        runtime = CoordinatorRuntime(topic, source, make_shard, system.clock, loading, _epoch_of, failures.on_failed)
+        topics.watch(runtime.on_topic_changed)
+        return runtime
+
+    def make_groups() -> "GroupCoordinator":
+        from oncelog.broker.assembly.groups import assemble_groups
+
+        return assemble_groups(config, system, group_runtime, topics, live_config, metadata)
+
+    groups = GroupsWhenNeeded(make_groups)
+
+    def group_shard(partition: int, epoch: int) -> "GroupShardLife":
+        return groups.get().make_shard(partition, epoch)
+
+    group_runtime = runtime_of(CONSUMER_OFFSETS, group_shard)
+
+    def transaction_shard(partition: int, epoch: int) -> TransactionShardLife:
+        return transactions.make_shard(partition, epoch)
+
+    transaction_runtime = runtime_of(TRANSACTION_STATE, transaction_shard)
     markers = PartitionMarkers(topics, group_runtime, system.clock)
     channel: MarkerSender = LocalMarkerChannel(node_id, markers)
     if system.faults is not None:
@@ -227,57 +282,31 @@ def _coordinators(
     transactions = TransactionCoordinator(
         transaction_runtime,
         ProducerIdManager(metadata, node_id),
-        channel,
-        topics.leader_of,
-        system.clock,
-        system.scheduler,
-        _transaction_limits(config),
-        transitions,
-        lambda: metadata.state.features.get("transaction.version", 0),
+        Surroundings(
+            channel,
+            topics.leader_of,
+            system.clock,
+            system.scheduler,
+            _transaction_limits(config),
+            transitions,
+            lambda: metadata.state.features.get("transaction.version", 0),
+        ),
     )
-
-    topics.watch(transactions.on_topic_changed)
-
-    def make_groups() -> "GroupCoordinator":
-        from oncelog.broker.assembly.groups import assemble_groups
-
-        return assemble_groups(config, system, group_runtime, topics, live_config, metadata)
-
     if system.faults is not None:
         system.faults.watch(transactions)
-    return _Coordinators(markers, transactions, make_groups, transaction_runtime, group_runtime)
+    return _Coordinators(markers, transactions, groups, transaction_runtime, group_runtime, loading, failures)
 
 
-def _load_coordinators(broker: Broker, coordinators: _Coordinators, system: System) -> None:
-    def load_groups() -> None:
-        if broker.known_groups is not None:  # somebody has asked already, and was told to wait
-            broker.known_groups.load()
-        elif next(coordinators.group_runtime.shards(), None) is not None:
-            broker.known_groups = coordinators.make_groups()
-
-    def on_failure(error: KafkaError) -> None:
-        system.on_disk_failure(OSError(_not_replayed(error)))
-
-    loading = CoordinatorLoading(system.scheduler, on_failure)
-    try:
-        loading.begin(
-            (
-                (coordinators.group_runtime.begin_loading, load_groups),
-                (coordinators.transaction_runtime.begin_loading, coordinators.transactions.load),
-            )
-        )
-    except KafkaError as error:
-        raise StartError(_not_replayed(error)) from error
+def _load_coordinators(coordinators: _Coordinators) -> None:
+    """Offsets first: the markers of transactions that go on end offsets too."""
+    coordinators.group_runtime.gain_all()
+    coordinators.transaction_runtime.gain_all()
+    coordinators.loading.begin()
+    coordinators.failures.check()
 
 
 def _not_replayed(error: KafkaError) -> str:
     return f"{error}; {WHAT_TO_DO}."
-
-
-def _group_shard(partition: int) -> "GroupShard":
-    from oncelog.broker.coordinator.group.shard import GroupShard
-
-    return GroupShard(partition)
 
 
 def _store(config: BrokerConfig, system: System, log: Any, failure: Failure, reports: "_FileReports") -> LogStore:

@@ -12,7 +12,7 @@ from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.coordinator.group.coordinator import GroupCoordinator, GroupLimits
-from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 
 if TYPE_CHECKING:
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 def assemble_groups(
     config: BrokerConfig,
     system: "System",
-    runtime: CoordinatorRuntime[GroupShard],
+    runtime: CoordinatorRuntime[GroupShardLife],
     topics: Topics,
     live_config: LiveConfig,
     metadata: MetadataLog,
 ) -> GroupCoordinator:
-    """The shards of `runtime` have replayed what is in the log."""
     groups = GroupCoordinator(
         runtime,
         system.clock,
@@ -39,7 +38,6 @@ def assemble_groups(
     )
     topics.watch(groups.on_topic_changed)
     topics.watch_removals(groups.on_topic_removed)
-    groups.load()
     return groups
 
 

@@ -130,6 +130,10 @@ class Topics:
         self._slices.charge(LOG_OPEN_ELEMENTS)  # which takes as long as several requests
         return self._logs.create(name, index, topic.topic_id, self._config_of(topic))
 
+    def open_log(self, name: str, index: int) -> PartitionLog | None:
+        """The log of a partition if it is open, which every one is that had files at the start."""
+        return self._logs.get(name, index)
+
     def _config_of(self, topic: Topic) -> LogConfig:
         known = self._log_configs.get(topic.name)
         if known is None or known[0] is not topic:
@@ -269,6 +273,6 @@ class InternalTopicSource:
     def partitions_with_data(self) -> Iterable[int]:
         topic = self._topics.get(self._name)
         for index in range(topic.partition_count if topic else 0):
-            log = self._topics.find_partition(self._name, index)
+            log = self._topics.open_log(self._name, index)
             if log is not None and (log.log_end_offset > 0 or log.offline_error is not None):
                 yield index

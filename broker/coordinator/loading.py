@@ -1,66 +1,78 @@
-"""Replays the logs of coordinators at a start: at once while that is a blink, in slices of the event loop after that.
+"""Replays the logs of coordinators: at a start at once while that is a blink, and in slices of the event loop.
 
-Owns: how much is replayed before anybody is listened to, and in one turn afterwards; the order (offsets before
-transactions, whose markers end offsets too). Does not own: what a record means (the shards), what is answered meanwhile
-(COORDINATOR_LOAD_IN_PROGRESS: `runtime`).
-Invariant: a coordinator is told that it is loaded once, in the turn in which its last record was replayed.
+Owns: whose turn it is, how much is replayed before anybody is listened to, and in one turn afterwards. Does not own:
+what a record means (the shards), what is answered meanwhile (`life`), what a damaged log comes to (`runtime`).
+Invariants
+- Partitions are replayed in the order in which they were gained: at a start offsets before transactions, whose markers
+  end offsets too. Only one whose next piece has yet to come lets the others pass.
+- One turn of the loop replays a slice, however many partitions there are.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.ports import Scheduler
-from oncelog.protocol.errors import KafkaError
 
 RECORDS_AT_ONCE = 5_000
 """About a tenth of a second: most brokers are whole before their first request."""
 RECORDS_IN_A_SLICE = 200
 """A few milliseconds, which is what others wait for."""
 
-Stage = tuple[Callable[[], Iterator[int | Completion[None]]], Callable[[], None]]
-"""What replays, yielding how many records each batch held or what must end first; what to call when that is done."""
+Replay = Iterator[int | Completion[Any]]
+"""Tells of each batch how many records it held; a completion is waited for."""
 
 
 class CoordinatorLoading:
-    def __init__(self, scheduler: Scheduler, on_failure: Callable[[KafkaError], None]) -> None:
-        """`on_failure` hears of a log that is found damaged after `begin`."""
+    def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._on_failure = on_failure
-        self._replayed: Iterator[int | Completion[None]] = iter(())
-        self.is_done = False
+        self._ready: deque[Replay] = deque()
+        self._waiting_count = 0
+        self._turn_is_due = False
+        self.has_caught_up = False
+        """All that was there at the start is replayed."""
 
-    def begin(self, stages: Sequence[Stage]) -> None:
-        """Raises KafkaError for a log that cannot be replayed, if it comes to that at once."""
-        self._replayed = _one_after_the_other([(begin(), on_loaded) for begin, on_loaded in stages])
+    def add(self, replay: Replay) -> None:
+        """Its first slice comes in a later turn."""
+        self._ready.append(replay)
+        self._need_turn()
+
+    def begin(self) -> None:
+        """At a start, before anybody is listened to."""
         self._replay(RECORDS_AT_ONCE)
 
-    def _go_on(self) -> None:
-        try:
-            self._replay(RECORDS_IN_A_SLICE)
-        except KafkaError as error:
-            self._on_failure(error)
+    @property
+    def is_done(self) -> bool:
+        return not self._ready and not self._waiting_count
 
-    def _on_fetched(self, fetched: Completion[None]) -> None:
-        if isinstance(fetched.error, KafkaError):
-            self._on_failure(fetched.error)
-        else:
-            self._scheduler.call_soon(self._go_on)
+    def _need_turn(self) -> None:
+        if self._ready and not self._turn_is_due:
+            self._turn_is_due = True
+            self._scheduler.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_is_due = False
+        self._replay(RECORDS_IN_A_SLICE)
+        self._need_turn()
 
     def _replay(self, record_count: int) -> None:
-        for step in self._replayed:
-            if isinstance(step, Completion):
-                step.then(self._on_fetched)
-                return
-            record_count -= max(1, step)  # compaction leaves empty ones
-            if record_count <= 0:
-                self._scheduler.call_soon(self._go_on)
-                return
-        self.is_done = True
+        while self._ready and record_count > 0:
+            step = next(self._ready[0], None)
+            if isinstance(step, int):
+                record_count -= max(1, step)  # compaction leaves empty ones
+            else:
+                replay = self._ready.popleft()
+                if step is not None:
+                    self._wait(replay, step)
+        self.has_caught_up |= self.is_done
 
+    def _wait(self, replay: Replay, piece: Completion[Any]) -> None:
+        self._waiting_count += 1
 
-def _one_after_the_other(
-    stages: Sequence[tuple[Iterator[int | Completion[None]], Callable[[], None]]],
-) -> Iterator[int | Completion[None]]:
-    for replayed, on_loaded in stages:
-        yield from replayed
-        on_loaded()
+        def on_piece(_: Completion[Any]) -> None:
+            self._waiting_count -= 1
+            self._ready.appendleft(replay)
+            self._need_turn()
+
+        piece.then(on_piece)

@@ -12,14 +12,14 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.cluster.topics import Topics
-    from oncelog.broker.coordinator.group.shard import GroupShard
+    from oncelog.broker.coordinator.group.shard_life import GroupShardLife
     from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 
 from oncelog.protocol.topics import CONSUMER_OFFSETS
 
 
 class PartitionMarkers:
-    def __init__(self, topics: "Topics", groups: "CoordinatorRuntime[GroupShard]", clock: Clock) -> None:
+    def __init__(self, topics: "Topics", groups: "CoordinatorRuntime[GroupShardLife]", clock: Clock) -> None:
         self._topics = topics
         self._groups = groups
         self._clock = clock

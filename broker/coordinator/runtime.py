@@ -1,22 +1,26 @@
-"""Runs coordinators as replayed shards: one shard for each partition of an internal topic.
+"""Runs coordinators as replayed shards: one shard for each partition of an internal topic that this node leads.
 
-Owns: the shards, their loading, and the order "decide, append, replay, answer when durable". Does not own what a
-record means (the shard) or what is on disk (`PartitionLog`).
+Owns: the lives of its partitions (`life`), and the order "decide, append, replay, answer when durable". Does not own
+what a record means (the shard), where records lie (`log`), when a log is replayed (`loading`), who leads what (whoever
+calls `gained` and `lost`).
 Invariants
 - A shard changes only by replaying a record, live and while loading alike, so that a restart gives the same shard.
 - A response leaves once everything that it was decided from is durable: the high watermark has passed the log's end
   as it was in the turn of the decision.
-- While logs are replayed nothing is decided from any shard: every key is COORDINATOR_LOAD_IN_PROGRESS.
+- A partition serves or not whatever the others do: what is lost, replayed or damaged is one life.
 
 Shaped by Kafka's CoordinatorRuntime, without its threads: the event loop is the lock.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
+from oncelog.broker.coordinator.life import Life, LifeState
+from oncelog.broker.coordinator.loading import CoordinatorLoading
+from oncelog.broker.coordinator.log import CoordinatorLog, pieces_of
+from oncelog.broker.log.values import AppendOrigin
 from oncelog.broker.ports import Clock, WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.partitioning import coordinator_partition
@@ -25,6 +29,8 @@ from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_m
 from oncelog.protocol.records.record import Record, decode_records
 
 T = TypeVar("T")
+
+NO_EPOCH = -1
 
 _APPEND_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -49,8 +55,8 @@ class WriteResult(Generic[T]):
     response: T
 
 
-class Shard(Protocol):
-    """The state behind one partition; durable state changes in these two methods alone."""
+class Replayed(Protocol):
+    """Durable state behind a partition changes in these two methods alone."""
 
     def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
         """Apply one record; `producer_id` is −1 unless the record is part of a transaction."""
@@ -61,6 +67,16 @@ class Shard(Protocol):
         """A transaction that wrote to this partition has ended."""
 
 
+class Shard(Replayed, Protocol):
+    """All that a coordinator has of one partition, durable or not; made for one life and dropped with it."""
+
+    def on_active(self) -> None:
+        """The log is replayed: what it left unfinished goes on."""
+
+    def on_resigned(self) -> None:
+        """It has been active, and is no longer: its timers stop, whoever waits is told NOT_COORDINATOR."""
+
+
 ShardT = TypeVar("ShardT", bound=Shard)
 
 
@@ -69,20 +85,33 @@ class InternalTopic(Protocol):
 
     def partition_count(self) -> int: ...
 
-    def partition(self, index: int) -> PartitionLog:
+    def partition(self, index: int) -> CoordinatorLog:
         """Raises KafkaError(NOT_COORDINATOR) until the topic exists."""
 
     def partitions_with_data(self) -> Iterable[int]: ...
 
 
 class CoordinatorRuntime(Generic[ShardT]):
-    def __init__(self, topic: str, source: InternalTopic, shard_factory: Callable[[int], ShardT], clock: Clock) -> None:
+    def __init__(
+        self,
+        topic: str,
+        source: InternalTopic,
+        make_shard: Callable[[int, int], ShardT],
+        clock: Clock,
+        loading: CoordinatorLoading,
+        epoch_of: Callable[[str, int], int | None],
+        on_failed: Callable[[KafkaError], None],
+    ) -> None:
+        """`make_shard(partition, epoch)` for a life; `epoch_of(topic, partition)` is the leader epoch with which this
+        node has a partition, None if another has it; `on_failed` is told of a log that cannot be replayed."""
         self.topic = topic
         self._source = source
-        self._shard_factory = shard_factory
+        self._make_shard = make_shard
         self._clock = clock
-        self._shards: dict[int, ShardT] = {}
-        self._is_loading = False
+        self._loading = loading
+        self._epoch_of = epoch_of
+        self._on_failed = on_failed
+        self._lives: dict[int, Life[ShardT]] = {}
 
     @property
     def partition_count(self) -> int:
@@ -93,14 +122,15 @@ class CoordinatorRuntime(Generic[ShardT]):
         return coordinator_partition(key, self.partition_count)
 
     def shard(self, key: str) -> ShardT:
-        return self._shard_of(self.partition_for(key))
+        """Raises KafkaError while its partition is not ACTIVE."""
+        return self._active(self.partition_for(key)).shard
 
     def shards(self) -> Iterator[ShardT]:
-        """Every loaded shard, by partition; none while logs are replayed."""
-        if self._is_loading:
-            return
-        for partition in sorted(self._shards):
-            yield self._shards[partition]
+        """Every active shard, by partition."""
+        for partition in sorted(self._lives):
+            life = self._lives.get(partition)
+            if life is not None and life.state is LifeState.ACTIVE:
+                yield life.shard
 
     @property
     def is_available(self) -> bool:
@@ -112,30 +142,113 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     def check_loaded(self) -> None:
         """Asked by those who tell of all shards. Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS)."""
-        if self._is_loading:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic} is being replayed.")
+        for life in self._lives.values():
+            if life.is_loading:
+                raise life.refusal()
 
-    def unload(self) -> None:
-        """The topic was deleted, and all that was replayed from it with it."""
-        self._is_loading = False
-        self._shards.clear()
+    # --- lives --------------------------------------------------------------------------------------------------------
 
-    def begin_loading(self) -> Iterator[int | Completion[None]]:
-        """Replay each partition that holds records, a batch a step, which tells how many records that was."""
-        self._is_loading = True
-        return self._load_all()
-
-    def _load_all(self) -> Iterator[int | Completion[None]]:
-        """Nobody changes the logs meanwhile: who writes asks a shard first. Raises KafkaError for a damaged log: then
-        no shard is ever told of."""
+    def gain_all(self) -> None:
+        """At a start: every partition of this node that holds records. The others are gained when they are needed."""
         for partition in list(self._source.partitions_with_data()):
-            try:
-                yield from self._load(partition)
-            except KafkaError as error:
-                raise KafkaError(error.code, f"{self.topic} cannot be replayed: {error}") from error
-            if not self._is_loading:
-                return  # its topic was deleted
-        self._is_loading = False
+            epoch = self._epoch_of(self.topic, partition)
+            if epoch is not None:
+                self.gained(partition, epoch)
+
+    def gained(self, partition: int, epoch: int) -> None:
+        """This node leads the partition from now on: replay its log, and serve it then. Nothing happens for an epoch
+        that is over already, or in which the partition is served."""
+        previous = self._lives.get(partition)
+        if previous is not None:
+            is_over = previous.state in (LifeState.RESIGNED, LifeState.FAILED)
+            if epoch < previous.epoch or (epoch == previous.epoch and not is_over):
+                return
+            self._resign(previous)
+        life = self._lives[partition] = Life[ShardT](self.topic, partition, epoch)
+        life.move_to(LifeState.LOADING)
+        try:
+            life.log = self._source.partition(partition)
+        except KafkaError as error:
+            self._fail(life, error)
+            return
+        if life.log.log_end_offset:
+            self._loading.add(self._load(life))
+        else:
+            self._begin(life, self._make_shard(partition, epoch))
+
+    def lost(self, partition: int) -> None:
+        """This node does not lead the partition any more: whoever waits or asks is told NOT_COORDINATOR."""
+        life = self._lives.get(partition)
+        if life is None:
+            life = self._lives[partition] = Life[ShardT](self.topic, partition, NO_EPOCH)
+        self._resign(life)
+
+    def on_topic_changed(self, name: str) -> None:
+        """Somebody may have deleted the topic: a new one of that name has nothing of it."""
+        if name == self.topic and not self.is_available:
+            lives, self._lives = self._lives, {}
+            for life in lives.values():
+                self._resign(life)
+
+    def _load(self, life: Life[ShardT]) -> Iterator[int | Completion[Any]]:
+        """Nobody changes the log meanwhile: who writes asks for the shard first."""
+        shard = self._make_shard(life.partition, life.epoch)
+        try:
+            for piece in pieces_of(life.log):
+                if isinstance(piece, Completion):
+                    if not piece.done:
+                        yield piece
+                    piece = piece.result()
+                for header, batch in piece:
+                    if not life.is_loading:
+                        return
+                    _replay_batch(shard, header, batch)
+                    yield header.record_count
+        except KafkaError as error:
+            self._fail(life, error)
+        if life.is_loading:
+            self._begin(life, shard)
+
+    def _begin(self, life: Life[ShardT], shard: ShardT) -> None:
+        life.shard = shard
+        life.move_to(LifeState.ACTIVE)
+        shard.on_active()
+
+    def _fail(self, life: Life[ShardT], error: KafkaError) -> None:
+        if life.is_loading:
+            life.problem = f"{self.topic} cannot be replayed: {error}"
+            life.move_to(LifeState.FAILED)
+            self._on_failed(KafkaError(error.code, life.problem))
+
+    def _resign(self, life: Life[ShardT]) -> None:
+        if life.state is LifeState.RESIGNED:
+            return
+        was_active = life.state is LifeState.ACTIVE
+        life.move_to(LifeState.RESIGNED)
+        if was_active:
+            life.shard.on_resigned()
+            del life.shard
+        life.fail_waiting()
+
+    def _active(self, partition: int) -> Life[ShardT]:
+        life = self._lives.get(partition)
+        if life is None:
+            life = self._needed(partition)
+        if life.state is not LifeState.ACTIVE:
+            raise life.refusal()
+        return life
+
+    def _needed(self, partition: int) -> Life[ShardT]:
+        """It had no records at the start, so it may serve at once."""
+        self._source.partition(partition)  # raises what is wrong with the topic
+        epoch = self._epoch_of(self.topic, partition)
+        if epoch is None:
+            self.lost(partition)
+        else:
+            self.gained(partition, epoch)
+        return self._lives[partition]
+
+    # --- operations ---------------------------------------------------------------------------------------------------
 
     def write(self, key: str, operation: Callable[[ShardT], WriteResult[T]]) -> Completion[T]:
         """Decide, append, replay in this turn; the response comes once durable, or the KafkaError raised on the way."""
@@ -157,6 +270,15 @@ class CoordinatorRuntime(Generic[ShardT]):
         """Decided now, answered once all that it may have seen is durable."""
         return self._run(key, lambda shard: WriteResult((), operation(shard)))
 
+    def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> Completion[None]:
+        """Log and replay what needs no more decision, in a partition whose shard says so itself."""
+        try:
+            life = self._writable(partition)
+            self._append(life, records, -1, -1, 0)
+        except KafkaError as error:
+            return Completion.failed(error)
+        return _released(life, None)
+
     def write_marker(
         self,
         partition: int,
@@ -170,9 +292,8 @@ class CoordinatorRuntime(Generic[ShardT]):
     ) -> Completion[None]:
         """End a producer's transaction in one partition of this topic."""
         try:
-            log = self._source.partition(partition)
-            shard = self._shard_of(partition)
-            appended = log.append_end_txn_marker(
+            life = self._writable(partition)
+            appended = life.log.append_end_txn_marker(
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 committed=committed,
@@ -182,10 +303,10 @@ class CoordinatorRuntime(Generic[ShardT]):
             )
         except KafkaError as error:
             return Completion.failed(error)
-        shard.replay_end_transaction_marker(
+        life.shard.replay_end_transaction_marker(
             producer_id=producer_id, producer_epoch=producer_epoch, committed=committed, offset=appended.base_offset
         )
-        return log.when_durable(appended.last_offset + 1)
+        return _released(life, None)
 
     def _run(
         self,
@@ -196,20 +317,23 @@ class CoordinatorRuntime(Generic[ShardT]):
         transaction_version: int = 0,
     ) -> Completion[T]:
         try:
-            partition = self.partition_for(key)
-            log = self._source.partition(partition)
-            shard = self._shard_of(partition)
-            result = operation(shard)
+            life = self._writable(self.partition_for(key))
+            result = operation(life.shard)
             if result.records:
-                self._append(log, shard, result.records, producer_id, producer_epoch, transaction_version)
+                self._append(life, result.records, producer_id, producer_epoch, transaction_version)
         except KafkaError as error:
             return Completion.failed(error)
-        return _released(log, result.response)
+        return _released(life, result.response)
+
+    def _writable(self, partition: int) -> Life[ShardT]:
+        life = self._active(partition)
+        if life.log.offline_error is not None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, life.log.offline_error)
+        return life
 
     def _append(
         self,
-        log: PartitionLog,
-        shard: ShardT,
+        life: Life[ShardT],
         records: Sequence[CoordinatorRecord],
         producer_id: int,
         producer_epoch: int,
@@ -223,7 +347,7 @@ class CoordinatorRuntime(Generic[ShardT]):
             transactional=producer_id >= 0,
         )
         try:
-            appended = log.append(
+            appended = life.log.append(
                 memoryview(batch),
                 wall_ms=wall_ms,
                 origin=AppendOrigin.COORDINATOR,
@@ -231,35 +355,12 @@ class CoordinatorRuntime(Generic[ShardT]):
             )
         except KafkaError as error:
             raise KafkaError(_APPEND_ERRORS.get(error.code, error.code), error.message) from error
+        shard = life.shard
         for index, record in enumerate(records):
             shard.replay(record, offset=appended.base_offset + index, producer_id=producer_id)
 
-    def _shard_of(self, partition: int) -> ShardT:
-        self.check_loaded()
-        shard = self._shards.get(partition)
-        if shard is None:  # it had no records when the others were loaded
-            for _ in self._load(partition):
-                pass
-            shard = self._shards[partition]
-        return shard
 
-    def _load(self, partition: int) -> Iterator[int | Completion[None]]:
-        log = self._source.partition(partition)
-        shard = self._shard_factory(partition)
-        for piece in log.replay():
-            if isinstance(piece, Completion):
-                yield piece
-                continue
-            for header, batch in piece:
-                _replay_batch(shard, header, batch)
-                yield header.record_count
-                if log.is_deleted:
-                    self.unload()
-                    return
-        self._shards[partition] = shard
-
-
-def _replay_batch(shard: Shard, header: BatchHeader, batch: memoryview) -> None:
+def _replay_batch(shard: Replayed, header: BatchHeader, batch: memoryview) -> None:
     if header.record_count == 0:
         return  # emptied by compaction
     if header.is_control:
@@ -278,16 +379,22 @@ def _replay_batch(shard: Shard, header: BatchHeader, batch: memoryview) -> None:
         shard.replay(CoordinatorRecord(record.key, record.value), offset=record.offset, producer_id=producer_id)
 
 
-def _released(log: PartitionLog, response: T) -> Completion[T]:
+def _released(life: Life[ShardT], response: T) -> Completion[T]:
+    """The response, once all that is in the log now is durable; NOT_COORDINATOR if the life ends before."""
     released: Completion[T] = Completion()
+    log, waiting = life.log, life.waiting
 
     def on_durable(done: Completion[None]) -> None:
+        if released.done:
+            return  # the life has ended
+        waiting.pop(released, None)
         if done.error is None:
             released.complete(response)
-        elif log.is_deleted:  # nobody has asked for this topic: look the coordinator up again
-            released.fail(KafkaError(ErrorCode.NOT_COORDINATOR, str(done.error)))
         else:
             released.fail(done.error)
 
-    log.when_durable(log.log_end_offset).then(on_durable)
+    durable = log.when_durable(log.log_end_offset)
+    if not durable.done:
+        waiting[released] = None
+    durable.then(on_durable)
     return released

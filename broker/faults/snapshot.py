@@ -5,8 +5,8 @@ Owns: what is shown. Changes nothing, waits for nothing; whoever needs what is d
 
 from typing import Any
 
-from oncelog.broker.coordinator.transaction.coordinator import TransactionStatus
 from oncelog.broker.coordinator.transaction.metadata import NO_PRODUCER_ID
+from oncelog.broker.coordinator.transaction.shard_life import TransactionStatus
 from oncelog.broker.faults.faults import Faults
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import NO_OFFSET

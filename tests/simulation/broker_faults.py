@@ -18,6 +18,7 @@ from oncelog.broker.coordinator.partition_markers import PartitionMarkers
 from oncelog.broker.coordinator.transaction import coordinator, decisions, endings
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
+from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
 from oncelog.broker.handlers import produce
 from oncelog.broker.log import partition_log
@@ -65,11 +66,11 @@ def complete_before_the_markers(patch: pytest.MonkeyPatch) -> None:
 
 
 def leave_prepared_transactions_after_a_restart(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TransactionCoordinator, "load", lambda self: None)
+    patch.setattr(TransactionShardLife, "on_active", lambda self: None)
 
 
 def answer_before_the_decision_is_durable(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(runtime, "_released", lambda log, response: Completion.of(response))
+    patch.setattr(runtime, "_released", lambda life, response: Completion.of(response))
 
 
 def let_transactions_live_for_ever(patch: pytest.MonkeyPatch) -> None:

@@ -58,9 +58,9 @@ def state_of(virtual: VirtualBroker, partitions: tuple[Partition, ...], group: s
         log = log_of(virtual, partition)
         lines.append(f"{partition} from {log.log_start_offset} to {log.log_end_offset}")
         lines.append(f"{sorted(known(log.producer_state).items())} open {log.producer_state.ongoing_transactions()}")
-    for shard in broker.groups._runtime.shards():
-        offsets = {str(partition): found.offset for partition, found in shard.offsets(group).items()}
-        pending = sorted(map(str, shard.pending_partitions(group)))
+    for life in broker.groups._runtime.shards():
+        offsets = {str(partition): found.offset for partition, found in life.shard.offsets(group).items()}
+        pending = sorted(map(str, life.shard.pending_partitions(group)))
         if offsets or pending:
             lines.append(f"offsets {sorted(offsets.items())} pending {pending}")
     return "\n".join(lines)

@@ -261,9 +261,9 @@ class ClockWorld:
         for status in broker.transactions.current():
             if status.metadata.transactional_id not in self._open:
                 yield f"id {status.metadata.transactional_id}", status.metadata.last_update_timestamp_ms
-        for shard in broker.groups._runtime.shards():
-            for group_id in shard.group_ids():
-                for committed in shard.offsets(group_id).values():
+        for life in broker.groups._runtime.shards():
+            for group_id in life.shard.group_ids():
+                for committed in life.shard.offsets(group_id).values():
                     yield f"offset {group_id}", committed.commit_timestamp_ms
         # A segment goes after all before it, and the active one never.
         newest_ms = 0

@@ -110,9 +110,9 @@ def known(virtual: VirtualBroker) -> list[str]:
     broker = virtual.broker
     ids = (status.metadata for status in broker.transactions.current())
     lines = [f"{each.transactional_id} {each.producer_id} {each.producer_epoch} {each.state.name}" for each in ids]
-    for shard in broker.groups._runtime.shards():
+    for life in broker.groups._runtime.shards():
         for number in range(GROUPS):
-            found = shard.offsets(f"group-{number}")
+            found = life.shard.offsets(f"group-{number}")
             lines += [f"group-{number} {partition} {each.offset}" for partition, each in found.items()]
     return sorted(lines)
 

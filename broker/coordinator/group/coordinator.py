@@ -1,10 +1,8 @@
 """The coordinator of groups: which request may do what in a classic group, and which belong to consumer groups.
 
-Owns: the volatile classic groups, the checks of joins, syncs, heartbeats and leaves, in Kafka's order. Does not own:
-the course of a rebalance (`rebalance`), consumer groups (`consumer`), committed offsets (`offsets`), what is logged
-(`shard`), what tools ask (`inventory`).
-Invariant: every classic group that has a logged generation is here; one that has only offsets has no members and is
-not. No group is classic and a consumer group at once.
+Owns: the checks of joins, syncs, heartbeats and leaves, in Kafka's order. Does not own: the groups, which are those of
+one partition each (`shard_life`), the course of a rebalance (`rebalance`), consumer groups (`consumer`), committed
+offsets (`offsets`), what is logged (`shard`), what tools ask (`inventory`).
 
 KIPs: 345 (static members), 394 (member id required), 559 (protocol names), 800, 814 (skipped assignment), 848.
 """
@@ -22,11 +20,11 @@ from oncelog.broker.coordinator.group.consumer.surroundings import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.writer import Decision
 from oncelog.broker.coordinator.group.exchange import JoinRequest, JoinResult, SyncResult
 from oncelog.broker.coordinator.group.inventory import Inventory
-from oncelog.broker.coordinator.group.membership import Group, Member, member_from, restored
+from oncelog.broker.coordinator.group.membership import Group, Member, member_from
 from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
 from oncelog.broker.coordinator.group.rebalance import Rebalancer, append_error
 from oncelog.broker.coordinator.group.records import group_record
-from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.ports import Clock, Entropy, Scheduler
@@ -54,7 +52,7 @@ class GroupLimits:
 class GroupCoordinator:
     def __init__(
         self,
-        runtime: CoordinatorRuntime[GroupShard],
+        runtime: CoordinatorRuntime[GroupShardLife],
         clock: Clock,
         scheduler: Scheduler,
         entropy: Entropy,
@@ -66,83 +64,68 @@ class GroupCoordinator:
         self._clock = clock
         self._entropy = entropy
         self._limits = limits
-        self._groups: dict[str, Group] = {}
+        self._scheduler = scheduler
+        self._settings = settings
         self._rebalancer = Rebalancer(clock, scheduler, limits.initial_rebalance_delay_ms, self._log_generation)
-        self.consumers = ConsumerGroupCoordinator(runtime, clock, scheduler, entropy, topics, settings, self)
+        self.consumers = ConsumerGroupCoordinator(runtime, clock, entropy, topics, settings)
         self._classic_members = ClassicMembers(self.consumers)
-        self.offsets = OffsetCoordinator(
-            runtime, clock, self._groups.get, self._rebalancer.on_alive, limits.offset_metadata_max_bytes
-        )
+        self.offsets = OffsetCoordinator(runtime, clock, self._rebalancer.on_alive, limits.offset_metadata_max_bytes)
         self.inventory = Inventory(
             runtime,
-            self._groups,
             self._rebalancer.stop,
             clock,
             limits.offsets_retention_ms,
             limits.offsets_retention_check_interval_ms,
         )
 
+    def make_shard(self, partition: int, _: int) -> GroupShardLife:
+        """For each life of a partition (`CoordinatorRuntime`); nothing of a group carries the epoch."""
+        return GroupShardLife(
+            partition,
+            self._rebalancer,
+            self._clock,
+            self._scheduler,
+            self._settings,
+            self._limits.max_size,
+            self.consumers.on_expired,
+        )
+
     def partition_for(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that holds a group. Raises COORDINATOR_NOT_AVAILABLE."""
         return self._runtime.partition_for(group_id)
-
-    def load(self) -> None:
-        """After the shards have replayed: members go on where they were, with a fresh session timeout."""
-        for shard in self._runtime.shards():
-            for group_id, stored in shard.groups().items():
-                group = self._groups[group_id] = restored(group_id, stored)
-                for member in group.members.values():
-                    self._rebalancer.on_alive(group, member)
-                if len(group.members) > self._limits.max_size:
-                    # It has shrunk its limit while it was down: whoever joins again first, stays.
-                    self._rebalancer.prepare(group)
-        self.consumers.load()
 
     def step(self) -> None:
         """Forget offsets and groups that nobody has used for offsets.retention.minutes."""
         self.inventory.step()
 
-    # --- topics -------------------------------------------------------------------------------------------------------
-
     def on_topic_changed(self, name: str) -> None:
-        """A topic was made, deleted or has grown: consumer groups look again, or all groups have gone with theirs."""
-        if name != self._runtime.topic:
-            self.consumers.on_topic_changed(name)
-        elif not self._runtime.is_available:
-            self._unload()
+        """A topic was made, deleted or has grown: consumer groups look again."""
+        self.consumers.on_topic_changed(name)
 
     def on_topic_removed(self, name: str) -> Sliced[None]:
         """The removal of a topic is durable."""
         return self.inventory.on_topic_removed(name)
 
-    def _unload(self) -> None:
-        """Somebody has deleted `__consumer_offsets`: no group was ever there, and who waits looks for it elsewhere."""
-        self._runtime.unload()
-        for group in self._groups.values():
-            self._rebalancer.release(group, ErrorCode.NOT_COORDINATOR)
-        self._groups.clear()
-        self.consumers.unload()
-
     # --- joining ------------------------------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest) -> Completion[JoinResult]:
         """JoinGroup: answered when the rebalance is over. Raises KafkaError when the coordinator is not available."""
-        self._runtime.shard(request.group_id)
+        life = self._runtime.shard(request.group_id)
         limits, member_id = self._limits, request.member_id
         if not request.group_id:
             return _refused(ErrorCode.INVALID_GROUP_ID, member_id)
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             return _refused(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
-        consumer_group = self._consumer_group(request.group_id)
+        consumer_group = life.shard.consumer_group(request.group_id)
         if consumer_group is not None:
             if consumer_group.members:
                 return self._classic_members.join(request).recover(lambda error: JoinResult(error.code, member_id))
             self._make_classic(consumer_group)
-        group = self._groups.get(request.group_id)
+        group = life.classic.get(request.group_id)
         if group is None:
             if member_id:
                 return _refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
-            group = self._groups[request.group_id] = Group(request.group_id)
+            group = life.classic[request.group_id] = Group(request.group_id)
         if not group.has_room_for(member_id, limits.max_size):
             self._rebalancer.remove(group, member_id)
             self._rebalancer.forget_pending(group, member_id)
@@ -247,13 +230,14 @@ class GroupCoordinator:
         assignments: Sequence[tuple[str, bytes]],
     ) -> Completion[SyncResult]:
         """SyncGroup: answered with the member's assignment once the leader's is durable."""
-        consumer_group = self._consumer_group(group_id)
+        life = self._runtime.shard(group_id)
+        consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
             synced = self._classic_members.sync(
-                consumer_group, generation_id, member_id, group_instance_id, protocol_type, protocol_name
+                life, consumer_group, generation_id, member_id, group_instance_id, protocol_type, protocol_name
             )
             return synced.recover(lambda error: SyncResult(error.code))
-        group, error = self._find(group_id, member_id, group_instance_id, generation_id)
+        group, error = _find(life, group_id, member_id, group_instance_id, generation_id)
         if error or group is None:
             return Completion.of(SyncResult(error))
         if protocol_type not in (None, group.protocol_type) or protocol_name not in (None, group.protocol_name):
@@ -272,10 +256,11 @@ class GroupCoordinator:
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """Heartbeat: NONE, REBALANCE_IN_PROGRESS, or why this is no member."""
-        consumer_group = self._consumer_group(group_id)
+        life = self._runtime.shard(group_id)
+        consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
-            return self._classic_members.heartbeat(consumer_group, generation_id, member_id, group_instance_id)
-        group, error = self._find(group_id, member_id, group_instance_id, generation_id)
+            return self._classic_members.heartbeat(life, consumer_group, generation_id, member_id, group_instance_id)
+        group, error = _find(life, group_id, member_id, group_instance_id, generation_id)
         if error or group is None:
             return error
         self._rebalancer.on_alive(group, group.members[member_id])
@@ -286,15 +271,16 @@ class GroupCoordinator:
     def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> Completion[list[ErrorCode]]:
         """LeaveGroup: what became of each. Fails with KafkaError."""
         try:
-            if self._consumer_group(group_id) is not None:
+            life = self._runtime.shard(group_id)
+            if life.shard.consumer_group(group_id) is not None:
                 return self._classic_members.leave(group_id, leaving)
-            return Completion.of([self._leave(group_id, member.member_id, member.instance_id) for member in leaving])
+            group = life.classic.get(group_id)
+            return Completion.of([self._leave(group, member.member_id, member.instance_id) for member in leaving])
         except KafkaError as error:
             return Completion.failed(error)
 
-    def _leave(self, group_id: str, member_id: str, group_instance_id: str | None) -> ErrorCode:
+    def _leave(self, group: Group | None, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """A static member may be named by its instance id alone (by a tool, KIP-345)."""
-        group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if not member_id and group_instance_id is not None:
@@ -307,30 +293,9 @@ class GroupCoordinator:
             self._rebalancer.remove(group, member_id)
         return error
 
-    def _find(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int
-    ) -> tuple[Group | None, ErrorCode]:
-        """The group that a member of this generation speaks of, or what is wrong with it."""
-        if not group_id:
-            return None, ErrorCode.INVALID_GROUP_ID
-        self._runtime.shard(group_id)
-        group = self._groups.get(group_id)
-        if group is None:
-            return None, ErrorCode.UNKNOWN_MEMBER_ID
-        error = group.check_member(member_id, group_instance_id)
-        if not error and generation_id != group.generation_id:
-            error = ErrorCode.ILLEGAL_GENERATION
-        return group, error
-
     def _log_generation(self, group: Group, assignments: Mapping[str, bytes]) -> Completion[None]:
         record = group_record(group.group_id, group.stored(assignments, self._clock.wall_ms()))
         return self._runtime.write(group.group_id, lambda _: WriteResult((record,), None))
-
-    # --- classic or consumer ------------------------------------------------------------------------------------------
-
-    def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Raises KafkaError when the coordinator is not available."""
-        return self._runtime.shard(group_id).consumer_group(group_id)
 
     def _make_classic(self, group: ConsumerGroup) -> None:
         """A consumer group without members is one no longer. Raises KafkaError when that cannot be logged."""
@@ -340,22 +305,20 @@ class GroupCoordinator:
         if written.error is not None:
             raise written.error
 
-    def get(self, group_id: str) -> Group | None:
-        return self._groups.get(group_id)
 
-    def release(self, group_id: str) -> None:
-        """The group has become a consumer group: who waits here is told to join again."""
-        group = self._groups.pop(group_id, None)
-        if group is not None:
-            self._rebalancer.release(group)
-
-    def adopt(self, group: Group, *, must_rebalance: bool) -> None:
-        """The group was a consumer group until now."""
-        self._groups[group.group_id] = group
-        for member in group.members.values():
-            self._rebalancer.on_alive(group, member)
-        if must_rebalance:
-            self._rebalancer.prepare(group)
+def _find(
+    life: GroupShardLife, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int
+) -> tuple[Group | None, ErrorCode]:
+    """The group that a member of this generation speaks of, or what is wrong with it."""
+    if not group_id:
+        return None, ErrorCode.INVALID_GROUP_ID
+    group = life.classic.get(group_id)
+    if group is None:
+        return None, ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.check_member(member_id, group_instance_id)
+    if not error and generation_id != group.generation_id:
+        error = ErrorCode.ILLEGAL_GENERATION
+    return group, error
 
 
 def _refused(error: ErrorCode, member_id: str = "") -> Completion[JoinResult]:

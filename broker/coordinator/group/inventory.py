@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.update import tombstones
 from oncelog.broker.coordinator.group.exchange import CONSUMER_TYPE, GroupDescription
 from oncelog.broker.coordinator.group.membership import Group
 from oncelog.broker.coordinator.group.records import NO_TIMESTAMP, TopicPartition, group_record, offset_record
 from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.group.subscription import CONSUMER, subscribed_topics
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
@@ -38,16 +38,14 @@ _FORGOTTEN_ELEMENTS = 4
 class Inventory:
     def __init__(
         self,
-        runtime: CoordinatorRuntime[GroupShard],
-        groups: dict[str, Group],
+        runtime: CoordinatorRuntime[GroupShardLife],
         on_deleted: Callable[[Group], None],
         clock: Clock,
         offsets_retention_ms: int,
         check_interval_ms: int,
     ) -> None:
-        """`groups` are the coordinator's own; one that is deleted is taken out, and `on_deleted` told."""
+        """`on_deleted` is told of a classic group that is no more."""
         self._runtime = runtime
-        self._groups = groups
         self._on_deleted = on_deleted
         self._retention_ms = offsets_retention_ms
         self._check_interval_ms = check_interval_ms
@@ -59,12 +57,13 @@ class Inventory:
     def describe(self, group_id: str) -> Completion[GroupDescription]:
         """The classic group once all that it shows is durable. Fails with GROUP_ID_NOT_FOUND, also for a consumer
         group, which has a request of its own."""
-        return self._runtime.read(group_id, lambda shard: self._description(shard, group_id))
+        return self._runtime.read(group_id, lambda life: self._description(life, group_id))
 
-    def _description(self, shard: GroupShard, group_id: str) -> GroupDescription:
+    def _description(self, life: GroupShardLife, group_id: str) -> GroupDescription:
+        shard = life.shard
         if shard.consumer_group(group_id) is not None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id[:300]} is not a classic group.")
-        group = self._groups.get(group_id)
+        group = life.classic.get(group_id)
         if group is not None:
             return group.described()
         if not shard.knows(group_id):
@@ -79,19 +78,21 @@ class Inventory:
 
     def _all(self) -> Iterator[GroupDescription]:
         told: set[str] = set()
-        for shard in tuple(self._runtime.shards()):
-            for group_id in shard.group_ids():
-                if shard.knows(group_id) or group_id in self._groups:
+        for life in self._runtime.shards():
+            for group_id in life.shard.group_ids():
+                if life.shard.knows(group_id) or group_id in life.classic:
                     told.add(group_id)
-                    yield self._listed(group_id, shard.consumer_group(group_id))
-        for group_id in tuple(self._groups):
-            if group_id not in told and group_id in self._groups:
-                yield self._listed(group_id, None)
+                    yield self._listed(life, group_id)
+        for life in self._runtime.shards():
+            for group_id in tuple(life.classic):
+                if group_id not in told and group_id in life.classic:
+                    yield self._listed(life, group_id)
 
-    def _listed(self, group_id: str, consumer_group: ConsumerGroup | None) -> GroupDescription:
+    def _listed(self, life: GroupShardLife, group_id: str) -> GroupDescription:
+        consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
             return GroupDescription(group_id, consumer_group.state.value, CONSUMER, group_type=CONSUMER_TYPE)
-        group = self._groups.get(group_id)
+        group = life.classic.get(group_id)
         if group is not None:
             return GroupDescription(group_id, group.state.value, group.protocol_type or "")
         return GroupDescription(group_id, GroupState.EMPTY.value, "")
@@ -101,15 +102,16 @@ class Inventory:
     def delete(self, group_id: str) -> Completion[ErrorCode]:
         """DeleteGroups: only a group without members. Fails with KafkaError when the coordinator is not available."""
 
-        def operation(shard: GroupShard) -> WriteResult[ErrorCode]:
-            group = self._groups.get(group_id)
+        def operation(life: GroupShardLife) -> WriteResult[ErrorCode]:
+            shard = life.shard
+            group = life.classic.get(group_id)
             if group is None and not shard.knows(group_id):
                 return WriteResult((), ErrorCode.GROUP_ID_NOT_FOUND)
             consumer_group = shard.consumer_group(group_id)
             has_members = bool(consumer_group.members) if consumer_group is not None else False
             if has_members or (group is not None and group.state is not GroupState.EMPTY):
                 return WriteResult((), ErrorCode.NON_EMPTY_GROUP)
-            self._forget(group_id)
+            self._forget(life, group_id)
             return WriteResult(self._tombstones(shard, group_id), ErrorCode.NONE)
 
         return self._runtime.write(group_id, operation)
@@ -129,8 +131,9 @@ class Inventory:
     ) -> Completion[dict[TopicPartition, ErrorCode]]:
         """OffsetDelete: not of topics that members read. Fails with KafkaError for the group as a whole."""
 
-        def operation(shard: GroupShard) -> WriteResult[dict[TopicPartition, ErrorCode]]:
-            topics = self._check_offsets_deletable(shard, group_id)
+        def operation(life: GroupShardLife) -> WriteResult[dict[TopicPartition, ErrorCode]]:
+            shard = life.shard
+            topics = self._check_offsets_deletable(life, group_id)
             errors = {
                 partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if partition[0] in topics else ErrorCode.NONE
                 for partition in partitions
@@ -141,12 +144,13 @@ class Inventory:
 
         return self._runtime.write(group_id, operation)
 
-    def _check_offsets_deletable(self, shard: GroupShard, group_id: str) -> frozenset[str]:
+    def _check_offsets_deletable(self, life: GroupShardLife, group_id: str) -> frozenset[str]:
         """The topics whose offsets must stay."""
+        shard = life.shard
         consumer_group = shard.consumer_group(group_id)
         if consumer_group is not None:
             return consumer_group.topics
-        group = self._groups.get(group_id)
+        group = life.classic.get(group_id)
         if group is None or group.state is GroupState.EMPTY:
             if group is None and not shard.knows(group_id):
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -166,32 +170,33 @@ class Inventory:
         if not self._expiry.take(self._check_interval_ms):
             return
         wall_ms = self._clock.wall_ms()
-        for shard in self._runtime.shards():
-            for group_id in shard.group_ids():
-                read = self._topics_read(shard, group_id)
+        for life in self._runtime.shards():
+            for group_id in life.shard.group_ids():
+                read = self._topics_read(life, group_id)
                 if read is not None:
-                    self._maybe_expire(shard, group_id, read, wall_ms)
-        for group in list(self._groups.values()):
-            is_vacant = group.state is GroupState.EMPTY and not group.pending_members
-            if is_vacant and not self._is_logged(group.group_id):
-                self._forget(group.group_id)
+                    self._maybe_expire(life, group_id, read, wall_ms)
+            for group in list(life.classic.values()):
+                is_vacant = group.state is GroupState.EMPTY and not group.pending_members
+                if is_vacant and not life.shard.knows(group.group_id):
+                    self._forget(life, group.group_id)
 
-    def _topics_read(self, shard: GroupShard, group_id: str) -> frozenset[str] | None:
+    def _topics_read(self, life: GroupShardLife, group_id: str) -> frozenset[str] | None:
         """Topics whose offsets are in use; None while that is not settled, or cannot be known (KIP-211)."""
-        consumer_group = shard.consumer_group(group_id)
+        consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
             return consumer_group.topics
-        group = self._groups.get(group_id)
+        group = life.classic.get(group_id)
         if group is None or group.state is GroupState.EMPTY:
             return frozenset()
         return subscribed_topics(group) if group.state is GroupState.STABLE else None
 
-    def _maybe_expire(self, shard: GroupShard, group_id: str, read: frozenset[str], wall_ms: WallMs) -> None:
-        old = shard.expired_partitions(group_id, self._idle_since_ms(shard, group_id), wall_ms, self._retention_ms)
+    def _maybe_expire(self, life: GroupShardLife, group_id: str, read: frozenset[str], wall_ms: WallMs) -> None:
+        shard = life.shard
+        old = shard.expired_partitions(group_id, self._idle_since_ms(life, group_id), wall_ms, self._retention_ms)
         expired = [partition for partition in old if partition[0] not in read]
         records = [offset_record(group_id, partition, None) for partition in expired]
         if len(expired) == len(shard.offsets(group_id)) and not shard.pending_partitions(group_id):
-            records += self._end(shard, group_id)
+            records += self._end(life, group_id)
         self._log(group_id, records)
 
     def _log(self, group_id: str, records: Sequence[CoordinatorRecord]) -> None:
@@ -207,41 +212,38 @@ class Inventory:
         if batch:
             self._runtime.write(group_id, partial(_logged, batch))
 
-    def _idle_since_ms(self, shard: GroupShard, group_id: str) -> int | None:
+    def _idle_since_ms(self, life: GroupShardLife, group_id: str) -> int | None:
         """Since when a group that once had members has none, whoever has committed for it since then; None where the
         time of each commit counts: with members, in consumer groups, and in groups that never had any."""
-        stored, group = shard.group(group_id), self._groups.get(group_id)
+        stored, group = life.shard.group(group_id), life.classic.get(group_id)
         is_empty = group is None or group.state is GroupState.EMPTY
         if stored is None or not stored.protocol_type or not is_empty or stored.state_timestamp_ms == NO_TIMESTAMP:
             return None
         return stored.state_timestamp_ms
 
-    def _end(self, shard: GroupShard, group_id: str) -> list[CoordinatorRecord]:
+    def _end(self, life: GroupShardLife, group_id: str) -> list[CoordinatorRecord]:
         """Of a group without offsets, if it has no members either."""
-        consumer_group = shard.consumer_group(group_id)
+        consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
             return [] if consumer_group.members else tombstones(consumer_group)
-        group = self._groups.get(group_id)
+        group = life.classic.get(group_id)
         is_vacant = group is None or (group.state is GroupState.EMPTY and not group.pending_members)
-        return [group_record(group_id, None)] if is_vacant and shard.group(group_id) is not None else []
+        return [group_record(group_id, None)] if is_vacant and life.shard.group(group_id) is not None else []
 
     def on_topic_removed(self, name: str) -> Sliced[None]:
         """The offsets for a topic go with it, those of open transactions too."""
-        for shard in list(self._runtime.shards()):
-            keys = yield from shard.offsets_of_topic(name)
+        for life in self._runtime.shards():
+            keys = yield from life.shard.offsets_of_topic(name)
             for start in range(0, len(keys), _FORGOTTEN_AT_ONCE):
                 some = keys[start : start + _FORGOTTEN_AT_ONCE]
                 self._log(some[0].group_id, [offset_record(key.group_id, key.partition, None) for key in some])
                 yield len(some) * _FORGOTTEN_ELEMENTS
 
-    def _is_logged(self, group_id: str) -> bool:
-        return self._runtime.shard(group_id).knows(group_id)
-
-    def _forget(self, group_id: str) -> None:
-        group = self._groups.pop(group_id, None)
+    def _forget(self, life: GroupShardLife, group_id: str) -> None:
+        group = life.classic.pop(group_id, None)
         if group is not None:
             self._on_deleted(group)
 
 
-def _logged(records: Sequence[CoordinatorRecord], _: GroupShard) -> WriteResult[None]:
+def _logged(records: Sequence[CoordinatorRecord], _: GroupShardLife) -> WriteResult[None]:
     return WriteResult(records, None)

@@ -101,6 +101,8 @@ class Group:
     static_members: dict[str, str] = field(default_factory=dict)
     pending_members: dict[str, Deadline] = field(default_factory=dict)
     """Ids given out with MEMBER_ID_REQUIRED whose owners have not come back yet."""
+    collects: bool | None = None
+    """None unless it waits for its first members: whether one has come since the wait was last prolonged."""
     rebalance: Deadline | None = None
     """Until when the running rebalance waits for members, and then the new generation for their SyncGroup."""
 

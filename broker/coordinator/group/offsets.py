@@ -26,6 +26,7 @@ from oncelog.broker.coordinator.group.records import (
     offset_record,
 )
 from oncelog.broker.coordinator.group.shard import GroupShard, Recorded
+from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.ports import Clock
@@ -94,15 +95,13 @@ _LAST_TIMESTAMP_MS = (1 << 63) - 1
 class OffsetCoordinator:
     def __init__(
         self,
-        runtime: CoordinatorRuntime[GroupShard],
+        runtime: CoordinatorRuntime[GroupShardLife],
         clock: Clock,
-        group_of: Callable[[str], Group | None],
         on_alive: Callable[[Group, Member], None],
         metadata_max_length: int,
     ) -> None:
         self._runtime = runtime
         self._clock = clock
-        self._group_of = group_of
         self._on_alive = on_alive
         self._metadata_max_length = metadata_max_length
 
@@ -113,23 +112,23 @@ class OffsetCoordinator:
     ) -> Completion[Errors]:
         """OffsetCommit: an error for each partition, once durable. Fails with KafkaError for all of them."""
 
-        def operation(shard: GroupShard) -> WriteResult[Errors]:
-            consumer_group = shard.consumer_group(committer.group_id)
+        def operation(life: GroupShardLife) -> WriteResult[Errors]:
+            consumer_group = life.shard.consumer_group(committer.group_id)
             if consumer_group is not None:
                 stale = _check_member_epoch(consumer_group, committer, offsets)
             else:
                 stale = {}
-                error = self._check_commit(shard, committer)
+                error = self._check_commit(life, committer)
                 if error:
                     raise KafkaError(error)
             return self._records(committer.group_id, offsets, retention_ms, stale)
 
         return self._runtime.write(committer.group_id, operation)
 
-    def _check_commit(self, shard: GroupShard, committer: Committer) -> ErrorCode:
-        group = self._group_of(committer.group_id)
+    def _check_commit(self, life: GroupShardLife, committer: Committer) -> ErrorCode:
+        group = life.classic.get(committer.group_id)
         if group is None:
-            return _check_without_members(shard, committer)
+            return _check_without_members(life.shard, committer)
         # Without members anybody may commit: tools do, and consumers that assign partitions themselves.
         if group.state is GroupState.EMPTY and committer.generation_id < 0:
             return ErrorCode.NONE
@@ -155,13 +154,13 @@ class OffsetCoordinator:
     ) -> Completion[Errors]:
         """TxnOffsetCommit: durable but invisible until the producer's marker. Fails with KafkaError for all."""
 
-        def operation(shard: GroupShard) -> WriteResult[Errors]:
-            consumer_group = shard.consumer_group(committer.group_id)
+        def operation(life: GroupShardLife) -> WriteResult[Errors]:
+            consumer_group = life.shard.consumer_group(committer.group_id)
             if consumer_group is not None:
                 stale = _check_transactional_epoch(consumer_group, committer, offsets)
             else:
                 stale = {}
-                error = self._check_transactional(shard, committer)
+                error = self._check_transactional(life, committer)
                 if error:
                     raise KafkaError(error)
             return self._records(committer.group_id, offsets, NO_TIMESTAMP, stale)
@@ -170,11 +169,11 @@ class OffsetCoordinator:
             committer.group_id, producer_id, producer_epoch, operation, transaction_version=transaction_version
         )
 
-    def _check_transactional(self, shard: GroupShard, committer: Committer) -> ErrorCode:
+    def _check_transactional(self, life: GroupShardLife, committer: Committer) -> ErrorCode:
         """KIP-447: checked only when the client says who it is; allowed during a rebalance, no sign of life."""
-        group = self._group_of(committer.group_id)
+        group = life.classic.get(committer.group_id)
         if group is None:
-            return _check_without_members(shard, committer)
+            return _check_without_members(life.shard, committer)
         if committer.is_anonymous or (group.state is GroupState.EMPTY and committer.generation_id < 0):
             return ErrorCode.NONE
         error = group.check_member(committer.member_id, committer.group_instance_id)
@@ -215,7 +214,8 @@ class OffsetCoordinator:
         then still as it was in this turn. Fails with UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION for a
         member that is no longer one."""
 
-        def read(shard: GroupShard) -> GroupOffsets:
+        def read(life: GroupShardLife) -> GroupOffsets:
+            shard = life.shard
             consumer_group = shard.consumer_group(group_id)
             if consumer_group is not None and not (member_id is None and member_epoch < 0):
                 _check_reader(consumer_group, member_id or "", member_epoch)

@@ -52,8 +52,6 @@ class Rebalancer:
         self._scheduler = scheduler
         self._initial_delay_ms = initial_delay_ms
         self._log_generation = log_generation
-        self._collecting: dict[str, bool] = {}
-        """Groups that wait for their first members, and whether one has come since the wait was last prolonged."""
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
@@ -90,8 +88,8 @@ class Rebalancer:
 
     def await_first_join(self, group: Group, member: Member) -> Completion[JoinResult]:
         """A new member waits for the next generation; a group that collects its first members waits for more."""
-        if group.group_id in self._collecting:
-            self._collecting[group.group_id] = True
+        if group.collects is not None:
+            group.collects = True
         member.is_new = True
         self._expect(group, member, NEW_MEMBER_TIMEOUT_MS)
         return self.await_join(group, member)
@@ -130,7 +128,7 @@ class Rebalancer:
                 self.on_alive(group, member)
                 member.answer_sync(SyncResult(sync_error))
         if is_first and self._initial_delay_ms > 0:
-            self._collecting[group.group_id] = False
+            group.collects = False
             delay_ms = self._initial_delay_ms
             left_ms = max(0, group.rebalance_timeout_ms - delay_ms)
             self._wait(group, delay_ms, lambda: self._on_initial_delay(group, left_ms))
@@ -141,8 +139,8 @@ class Rebalancer:
 
     def _on_initial_delay(self, group: Group, left_ms: int) -> None:
         """As long as members keep coming, the first generation waits for more, within the rebalance timeout."""
-        if self._collecting.get(group.group_id) and left_ms > 0:
-            self._collecting[group.group_id] = False
+        if group.collects and left_ms > 0:
+            group.collects = False
             delay_ms = min(self._initial_delay_ms, left_ms)
             self._wait(group, delay_ms, lambda: self._on_initial_delay(group, left_ms - delay_ms))
         else:
@@ -150,12 +148,12 @@ class Rebalancer:
 
     def _maybe_complete(self, group: Group) -> None:
         is_preparing = group.state is GroupState.PREPARING_REBALANCE
-        if is_preparing and group.group_id not in self._collecting and group.has_all_joined:
+        if is_preparing and group.collects is None and group.has_all_joined:
             self._complete(group)
 
     def _complete(self, group: Group) -> None:
         """Everybody is here, or the time is over: a new generation of whoever joined."""
-        self._collecting.pop(group.group_id, None)
+        group.collects = None
         for member in list(group.members.values()):
             if member.join_waiter is None and member.group_instance_id is None:
                 group.remove(member.member_id)
@@ -241,7 +239,7 @@ class Rebalancer:
     def stop(self, group: Group) -> None:
         """The group is deleted: nothing that it waited for matters any more."""
         self._stop_waiting(group)
-        self._collecting.pop(group.group_id, None)
+        group.collects = None
         for member_id in list(group.pending_members):
             group.remove_pending(member_id)
         group.move_to(GroupState.DEAD)

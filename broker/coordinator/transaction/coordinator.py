@@ -1,13 +1,9 @@
-"""The transaction coordinator: decides, logs, and sees every transaction to its end.
+"""The transaction coordinator: which request may do what, decided and logged in the turn in which it comes.
 
-Owns: what a restart may forget: pending transitions, additions not yet durable, the epoch before the last bump. Durable
-state is the shards', changed only by replaying `__transaction_state`. Decisions are pure functions (`decisions`,
-`endings`); markers on their way are `marker_delivery`'s, timers are `timeouts`'.
-Invariants
-- From the append of a transition until it is durable, and from PREPARE until COMPLETE is durable, the transactional id
-  is pending and answers CONCURRENT_TRANSACTIONS, as Kafka's does.
-- PREPARE is durable before any marker is written, all markers before COMPLETE is logged. An end, a timeout, a fence
-  and a restart take the same road; nothing is ever inferred from a missing marker.
+Owns: the checks of requests, the way of a decision into the log, timeouts that have passed, when ids expire. Does not
+own: decisions, which are pure functions (`decisions`, `endings`); what each partition of `__transaction_state` has
+under way (`shard_life`); which of them this node has (`broker.coordinator.runtime`).
+Invariant: nothing is decided but from the state of an active partition, and logged in that very turn.
 
 A request's transaction version comes with the version of its API, as in Kafka; `transaction_version`, the finalized
 feature level, decides for the aborts that the coordinator begins itself.
@@ -19,9 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from oncelog.broker.api_table import TRANSACTION_V2
-from oncelog.broker.compatibility import OURS, Compatibility
 from oncelog.broker.completion import Completion, all_of
-from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.coordinator.transaction.decision import NOTHING_TO_DO, Decision, refuse
 from oncelog.broker.coordinator.transaction.decisions import (
     prepare_add_partitions,
@@ -33,8 +28,6 @@ from oncelog.broker.coordinator.transaction.endings import (
     prepare_end_transaction_v1,
     prepare_end_transaction_v2,
 )
-from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
-from oncelog.broker.coordinator.transaction.markers import MarkerSender
 from oncelog.broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
     NO_PRODUCER,
@@ -46,51 +39,28 @@ from oncelog.broker.coordinator.transaction.metadata import (
     TransactionMetadata,
     check_step,
 )
-from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
-from oncelog.broker.coordinator.transaction.records import to_record, to_tombstone
-from oncelog.broker.coordinator.transaction.shard import TransactionShard
-from oncelog.broker.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TransactionState
-from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
-from oncelog.broker.ports import Clock, Scheduler
+from oncelog.broker.coordinator.transaction.shard_life import NONE_YET, TransactionShardLife, TransactionStatus
+from oncelog.broker.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from oncelog.broker.coordinator.transaction.surroundings import Surroundings
 from oncelog.broker.schedule import Schedule
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
-CLASSIC = 1
-"""The level of `transaction.version` without KIP-890's part 2."""
 ADD_RETRY_BACKOFF_MS = 20
 ADD_RETRY_MAX_MS = 100
 """Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms."""
-_COMPLETE_RETRY_MS = 20
-_TOMBSTONES_IN_A_BATCH = 500
-_NONE_YET: frozenset[TopicPartition] = frozenset()
 
 T = TypeVar("T")
-
+Runtime = CoordinatorRuntime[TransactionShardLife]
 Decide = Callable[[TransactionMetadata | None, bool, int | None], Decision]
 """(metadata, is pending, a fresh producer id if one was asked for) → decision."""
 
 
-class TransitionListener(Protocol):
-    """Hears of every transition once it is durable (one log line each)."""
+class ProducerIds(Protocol):
+    """`producer_ids.ProducerIdManager`."""
 
-    def on_transition(self, metadata: TransactionMetadata, *, opens: bool) -> None:
-        """`opens`: a transaction began by it."""
+    def next_id(self) -> Completion[int]: ...
 
-    def on_fenced(self, transactional_id: str, error: ErrorCode) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionLimits:
-    """The settings that the coordinator works with."""
-
-    max_timeout_ms: int
-    id_expiration_ms: int
-    expiry_interval_ms: int
-    timeout_check_interval_ms: int = 0
-    """How often transactions over their time are looked for, as Kafka does; 0: each is aborted just when it is over."""
-    two_phase_commit: bool = False
-    """Whether clients may ask for transactions that last until they are ended."""
-    compatibility: Compatibility = OURS
+    def skip_to(self, producer_id: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,43 +71,21 @@ class InitializedProducer:
     ongoing: ProducerIdAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionStatus:
-    """A transactional id as it is at one moment, durable or not."""
-
-    metadata: TransactionMetadata
-    is_pending: bool
-    without_marker: tuple[TopicPartition, ...]
-
-
 class TransactionCoordinator:
-    def __init__(
-        self,
-        runtime: CoordinatorRuntime[TransactionShard],
-        producer_ids: ProducerIdManager,
-        markers: MarkerSender,
-        leader_of: Callable[[str, int], int | None],
-        clock: Clock,
-        scheduler: Scheduler,
-        limits: TransactionLimits,
-        listener: TransitionListener,
-        transaction_version: Callable[[], int] = lambda: CLASSIC,
-    ) -> None:
-        """`leader_of` gives the node id that leads a partition, None for one that does not exist any more;
-        `transaction_version` the finalized level of that feature, as it is now."""
+    def __init__(self, runtime: Runtime, producer_ids: ProducerIds, surroundings: Surroundings) -> None:
         self._runtime = runtime
         self._producer_ids = producer_ids
-        self._clock = clock
-        self._scheduler = scheduler
-        self._limits = limits
-        self._listener = listener
-        self._transaction_version = transaction_version
-        self._delivery = MarkerDelivery(markers, leader_of, scheduler, self._log_complete)
-        self._timeouts = TransactionTimeouts(clock, scheduler, self._on_timeout, limits.timeout_check_interval_ms)
-        self._pending: set[str] = set()
-        self._not_durable: dict[str, frozenset[TopicPartition]] = {}
-        self._last_producer_epochs: dict[str, int] = {}
-        self._expiry = Schedule(clock)
+        self._surroundings = surroundings
+        self._clock = surroundings.clock
+        self._scheduler = surroundings.scheduler
+        self._limits = surroundings.limits
+        self._listener = surroundings.listener
+        self._transaction_version = surroundings.transaction_version
+        self._expiry = Schedule(surroundings.clock)
+
+    def make_shard(self, partition: int, epoch: int) -> TransactionShardLife:
+        """For each life of a partition (`CoordinatorRuntime`)."""
+        return TransactionShardLife(partition, epoch, self._surroundings, self._runtime.append, self._on_timeout)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -294,10 +242,11 @@ class TransactionCoordinator:
     ) -> ErrorCode:
         """Asked in the turn of a transactional append (KIP-890, part 1): NONE, or why the batch may not be written."""
         try:
-            metadata = self._runtime.shard(transactional_id).get(transactional_id)
+            life = self._runtime.shard(transactional_id)
         except KafkaError as error:
             return error.code
-        not_durable = self._not_durable.get(transactional_id, _NONE_YET)
+        metadata = life.get(transactional_id)
+        not_durable = life.not_durable.get(transactional_id, NONE_YET)
         for partition in partitions:
             error_code = verify_partition(metadata, producer_id, producer_epoch, partition, not_durable)
             if error_code:
@@ -311,8 +260,8 @@ class TransactionCoordinator:
         """Transactions that are open or on their way to their end."""
         return sum(
             metadata.state is TransactionState.ONGOING or metadata.state in PREPARED
-            for shard in self._runtime.shards()
-            for metadata in shard.all()
+            for life in self._runtime.shards()
+            for metadata in life.all()
         )
 
     def describe(self, transactional_id: str) -> Completion[TransactionMetadata]:
@@ -320,11 +269,11 @@ class TransactionCoordinator:
         if not transactional_id:
             return Completion.failed(KafkaError(ErrorCode.INVALID_REQUEST))
 
-        def look(shard: TransactionShard) -> TransactionMetadata:
-            metadata = shard.get(transactional_id)
+        def look(life: TransactionShardLife) -> TransactionMetadata:
+            metadata = life.get(transactional_id)
             if metadata is None:
                 raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-            left = self._delivery.left(transactional_id) if metadata.state in PREPARED else None
+            left = life.delivery.left(transactional_id) if metadata.state in PREPARED else None
             return metadata if left is None else replace(metadata, partitions=frozenset(left))
 
         return self._runtime.read(transactional_id, look)
@@ -336,35 +285,33 @@ class TransactionCoordinator:
             self._runtime.check_loaded()
         except KafkaError as error:
             return Completion.failed(error)
-        for shard in self._runtime.shards():
-            first = next(iter(shard.all()), None)
+        for life in self._runtime.shards():
+            first = next(iter(life.all()), None)
             if first is not None:
-                shown.append(self._runtime.read(first.transactional_id, lambda shard: list(shard.all())))
+                shown.append(self._runtime.read(first.transactional_id, lambda life: list(life.all())))
         return all_of(shown).map(lambda lists: [metadata for some in lists for metadata in some])
 
     def current(self) -> Iterator[TransactionStatus]:
         """Every transactional id as it is in this turn: for those who look on, never for an answer to a client."""
-        for shard in self._runtime.shards():
-            for metadata in shard.all():
-                left = self._delivery.left(metadata.transactional_id) or ()
-                yield TransactionStatus(metadata, metadata.transactional_id in self._pending, tuple(left))
+        for life in self._runtime.shards():
+            yield from life.statuses()
 
     def move_epoch_on(self, transactional_id: str, producer_epoch: int) -> Completion[None]:
         """Give an id that has nothing open a later epoch, as that many instances would have: the last ones come soon.
         Fails with KafkaError."""
 
-        def operation(shard: TransactionShard) -> WriteResult[None]:
-            metadata = shard.get(transactional_id)
+        def operation(life: TransactionShardLife) -> WriteResult[None]:
+            metadata = life.get(transactional_id)
             if metadata is None:
                 raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-            if transactional_id in self._pending or metadata.state is TransactionState.ONGOING:
+            if transactional_id in life.pending or metadata.state is TransactionState.ONGOING:
                 raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
             if not metadata.producer_epoch < producer_epoch <= EXHAUSTED_PRODUCER_EPOCH:
                 text = f"the epoch is {metadata.producer_epoch}, the last that is given is {EXHAUSTED_PRODUCER_EPOCH}"
                 raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
-            self._last_producer_epochs.pop(transactional_id, None)
+            life.last_producer_epochs.pop(transactional_id, None)
             moved = replace(metadata, producer_epoch=producer_epoch)
-            return WriteResult((self._record(moved),), None)
+            return WriteResult((life.record(moved),), None)
 
         return self._runtime.write(transactional_id, operation)
 
@@ -372,72 +319,28 @@ class TransactionCoordinator:
         """Hand out no producer id below this one."""
         self._producer_ids.skip_to(producer_id)
 
-    # --- start, background --------------------------------------------------------------------------------------------
-
-    def load(self) -> None:
-        """After the shards have replayed their logs: finish what is prepared, count on the timeouts of what is open."""
-        wall_ms = self._clock.wall_ms()
-        for shard in self._runtime.shards():
-            for metadata in list(shard.all()):
-                if not self._limits.compatibility.keeps_last_epoch:
-                    self._last_producer_epochs[metadata.transactional_id] = NO_PRODUCER_EPOCH
-                if metadata.state in PREPARED:
-                    self._pending.add(metadata.transactional_id)
-                    self._delivery.deliver(metadata)
-                elif metadata.state is TransactionState.ONGOING:
-                    self._timeouts.watch(metadata, wall_ms - metadata.start_timestamp_ms)
+    # --- background ---------------------------------------------------------------------------------------------------
 
     def check_nothing_open(self) -> None:
         """Raises KafkaError while a transaction is open or on its way to its end: whoever deletes `__transaction_state`
         then leaves it open in its partitions for ever, and readers of committed records with it."""
         self._runtime.check_loaded()
-        for shard in self._runtime.shards():
-            for metadata in shard.all():
+        for life in self._runtime.shards():
+            for metadata in life.all():
                 if metadata.state not in AT_REST:
                     message = f"{metadata.transactional_id!r} has a transaction open; it must end first"
                     raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-
-    def on_topic_changed(self, name: str) -> None:
-        """Somebody may have deleted `__transaction_state`: then no transactional id was ever there, as in Kafka. What
-        was open stays open in its partitions until an operator ends it there."""
-        if name != self._runtime.topic or self._runtime.is_available:
-            return
-        self._runtime.unload()
-        self._timeouts.stop_all()
-        self._delivery.forget_all()
-        self._pending.clear()
-        self._not_durable.clear()
-        self._last_producer_epochs.clear()
 
     def step(self) -> None:
         """Forget transactional ids that were idle for transactional.id.expiration.ms (never an open transaction).
 
         One whose last update lies in the future stays until that and the expiration have passed, as in Kafka."""
-        if not self._expiry.take(self._limits.expiry_interval_ms):
-            return
-        wall_ms = self._clock.wall_ms()
-        for shard in self._runtime.shards():
-            expired = [
-                metadata.transactional_id
-                for metadata in shard.all()
-                if (metadata.state in COMPLETED or metadata.state is TransactionState.EMPTY)
-                and wall_ms - metadata.last_update_timestamp_ms >= self._limits.id_expiration_ms
-                and metadata.transactional_id not in self._pending
-            ]
-            for start in range(0, len(expired), _TOMBSTONES_IN_A_BATCH):
-                self._expire(expired[start : start + _TOMBSTONES_IN_A_BATCH])
+        if self._expiry.take(self._limits.expiry_interval_ms):
+            wall_ms = self._clock.wall_ms()
+            for life in self._runtime.shards():
+                life.expire(wall_ms, self._limits.id_expiration_ms)
 
-    def _expire(self, transactional_ids: list[str]) -> None:
-        """Ids of one shard."""
-        self._pending.update(transactional_ids)
-        for transactional_id in transactional_ids:
-            self._last_producer_epochs.pop(transactional_id, None)
-        tombstones = [to_tombstone(transactional_id) for transactional_id in transactional_ids]
-        self._runtime.write(transactional_ids[0], lambda _: WriteResult(tombstones, None)).then(
-            lambda _: self._pending.difference_update(transactional_ids)
-        )
-
-    def _on_timeout(self, opened: TransactionMetadata) -> None:
+    def _on_timeout(self, life: TransactionShardLife, opened: TransactionMetadata) -> None:
         """Abort what its client left; a transition in flight is waited for, an end that was faster has won."""
         transactional_id = opened.transactional_id
 
@@ -457,12 +360,9 @@ class TransactionCoordinator:
             # By the time that a refusal is durable its transaction may have ended, and the next one have begun.
             if done.error is None:
                 return
-            try:
-                current = self._runtime.shard(transactional_id).get(transactional_id)
-            except KafkaError:  # __transaction_state itself was deleted: there is nothing left to abort
-                return
-            if _is_still_open(opened, current):
-                self._timeouts.retry(opened)
+            # Once its partition is lost, or deleted, the abort is no more its own affair.
+            if not life.has_resigned and _is_still_open(opened, life.get(transactional_id)):
+                life.timeouts.retry(opened)
 
         self._transition(transactional_id, decide).then(on_done)
 
@@ -474,59 +374,25 @@ class TransactionCoordinator:
         """Decide and log in this turn; the decided, or KafkaError, once all that it was decided from is durable."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
+        life: TransactionShardLife | None = None
 
-        def operation(shard: TransactionShard) -> WriteResult[None]:
-            nonlocal decision, current
-            current = self._current(shard, transactional_id)
-            decision = decide(current, transactional_id in self._pending, fresh_producer_id)
+        def operation(found: TransactionShardLife) -> WriteResult[None]:
+            nonlocal decision, current, life
+            life, current = found, found.current(transactional_id)
+            decision = decide(current, transactional_id in found.pending, fresh_producer_id)
             if decision.target is None:
                 return WriteResult((), None)
             check_step(current, decision.target)
-            return WriteResult((self._record(decision.target),), None)
+            return WriteResult((found.record(decision.target),), None)
 
         written = self._runtime.write(transactional_id, operation)
         if decision.needs_producer_id:
             return self._producer_ids.next_id().flat_map(
                 lambda fresh: self._transition(transactional_id, decide, fresh)
             )
-        if decision.target is not None and written.error is None:
-            self._on_logged(current, decision.target, written)
+        if decision.target is not None and life is not None and written.error is None:
+            life.on_logged(current, decision.target, written)
         return written.map(lambda _: self._answer(transactional_id, decision, current))
-
-    def _current(self, shard: TransactionShard, transactional_id: str) -> TransactionMetadata | None:
-        metadata = shard.get(transactional_id)
-        last = self._last_producer_epochs.get(transactional_id)
-        # Not every record has room for the epoch before a bump (`to_record`).
-        return metadata if metadata is None or last is None else replace(metadata, last_producer_epoch=last)
-
-    def _record(self, metadata: TransactionMetadata) -> CoordinatorRecord:
-        return to_record(metadata, self._transaction_version(), compatibility=self._limits.compatibility)
-
-    def _on_logged(
-        self, previous: TransactionMetadata | None, target: TransactionMetadata, written: Completion[None]
-    ) -> None:
-        """Appended and replayed: pending until durable, and until COMPLETE when the transaction is ending."""
-        transactional_id = target.transactional_id
-        self._pending.add(transactional_id)
-        self._last_producer_epochs[transactional_id] = target.last_producer_epoch
-        if target.state is TransactionState.ONGOING:
-            self._not_durable[transactional_id] = target.partitions - (previous.partitions if previous else _NONE_YET)
-            self._timeouts.watch(target)
-        else:
-            self._timeouts.stop(transactional_id)
-
-        def on_durable(done: Completion[None]) -> None:
-            if done.error is not None or transactional_id not in self._pending:
-                return  # the disk has failed, and the id stays pending until the broker stops; or it is forgotten
-            self._not_durable.pop(transactional_id, None)
-            was_open = previous is not None and previous.state is TransactionState.ONGOING
-            self._listener.on_transition(target, opens=target.state is TransactionState.ONGOING and not was_open)
-            if target.state in PREPARED:
-                self._delivery.deliver(target)
-            else:
-                self._pending.discard(transactional_id)
-
-        written.then(on_durable)
 
     def _answer(
         self, transactional_id: str, decision: Decision, current: TransactionMetadata | None
@@ -536,36 +402,6 @@ class TransactionCoordinator:
                 self._listener.on_fenced(transactional_id, decision.error)
             raise KafkaError(decision.error)
         return decision.target or current
-
-    def _log_complete(self, prepared: TransactionMetadata) -> None:
-        """Every marker is durable."""
-        if not self._is_prepared(prepared):
-            return
-        completed = prepared.completed(self._clock.wall_ms())
-        transactional_id = prepared.transactional_id
-        record = self._record(completed)
-
-        def on_durable(done: Completion[None]) -> None:
-            if done.error is None:
-                self._pending.discard(transactional_id)
-                self._listener.on_transition(completed, opens=False)
-            elif isinstance(done.error, KafkaError):
-                # Nothing was appended; without COMPLETE the id would answer "try again" until the next restart.
-                self._scheduler.call_later(_COMPLETE_RETRY_MS, lambda: self._log_complete(prepared))
-
-        self._runtime.write(transactional_id, lambda _: WriteResult((record,), None)).then(on_durable)
-
-    def _is_prepared(self, prepared: TransactionMetadata) -> bool:
-        """It is not, once `__transaction_state` was deleted."""
-        try:
-            shard = self._runtime.shard(prepared.transactional_id)
-        except KafkaError:
-            return False
-        return _is_same_end(prepared, shard.get(prepared.transactional_id))
-
-
-def _is_same_end(prepared: TransactionMetadata, current: TransactionMetadata | None) -> bool:
-    return current is not None and (current.own, current.state) == (prepared.own, prepared.state)
 
 
 def _is_still_open(opened: TransactionMetadata, current: TransactionMetadata | None) -> bool:

@@ -15,8 +15,6 @@ from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.broker.ports import Scheduler
 from oncelog.protocol.errors import ErrorCode
 
-COORDINATOR_EPOCH = 0
-"""One node never hands its coordinator over, so the epoch never moves."""
 FIRST_BACKOFF_MS = 20
 MAX_BACKOFF_MS = 1_000
 
@@ -27,12 +25,15 @@ class MarkerDelivery:
         markers: MarkerSender,
         leader_of: Callable[[str, int], int | None],
         scheduler: Scheduler,
+        coordinator_epoch: int,
         on_delivered: Callable[[TransactionMetadata], None],
     ) -> None:
-        """`leader_of` gives the node id that leads a partition, None for one that does not exist any more."""
+        """`leader_of` gives the node id that leads a partition, None for one that does not exist any more;
+        `coordinator_epoch` fences in each partition whoever has delivered markers of the same ids before."""
         self._markers = markers
         self._leader_of = leader_of
         self._scheduler = scheduler
+        self._coordinator_epoch = coordinator_epoch
         self._on_delivered = on_delivered
         self._left: dict[str, list[TopicPartition]] = {}
         self._prepared: dict[str, TransactionMetadata] = {}
@@ -60,7 +61,7 @@ class MarkerDelivery:
             node_id = self._leader_of(topic, partition)
             if node_id is not None:  # a deleted topic has no reader whom a marker could tell anything
                 by_node.setdefault(node_id, []).append((topic, partition))
-        batches = [_marker(prepared, partitions) for partitions in by_node.values()]
+        batches = [self._marker(prepared, partitions) for partitions in by_node.values()]
         sent = [self._markers.send(node_id, batch) for node_id, batch in zip(by_node, batches, strict=True)]
         asked = [partition for batch in batches for partition in batch.partitions]
 
@@ -89,13 +90,12 @@ class MarkerDelivery:
     def _is_forgotten(self, prepared: TransactionMetadata) -> bool:
         return self._prepared.get(prepared.transactional_id) is not prepared
 
-
-def _marker(prepared: TransactionMetadata, partitions: list[TopicPartition]) -> EndMarker:
-    return EndMarker(
-        producer_id=prepared.producer_id,
-        producer_epoch=prepared.producer_epoch,
-        coordinator_epoch=COORDINATOR_EPOCH,
-        committed=prepared.state is TransactionState.PREPARE_COMMIT,
-        transaction_version=prepared.client_transaction_version,
-        partitions=partitions,
-    )
+    def _marker(self, prepared: TransactionMetadata, partitions: list[TopicPartition]) -> EndMarker:
+        return EndMarker(
+            producer_id=prepared.producer_id,
+            producer_epoch=prepared.producer_epoch,
+            coordinator_epoch=self._coordinator_epoch,
+            committed=prepared.state is TransactionState.PREPARE_COMMIT,
+            transaction_version=prepared.client_transaction_version,
+            partitions=partitions,
+        )

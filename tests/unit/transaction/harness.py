@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator, TransactionLimits
+from oncelog.broker.coordinator.loading import CoordinatorLoading
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime
+from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from oncelog.broker.coordinator.transaction.markers import EndMarker
 from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition, TransactionMetadata
-from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
 from oncelog.broker.coordinator.transaction.records import from_record
-from oncelog.broker.coordinator.transaction.shard import TransactionShard
+from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
+from oncelog.broker.coordinator.transaction.surroundings import Surroundings, TransactionLimits
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from tests.fakes.runtime import FakeRuntime
+from oncelog.protocol.topics import TRANSACTION_STATE
+from tests.fakes.coordinator_log import MemoryCoordinatorLog, MemoryTopic, no_failure
 from tests.fakes.virtual_time import VirtualTime
 
 ID = "id"
@@ -67,6 +69,9 @@ class CountingIds:
             self.release()
         return answer
 
+    def skip_to(self, producer_id: int) -> None:
+        self.next = max(self.next, producer_id)
+
     def release(self) -> None:
         waiting, self.waiting = self.waiting, []
         for answer in waiting:
@@ -95,28 +100,53 @@ class Coordinator:
         self,
         *,
         level: int = 1,
-        runtime: FakeRuntime[TransactionShard] | None = None,
+        topic: MemoryTopic | None = None,
         time: VirtualTime | None = None,
         ids: CountingIds | None = None,
     ) -> None:
         self.level = level
-        self.runtime = runtime or FakeRuntime(TransactionShard)
+        self.topic = topic or MemoryTopic()
         self.time = time or VirtualTime()
         self.markers = HeldMarkers()
         self.ids = ids or CountingIds()
         self.transitions = Transitions()
         self.gone: set[TopicPartition] = set()
-        self.core = TransactionCoordinator(
-            cast(Any, self.runtime),
-            cast(ProducerIdManager, self.ids),
-            self.markers,
-            lambda topic, partition: None if (topic, partition) in self.gone else NODE_ID,
+        self.loading = CoordinatorLoading(self.time)
+        self.runtime: CoordinatorRuntime[TransactionShardLife] = CoordinatorRuntime(
+            TRANSACTION_STATE,
+            self.topic,
+            self._make_shard,
             self.time,
-            self.time,
-            TransactionLimits(900_000, EXPIRATION_MS, EXPIRY_INTERVAL_MS, two_phase_commit=True),
-            self.transitions,
-            lambda: self.level,
+            self.loading,
+            lambda topic, partition: 0,
+            no_failure,
         )
+        self.core = TransactionCoordinator(
+            self.runtime,
+            self.ids,
+            Surroundings(
+                self.markers,
+                lambda topic, partition: None if (topic, partition) in self.gone else NODE_ID,
+                self.time,
+                self.time,
+                TransactionLimits(900_000, EXPIRATION_MS, EXPIRY_INTERVAL_MS, two_phase_commit=True),
+                self.transitions,
+                lambda: self.level,
+            ),
+        )
+
+    def _make_shard(self, partition: int, epoch: int) -> TransactionShardLife:
+        return self.core.make_shard(partition, epoch)
+
+    @property
+    def log(self) -> MemoryCoordinatorLog:
+        """That of the first partition, in most tests the only one."""
+        return self.topic.logs[0]
+
+    def start(self) -> None:
+        """Replay what is in the log, as a broker does before it listens."""
+        self.runtime.gain_all()
+        self.loading.begin()
 
     def init(
         self, pair: ProducerIdAndEpoch | None = None, *, transactional_id: str = ID, timeout_ms: int = TIMEOUT_MS
@@ -166,18 +196,22 @@ class Coordinator:
 
     def logged(self) -> list[str]:
         """The states that were logged of the one id, in order."""
-        values = [from_record(record)[1] for record in self.runtime.log]
+        values = [from_record(record)[1] for record in self.log.records]
         return ["Dead" if value is None else value.state.kafka_name for value in values]
+
+    def crashed(self, record_count: int | None = None) -> MemoryTopic:
+        """What a crash leaves: as many records, at least the durable ones, by default no more."""
+        return MemoryTopic(*(log.crashed(record_count) for log in self.topic.logs))
 
     def restarted(self, record_count: int | None = None, *, level: int | None = None) -> "Coordinator":
         """The next start on what a crash has left."""
         survivor = Coordinator(
             level=self.level if level is None else level,
-            runtime=self.runtime.restarted(record_count),
+            topic=self.crashed(record_count),
             time=VirtualTime(self.time.wall_ms()),
             ids=self.ids,
         )
-        survivor.core.load()
+        survivor.start()
         survivor.time.settle()
         return survivor
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oncelog.broker.coordinator.transaction import coordinator as coordinator_module
-from oncelog.broker.coordinator.transaction import markers
+from oncelog.broker.coordinator.transaction import markers, shard_life
 from oncelog.broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
     ProducerIdAndEpoch,
@@ -87,12 +87,12 @@ def sticks_at_the_fence(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_no_rotation(patch: pytest.MonkeyPatch) -> None:
-    to_record = coordinator_module.to_record
+    to_record = shard_life.to_record
 
     def buggy(metadata: TransactionMetadata, version: int, **settings: Any) -> Any:
         return to_record(replace(metadata, previous_producer_id=-1, next_producer_id=-1), version, **settings)
 
-    patch.setattr(coordinator_module, "to_record", buggy)
+    patch.setattr(shard_life, "to_record", buggy)
 
 
 def takes_every_end_for_the_current_one(patch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def next_of(pair: ProducerIdAndEpoch, version: int) -> ProducerIdAndEpoch:
 def test_from_append_to_flush_everything_about_the_id_is_sent_away_for_now(version: int) -> None:
     coordinator = Coordinator()
     pair = coordinator.init().pair
-    coordinator.runtime.flushes_by_itself = False
+    coordinator.log.flushes_by_itself = False
     adding = coordinator.add(pair, P0, version=version)
     assert not adding.is_answered
     refused = [
@@ -47,7 +47,7 @@ def test_from_append_to_flush_everything_about_the_id_is_sent_away_for_now(versi
         coordinator.end(pair, True, version=version),
         coordinator.end(pair, False, version=version),
     ]
-    coordinator.runtime.flush()
+    coordinator.log.flush()
     assert {asked.error for asked in refused} == {E.CONCURRENT_TRANSACTIONS}
     assert adding.error is E.NONE
     assert coordinator.add(pair, P0).error is E.NONE
@@ -56,23 +56,23 @@ def test_from_append_to_flush_everything_about_the_id_is_sent_away_for_now(versi
 def test_a_refusal_is_told_only_when_what_it_was_decided_from_is_durable() -> None:
     coordinator = Coordinator()
     pair = coordinator.init().pair
-    coordinator.runtime.flushes_by_itself = False
+    coordinator.log.flushes_by_itself = False
     coordinator.add(pair, P0)
     refused = coordinator.init()
     assert not refused.is_answered
-    coordinator.runtime.flush()
+    coordinator.log.flush()
     assert refused.error is E.CONCURRENT_TRANSACTIONS
 
 
 def test_a_batch_may_not_come_before_the_addition_of_its_partition_is_durable() -> None:
     coordinator = Coordinator()
     pair = coordinator.begun(P0)
-    coordinator.runtime.flushes_by_itself = False
+    coordinator.log.flushes_by_itself = False
     coordinator.add(pair, P1)
     assert coordinator.verify(pair, P0) is E.NONE
     assert coordinator.verify(pair, P1) is E.CONCURRENT_TRANSACTIONS
     assert coordinator.verify(pair, P0, P1) is E.CONCURRENT_TRANSACTIONS
-    coordinator.runtime.flush()
+    coordinator.log.flush()
     assert coordinator.verify(pair, P0, P1) is E.NONE
 
 
@@ -83,12 +83,12 @@ def test_prepare_is_durable_before_the_answer_and_before_any_marker_and_all_mark
 ) -> None:
     coordinator = Coordinator()
     pair = coordinator.begun(P0, P1, version=version)
-    coordinator.runtime.flushes_by_itself = False
+    coordinator.log.flushes_by_itself = False
     coordinator.markers.holds = True
     ending = coordinator.end(pair, commit, version=version)
     assert coordinator.logged()[-1] == ("PrepareCommit" if commit else "PrepareAbort")
     assert not coordinator.markers.sent and not ending.is_answered
-    coordinator.runtime.flush()
+    coordinator.log.flush()
     assert ending.pair == next_of(pair, version)
     (sent,) = coordinator.markers.sent
     assert (sent.marker.committed, list(sent.marker.partitions)) == (commit, [P0, P1])
@@ -98,7 +98,7 @@ def test_prepare_is_durable_before_the_answer_and_before_any_marker_and_all_mark
     coordinator.markers.release()
     assert coordinator.logged()[-1] == ("CompleteCommit" if commit else "CompleteAbort")
     assert coordinator.end(pair, commit, version=version).is_answered is False
-    coordinator.runtime.flush()
+    coordinator.log.flush()
     assert coordinator.transitions.states[-1] == coordinator.logged()[-1]
 
 
@@ -135,24 +135,24 @@ def test_an_answer_holds_the_pair_of_its_decision_whatever_comes_before_the_flus
     coordinator = Coordinator()
     pair = coordinator.begun(version=2)
     after = coordinator.end(pair, True, version=2).pair
-    coordinator.runtime.flushes_by_itself = False
+    coordinator.log.flushes_by_itself = False
     adding = coordinator.add(after, P0, version=2)
-    coordinator.runtime.flush()
+    coordinator.log.flush()
     assert adding.error is E.NONE
     again = coordinator.add(after, P0, version=2)
     ending = coordinator.end(after, True, version=2)
-    coordinator.runtime.flush()
+    coordinator.log.flush()
     assert (again.pair.producer_epoch, ending.pair.producer_epoch) == (1, 2)
 
 
 def test_an_append_that_fails_is_told_and_changes_nothing() -> None:
     coordinator = Coordinator()
     pair = coordinator.begun(P0)
-    coordinator.runtime.refuses = KafkaError(E.KAFKA_STORAGE_ERROR)
-    assert coordinator.end(pair, True).error is E.KAFKA_STORAGE_ERROR
+    coordinator.log.refuses = KafkaError(E.KAFKA_STORAGE_ERROR)
+    assert coordinator.end(pair, True).error is E.NOT_COORDINATOR
     assert coordinator.known.state is TransactionState.ONGOING
-    coordinator.runtime.refuses = KafkaError(E.KAFKA_STORAGE_ERROR)
-    assert coordinator.add(pair, P1).error is E.KAFKA_STORAGE_ERROR
+    coordinator.log.refuses = KafkaError(E.KAFKA_STORAGE_ERROR)
+    assert coordinator.add(pair, P1).error is E.NOT_COORDINATOR
     assert coordinator.verify(pair, P0) is E.NONE
     assert coordinator.end(pair, True).error is E.NONE
 
@@ -162,7 +162,7 @@ def test_a_complete_that_cannot_be_logged_just_now_is_logged_later() -> None:
     pair = coordinator.begun(P0)
     coordinator.markers.holds = True
     assert coordinator.end(pair, True).error is E.NONE
-    coordinator.runtime.refuses = KafkaError(E.KAFKA_STORAGE_ERROR)
+    coordinator.log.refuses = KafkaError(E.KAFKA_STORAGE_ERROR)
     coordinator.markers.release()
     assert coordinator.end(pair, True).error is E.CONCURRENT_TRANSACTIONS
     coordinator.time.advance(100)
@@ -173,11 +173,11 @@ def test_a_complete_that_cannot_be_logged_just_now_is_logged_later() -> None:
 def test_a_decision_that_breaks_the_rules_is_an_error_and_never_logged() -> None:
     coordinator = Coordinator()
     coordinator.begun(P0)
-    before = list(coordinator.runtime.log)
+    before = list(coordinator.log.records)
     illegal = replace(coordinator.known, producer_epoch=5)
     with pytest.raises(IllegalTransition):
         coordinator.core._transition(ID, lambda *_: Decision(target=illegal))
-    assert coordinator.runtime.log == before
+    assert coordinator.log.records == before
 
 
 # --- requests that make no sense ---
@@ -197,14 +197,14 @@ def test_an_empty_id_and_a_pair_given_by_half_are_invalid() -> None:
 def test_a_timeout_outside_the_limits_is_refused_and_nothing_is_made(timeout_ms: int) -> None:
     coordinator = Coordinator()
     assert coordinator.init(timeout_ms=timeout_ms).error is E.INVALID_TRANSACTION_TIMEOUT
-    assert coordinator.runtime.log == []
+    assert coordinator.log.records == []
 
 
 def test_a_producer_without_a_transactional_id_leaves_no_trace() -> None:
     coordinator = Coordinator()
     answer = coordinator.core.init_producer_id(None, -1)
     assert answer.result() == ProducerIdAndEpoch(1_000, 0)
-    assert coordinator.runtime.log == []
+    assert coordinator.log.records == []
 
 
 # --- fencing ---
@@ -286,8 +286,8 @@ def fast_forwarded(coordinator: Coordinator) -> Coordinator:
     last = replace(
         coordinator.known, state=TransactionState.COMPLETE_COMMIT, partitions=frozenset(), producer_epoch=32_766
     )
-    coordinator.runtime.log.append(to_record(last, 2))
-    coordinator.runtime.flush()
+    coordinator.log.write(to_record(last, 2))
+    coordinator.log.flush()
     return coordinator.restarted()
 
 
@@ -417,11 +417,11 @@ def test_an_end_that_is_on_its_way_wins_against_the_timeout(commit: bool) -> Non
     coordinator = Coordinator()
     pair = coordinator.begun(P0)
     coordinator.time.advance(TIMEOUT_MS - 1)
-    coordinator.runtime.flushes_by_itself = False
+    coordinator.log.flushes_by_itself = False
     ending = coordinator.end(pair, commit)
     coordinator.time.advance(TIMEOUT_MS)
-    coordinator.runtime.flush()
-    coordinator.runtime.flush()
+    coordinator.log.flush()
+    coordinator.log.flush()
     assert ending.error is E.NONE
     assert coordinator.logged()[-1] == ("CompleteCommit" if commit else "CompleteAbort")
     assert "PrepareAbort" not in coordinator.logged() or not commit
@@ -431,12 +431,12 @@ def test_an_end_that_is_on_its_way_wins_against_the_timeout(commit: bool) -> Non
 def test_a_timeout_waits_for_an_addition_that_is_not_durable_yet() -> None:
     coordinator = Coordinator()
     pair = coordinator.begun(P0)
-    coordinator.runtime.flushes_by_itself = False
+    coordinator.log.flushes_by_itself = False
     adding = coordinator.add(pair, P1)
     coordinator.time.advance(TIMEOUT_MS)
     assert coordinator.logged()[-1] == "Ongoing"
-    coordinator.runtime.flush()
-    coordinator.runtime.flushes_by_itself = True
+    coordinator.log.flush()
+    coordinator.log.flushes_by_itself = True
     coordinator.time.advance(20)
     assert adding.error is E.NONE
     assert coordinator.logged()[-1] == "CompleteAbort"
@@ -446,7 +446,7 @@ def test_a_timeout_waits_for_an_addition_that_is_not_durable_yet() -> None:
 def test_a_timeout_that_cannot_be_logged_is_tried_again() -> None:
     coordinator = Coordinator()
     coordinator.begun(P0)
-    coordinator.runtime.refuses = KafkaError(E.KAFKA_STORAGE_ERROR)
+    coordinator.log.refuses = KafkaError(E.KAFKA_STORAGE_ERROR)
     coordinator.time.advance(TIMEOUT_MS)
     assert coordinator.known.state is TransactionState.ONGOING
     coordinator.time.advance(20)
@@ -469,17 +469,17 @@ def test_a_timeout_that_came_during_an_addition_does_not_take_the_time_of_the_ne
     """The client ends its transaction and begins another in the very turn in which the addition becomes durable."""
     coordinator = Coordinator()
     pair = coordinator.begun(P0)
-    coordinator.runtime.flushes_by_itself = False
+    coordinator.log.flushes_by_itself = False
     adding = coordinator.core.add_partitions(ID, pair.producer_id, pair.producer_epoch, [P1])
 
     def on_added(_: object) -> None:
-        coordinator.runtime.flushes_by_itself = True
+        coordinator.log.flushes_by_itself = True
         assert coordinator.end(pair, True).error is E.NONE
         assert coordinator.add(pair, P0).error is E.NONE
 
     adding.then(on_added)
     coordinator.time.advance(TIMEOUT_MS)
-    coordinator.runtime.flush()
+    coordinator.log.flush()
     coordinator.time.advance(TIMEOUT_MS - 1)
     assert coordinator.known.state is TransactionState.ONGOING
     coordinator.time.advance(1)
@@ -578,7 +578,7 @@ def test_idle_ids_are_forgotten_and_open_ones_never() -> None:
 
 def test_an_id_in_transition_is_not_forgotten() -> None:
     coordinator = Coordinator()
-    coordinator.runtime.flushes_by_itself = False
+    coordinator.log.flushes_by_itself = False
     coordinator.init()
     coordinator.time.advance(EXPIRATION_MS)
     coordinator.core.step()
@@ -588,10 +588,10 @@ def test_an_id_in_transition_is_not_forgotten() -> None:
 def test_an_id_that_is_being_forgotten_is_pending_until_that_is_durable() -> None:
     coordinator = Coordinator()
     coordinator.init()
-    coordinator.runtime.flushes_by_itself = False
+    coordinator.log.flushes_by_itself = False
     for _ in range(2):
         coordinator.time.advance(2 * EXPIRATION_MS)
         coordinator.core.step()
     assert coordinator.logged() == ["Empty", "Dead"]
-    coordinator.runtime.flush()
+    coordinator.log.flush()
     assert coordinator.core.open_count == 0

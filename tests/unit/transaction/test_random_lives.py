@@ -57,7 +57,7 @@ class Life:
         self.asked: list[tuple[str, Instance | None, ProducerIdAndEpoch | None, Asked]] = []
 
     def _hold(self) -> None:
-        self.coordinator.runtime.flushes_by_itself = False
+        self.coordinator.log.flushes_by_itself = False
         self.coordinator.markers.holds = True
 
     def step(self, name: str) -> None:
@@ -80,7 +80,7 @@ class Life:
                 asked = coordinator.end(instance.pair, name == "commit", version=instance.version)
                 self._ask(name, instance, asked)
             case "flush":
-                coordinator.runtime.flush()
+                coordinator.log.flush()
             case "marker" if coordinator.markers.waiting:
                 retry = self.random.random() < 0.2
                 coordinator.markers.release(*[ErrorCode.NOT_ENOUGH_REPLICAS] * retry * self._wanted())
@@ -122,20 +122,19 @@ class Life:
             instance.pair = answer
 
     def _crash(self) -> None:
-        runtime = self.coordinator.runtime
-        kept = self.random.randint(runtime.durable_count, len(runtime.log))
-        self.asked = []
         old = self.coordinator
-        self.coordinator = Coordinator(level=old.level, runtime=runtime.restarted(kept), time=old.time, ids=old.ids)
+        kept = self.random.randint(old.log.durable_end_offset, old.log.log_end_offset)
+        self.asked = []
+        self.coordinator = Coordinator(level=old.level, topic=old.crashed(kept), time=old.time, ids=old.ids)
         self._hold()
-        self.coordinator.core.load()
+        self.coordinator.start()
 
     def finish(self) -> None:
         """All faults stop, all clients fall silent."""
-        self.coordinator.runtime.flushes_by_itself = True
+        self.coordinator.log.flushes_by_itself = True
         self.coordinator.markers.holds = False
         for _ in range(3):
-            self.coordinator.runtime.flush()
+            self.coordinator.log.flush()
             while self.coordinator.markers.waiting:
                 self.coordinator.markers.release()
             self.coordinator.time.advance(2 * TIMEOUT_MS)
@@ -143,7 +142,7 @@ class Life:
 
 
 def values(coordinator: Coordinator) -> list[TransactionMetadata]:
-    logged = [from_record(record)[1] for record in coordinator.runtime.log]
+    logged = [from_record(record)[1] for record in coordinator.log.records]
     return [value for value in logged if value is not None]
 
 

@@ -28,7 +28,7 @@ def lived(version: int, commit: bool) -> Coordinator:
 def test_the_outcome_is_fixed_by_prepare_and_by_nothing_else(version: int, commit: bool, record_count: int) -> None:
     before = lived(version, commit)
     survivor = before.restarted(record_count)
-    last = from_record(before.runtime.log[record_count - 1])[1]
+    last = from_record(before.log.records[record_count - 1])[1]
     assert last is not None
     if last.state in PREPARED:
         assert survivor.logged()[-1] == ("CompleteCommit" if commit else "CompleteAbort")
@@ -81,9 +81,9 @@ def test_while_the_markers_of_a_start_are_on_their_way_the_id_is_pending() -> No
     coordinator.markers.holds = True
     pair = coordinator.begun(P0)
     coordinator.end(pair, True)
-    survivor = Coordinator(runtime=coordinator.runtime.restarted())
+    survivor = Coordinator(topic=coordinator.crashed())
     survivor.markers.holds = True
-    survivor.core.load()
+    survivor.start()
     for asked in (
         survivor.init(),
         survivor.end(pair, True),
@@ -109,11 +109,11 @@ def test_a_fence_is_not_undone_by_a_crash() -> None:
 def test_a_fence_that_was_not_durable_has_not_happened() -> None:
     coordinator = Coordinator()
     old = coordinator.begun(P0)
-    coordinator.runtime.flushes_by_itself = False
+    coordinator.log.flushes_by_itself = False
     fencing = coordinator.init()
     assert not fencing.is_answered and coordinator.markers.sent == []
     survivor = coordinator.restarted()
-    survivor.runtime.flushes_by_itself = True
+    survivor.log.flushes_by_itself = True
     assert survivor.end(old, True).error is ErrorCode.NONE
 
 

@@ -30,7 +30,7 @@ from oncelog.broker.coordinator.group.consumer.surroundings import MigrationPoli
 from oncelog.broker.coordinator.group.consumer.update import GroupUpdate
 from oncelog.broker.coordinator.group.consumer.writer import Decision
 from oncelog.broker.coordinator.group.exchange import JoinRequest, JoinResult, SyncResult
-from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.subscription import CONSUMER, read_subscription
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -42,16 +42,15 @@ class ClassicMembers:
         self._writer = coordinator.writer
         self._settings = coordinator.writer.settings
         self._topics = coordinator.writer.topics
-        self._sessions = coordinator.writer.sessions
 
     # --- joining ------------------------------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest) -> Completion[JoinResult]:
         """JoinGroup: answered at once, since nobody waits for others here. Fails with KafkaError."""
-        return self._writer.write(request.group_id, lambda shard: self._decide_join(shard, request))
+        return self._writer.write(request.group_id, lambda life: self._decide_join(life, request))
 
-    def _decide_join(self, shard: GroupShard, request: JoinRequest) -> Decision[JoinResult]:
-        group = shard.consumer_group(request.group_id)
+    def _decide_join(self, life: GroupShardLife, request: JoinRequest) -> Decision[JoinResult]:
+        group = life.shard.consumer_group(request.group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         update = self._writer.update(group)
@@ -65,14 +64,14 @@ class ClassicMembers:
         replaced = group.static_member(request.group_instance_id)
         self._enter(update, member_id, request)
         has_new_subscription = update.describe_member(member_id, _described(update, member_id, request, subscription))
-        if has_new_subscription or not self._writer.knows_its_topics(request.group_id):
+        if has_new_subscription or request.group_id not in life.checked:
             update.look_at_topics()
         owned = _owned(self._topics, subscription)
         if replaced is not None and self._downgrades(group, replaced):
-            return self._decide_downgrade(update, member_id, owned, has_new_subscription)
+            return self._decide_downgrade(life, update, member_id, owned, has_new_subscription)
         update.maybe_assign()
         member = update.reconcile(member_id, owned, has_new_subscription=has_new_subscription)
-        return Decision(update, _joined(member), [lambda: self._await_sync(request, member)])
+        return Decision(update, _joined(member), [lambda: _await_sync(life, request, member)])
 
     def _check_join(self, group: ConsumerGroup, member_id: str, request: JoinRequest) -> None:
         if self._settings.migration_policy is MigrationPolicy.DISABLED:
@@ -100,24 +99,25 @@ class ClassicMembers:
         return is_last and may_downgrade(group, [replaced.member_id], replaced.member_id, self._settings)
 
     def _decide_downgrade(
-        self, update: GroupUpdate, member_id: str, owned: Mapping[UUID, frozenset[int]], has_new_subscription: bool
+        self,
+        life: GroupShardLife,
+        update: GroupUpdate,
+        member_id: str,
+        owned: Mapping[UUID, frozenset[int]],
+        has_new_subscription: bool,
     ) -> Decision[JoinResult]:
         must_rebalance = update.group.assignment_epoch < update.group.epoch
         if not must_rebalance:
             update.reconcile(member_id, owned, has_new_subscription=has_new_subscription)
         member = update.group.members[member_id]
-        follow = self._coordinator.downgrade(update, (), must_rebalance=must_rebalance)
+        follow = self._coordinator.downgrade(life, update, (), must_rebalance=must_rebalance)
         return Decision(update, _joined(member), [follow])
-
-    def _await_sync(self, request: JoinRequest, member: ConsumerMember) -> None:
-        self._sessions.done(request.group_id, member.member_id, Wait.JOIN)
-        self._coordinator.start_session(request.group_id, member)
-        self._sessions.expect(request.group_id, member.member_id, Wait.SYNC, request.rebalance_timeout_ms)
 
     # --- a member's life ----------------------------------------------------------------------------------------------
 
     def sync(
         self,
+        life: GroupShardLife,
         group: ConsumerGroup,
         generation_id: int,
         member_id: str,
@@ -131,46 +131,40 @@ class ClassicMembers:
         if protocol_type not in (None, CONSUMER) or protocol_name not in (None, chosen):
             raise _inconsistent("The protocol is not the one that the join was answered with.")
         if group.assignment_epoch > member.epoch and member.current.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._await_join(group, member)
+            _await_join(life, group, member)
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-        def decide(_: GroupShard) -> Decision[SyncResult]:
+        def decide(_: GroupShardLife) -> Decision[SyncResult]:
             result = SyncResult(
                 protocol_type=protocol_type,
                 protocol_name=protocol_name,
                 assignment=classic_assignment(member, self._topics),
             )
-            return Decision(self._writer.update(group), result, [lambda: self._synced(group, member)])
+            return Decision(self._writer.update(group), result, [lambda: _synced(life, group, member)])
 
         return self._writer.write(group.group_id, decide)
 
-    def _synced(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        self._sessions.done(group.group_id, member.member_id, Wait.SYNC)
-        self._coordinator.start_session(group.group_id, member)
-
-    def heartbeat(self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None) -> ErrorCode:
+    def heartbeat(
+        self, life: GroupShardLife, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None
+    ) -> ErrorCode:
         """Heartbeat: REBALANCE_IN_PROGRESS asks for a join, which takes it a step further. Raises KafkaError."""
         member = self._find(group, generation_id, member_id, instance_id)
-        self._coordinator.start_session(group.group_id, member)
+        life.start_session(group.group_id, member)
         state = member.current.state
         is_behind = member.epoch < group.assignment_epoch or state is MemberState.UNREVOKED_PARTITIONS
         if is_behind or (state is MemberState.UNRELEASED_PARTITIONS and not _is_waiting(group, member)):
-            self._await_join(group, member)
+            _await_join(life, group, member)
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def _await_join(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        timeout_ms = member.metadata.rebalance_timeout_ms
-        self._sessions.expect_once(group.group_id, member.member_id, Wait.JOIN, timeout_ms)
-
     def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> Completion[list[ErrorCode]]:
         """LeaveGroup, also of members of the other protocol by a tool: all of them in one step."""
-        return self._writer.write(group_id, lambda shard: self._decide_leave(shard, group_id, leaving))
+        return self._writer.write(group_id, lambda life: self._decide_leave(life, group_id, leaving))
 
     def _decide_leave(
-        self, shard: GroupShard, group_id: str, leaving: Sequence[LeavingMember]
+        self, life: GroupShardLife, group_id: str, leaving: Sequence[LeavingMember]
     ) -> Decision[list[ErrorCode]]:
-        group = shard.consumer_group(group_id)
+        group = life.shard.consumer_group(group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         gone: dict[str, None] = {}
@@ -181,7 +175,7 @@ class ClassicMembers:
                 errors.append(ErrorCode.NONE)
             except KafkaError as error:
                 errors.append(error.code)
-        update, then = self._coordinator.without(group, gone)
+        update, then = self._coordinator.without(life, group, gone)
         return Decision(update, errors, then)
 
     def _find(
@@ -198,6 +192,22 @@ class ClassicMembers:
         if generation_id != member.epoch:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         return member
+
+
+def _await_sync(life: GroupShardLife, request: JoinRequest, member: ConsumerMember) -> None:
+    life.sessions.done(request.group_id, member.member_id, Wait.JOIN)
+    life.start_session(request.group_id, member)
+    life.sessions.expect(request.group_id, member.member_id, Wait.SYNC, request.rebalance_timeout_ms)
+
+
+def _synced(life: GroupShardLife, group: ConsumerGroup, member: ConsumerMember) -> None:
+    life.sessions.done(group.group_id, member.member_id, Wait.SYNC)
+    life.start_session(group.group_id, member)
+
+
+def _await_join(life: GroupShardLife, group: ConsumerGroup, member: ConsumerMember) -> None:
+    timeout_ms = member.metadata.rebalance_timeout_ms
+    life.sessions.expect_once(group.group_id, member.member_id, Wait.JOIN, timeout_ms)
 
 
 def _inconsistent(message: str) -> KafkaError:

@@ -9,7 +9,7 @@ KIPs: 345 (static members), 848, 1082 (member ids that clients make).
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
@@ -30,15 +30,15 @@ from oncelog.broker.coordinator.group.consumer.member import (
 )
 from oncelog.broker.coordinator.group.consumer.migration import check_upgrade, downgraded, may_downgrade, upgraded
 from oncelog.broker.coordinator.group.consumer.records import CurrentChanged, GroupChanged, GroupEpoch
-from oncelog.broker.coordinator.group.consumer.sessions import Sessions, Wait
+from oncelog.broker.coordinator.group.consumer.sessions import Wait
 from oncelog.broker.coordinator.group.consumer.surroundings import ConsumerGroupSettings, TopicCatalog, metadata_hash
 from oncelog.broker.coordinator.group.consumer.update import GroupUpdate
-from oncelog.broker.coordinator.group.consumer.writer import ClassicGroups, Decision, GroupWriter
+from oncelog.broker.coordinator.group.consumer.writer import Decision, GroupWriter
 from oncelog.broker.coordinator.group.records import group_record
-from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
-from oncelog.broker.ports import Clock, Entropy, Scheduler
+from oncelog.broker.ports import Clock, Entropy
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 Follow = Callable[[], None]
@@ -47,52 +47,24 @@ Follow = Callable[[], None]
 class ConsumerGroupCoordinator:
     def __init__(
         self,
-        runtime: CoordinatorRuntime[GroupShard],
+        runtime: CoordinatorRuntime[GroupShardLife],
         clock: Clock,
-        scheduler: Scheduler,
         entropy: Entropy,
         topics: TopicCatalog,
         settings: ConsumerGroupSettings,
-        classic_groups: ClassicGroups,
     ) -> None:
         self._runtime = runtime
         self._entropy = entropy
         self._topics = topics
         self._settings = settings
-        self._sessions = Sessions(clock, scheduler, self._on_expired)
-        self.writer = GroupWriter(runtime, clock, topics, settings, self._sessions, classic_groups)
-        self._classic_groups = classic_groups
-
-    def load(self) -> None:
-        """After the shards have replayed: every member has a fresh session."""
-        for shard in self._runtime.shards():
-            for group_id, group in shard.consumer_groups().items():
-                self._start_sessions(group_id, group.members.values())
-                for member in group.members.values():
-                    if member.is_revoking:
-                        timeout_ms = member.metadata.rebalance_timeout_ms
-                        self._sessions.expect(group_id, member.member_id, Wait.REVOCATION, timeout_ms)
-
-    def _start_sessions(self, group_id: str, members: Iterable[ConsumerMember]) -> None:
-        for member in members:
-            self.start_session(group_id, member)
-
-    def start_session(self, group_id: str, member: ConsumerMember) -> None:
-        classic = member.metadata.classic
-        timeout_ms = self._settings.session_timeout_ms(group_id) if classic is None else classic.session_timeout_ms
-        self._sessions.expect(group_id, member.member_id, Wait.SESSION, timeout_ms)
+        self.writer = GroupWriter(runtime, clock, topics, settings)
 
     def on_topic_changed(self, name: str) -> None:
         self.writer.on_topic_changed(name)
 
-    def unload(self) -> None:
-        """The groups are gone with their topic."""
-        self._sessions.forget_all()
-        self.writer.forget_topics()
-
     def describe(self, group_id: str) -> Completion[ConsumerGroup]:
         """The group once all that it shows is durable. Fails with GROUP_ID_NOT_FOUND."""
-        return self._runtime.read(group_id, lambda shard: self._existing(shard, group_id).copy())
+        return self._runtime.read(group_id, lambda life: self._existing(life, group_id).copy())
 
     @property
     def is_enabled(self) -> bool:
@@ -111,23 +83,23 @@ class ConsumerGroupCoordinator:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
             check_heartbeat(request, self._settings.assignors)
             decide = self._decide_leave if request.is_leaving else self._decide_heartbeat
-            return self.writer.write(request.group_id, lambda shard: decide(shard, request))
+            return self.writer.write(request.group_id, lambda life: decide(life, request))
         except KafkaError as error:
             return Completion.failed(error)
 
-    def _decide_heartbeat(self, shard: GroupShard, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
-        update, then = self._entered(shard, request)
+    def _decide_heartbeat(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
+        update, then = self._entered(life, request)
         check_room(update.group, request.member_id, request.instance_id, self._settings.max_size)
         member_id = request.member_id or self.new_member_id()
         before = self._find_member(update, member_id, request)
         has_new_subscription = update.describe_member(member_id, _described(before, request))
-        if has_new_subscription or not self.writer.knows_its_topics(request.group_id):
+        if has_new_subscription or request.group_id not in life.checked:
             update.look_at_topics()
         update.maybe_assign()
         member = update.reconcile(member_id, request.owned, has_new_subscription=has_new_subscription)
         has_new_partitions = before is None or before.current.assigned != member.current.assigned
         is_told = request.is_joining or request.is_full or has_new_partitions
-        then.append(lambda: self.start_session(request.group_id, member))
+        then.append(lambda: life.start_session(request.group_id, member))
         return Decision(
             update,
             HeartbeatResult(
@@ -142,10 +114,10 @@ class ConsumerGroupCoordinator:
     def new_member_id(self) -> str:
         return urlsafe_b64encode(self._entropy.uuid().bytes).decode().rstrip("=")
 
-    def _entered(self, shard: GroupShard, request: HeartbeatRequest) -> tuple[GroupUpdate, list[Follow]]:
+    def _entered(self, life: GroupShardLife, request: HeartbeatRequest) -> tuple[GroupUpdate, list[Follow]]:
         """The group to work on: it may be made now, or out of a classic one."""
-        group_id = request.group_id
-        group, classic = shard.consumer_group(group_id), self._classic_groups.get(group_id)
+        group_id, shard = request.group_id, life.shard
+        group, classic = shard.consumer_group(group_id), life.classic.get(group_id)
         if group is not None:
             return self.writer.update(group), []
         if not request.is_joining:
@@ -156,14 +128,14 @@ class ConsumerGroupCoordinator:
         update = self.writer.update(ConsumerGroup(group_id))
         if classic is None:
             return update, []
-        then: list[Follow] = [lambda: self._classic_groups.release(group_id)]
+        then: list[Follow] = [lambda: life.release(group_id)]
         if classic.state is not GroupState.EMPTY:
             check_upgrade(classic, self._settings)
             changes = list(upgraded(classic, self._topics))
             update.records.append(group_record(group_id, None))
             update.change(*changes)
             converted = list(update.group.members.values())
-            then.append(lambda: self._start_sessions(group_id, converted))
+            then.append(lambda: life.start_sessions(group_id, converted))
         else:
             update.records.append(group_record(group_id, None))
         return update, then
@@ -200,8 +172,8 @@ class ConsumerGroupCoordinator:
 
     # --- leaving ------------------------------------------------------------------------------------------------------
 
-    def _decide_leave(self, shard: GroupShard, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
-        group = self._existing(shard, request.group_id)
+    def _decide_leave(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
+        group = self._existing(life, request.group_id)
         response = HeartbeatResult(request.member_id, request.member_epoch)
         if request.instance_id is None:
             if request.member_id not in group.members:
@@ -210,7 +182,7 @@ class ConsumerGroupCoordinator:
             member = check_static(group.static_member(request.instance_id), request.member_id, request.instance_id)
             if request.member_epoch == STATIC_LEAVE_EPOCH:
                 return self._decide_static_leave(group, member, response)
-        update, then = self.without(group, [request.member_id])
+        update, then = self.without(life, group, [request.member_id])
         return Decision(update, response, then)
 
     def _decide_static_leave(
@@ -225,20 +197,22 @@ class ConsumerGroupCoordinator:
         update.change(CurrentChanged(member.member_id, away))
         return Decision(update, response)
 
-    def _existing(self, shard: GroupShard, group_id: str) -> ConsumerGroup:
-        group = shard.consumer_group(group_id)
+    def _existing(self, life: GroupShardLife, group_id: str) -> ConsumerGroup:
+        group = life.shard.consumer_group(group_id)
         if group is not None:
             return group
-        is_there = self._classic_groups.get(group_id) is not None or shard.knows(group_id)
+        is_there = group_id in life.classic or life.shard.knows(group_id)
         raise _not_found(f"Group {group_id} {'is not a consumer group' if is_there else 'not found'}.")
 
-    def without(self, group: ConsumerGroup, member_ids: Collection[str]) -> tuple[GroupUpdate, list[Follow]]:
+    def without(
+        self, life: GroupShardLife, group: ConsumerGroup, member_ids: Collection[str]
+    ) -> tuple[GroupUpdate, list[Follow]]:
         """Members are out: the rest goes on in a new epoch, or as a classic group if it can be one."""
         update = self.writer.update(group)
         if not member_ids:
             return update, []
         if may_downgrade(group, member_ids, None, self._settings):
-            return update, [self.downgrade(update, member_ids, must_rebalance=True)]
+            return update, [self.downgrade(life, update, member_ids, must_rebalance=True)]
         for member_id in member_ids:
             update.remove(member_id)
         update.settle_regexes()
@@ -246,26 +220,28 @@ class ConsumerGroupCoordinator:
         update.change(GroupChanged(GroupEpoch(update.group.epoch + 1, known)))
         return update, []
 
-    def downgrade(self, update: GroupUpdate, leaving: Collection[str], *, must_rebalance: bool) -> Follow:
+    def downgrade(
+        self, life: GroupShardLife, update: GroupUpdate, leaving: Collection[str], *, must_rebalance: bool
+    ) -> Follow:
         """The group goes on as a classic one; to be followed once that is in the log."""
         classic, assignments = downgraded(update.group, leaving, self._topics)
         update.dissolve()
         update.records.append(group_record(classic.group_id, classic.stored(assignments, self.writer.wall_ms)))
-        return lambda: self._classic_groups.adopt(classic, must_rebalance=must_rebalance)
+        return lambda: life.adopt(classic, must_rebalance=must_rebalance)
 
-    def _on_expired(self, group_id: str, member_id: str) -> None:
+    def on_expired(self, life: GroupShardLife, group_id: str, member_id: str) -> None:
         """A member was silent, or has not done in time what it had to."""
 
-        def decide(shard: GroupShard) -> Decision[bool]:
-            group = shard.consumer_group(group_id)
+        def decide(_: GroupShardLife) -> Decision[bool]:
+            group = life.shard.consumer_group(group_id)
             if group is None or member_id not in group.members:
                 return Decision(self.writer.update(ConsumerGroup(group_id)), False)
-            update, then = self.without(group, [member_id])
+            update, then = self.without(life, group, [member_id])
             return Decision(update, True, then)
 
         if self.writer.write(group_id, decide).error is not None:
             # It could not be logged, on a full disk perhaps: the member keeps its partitions a while longer.
-            self._sessions.expect(group_id, member_id, Wait.SESSION, self._settings.session_timeout_ms(group_id))
+            life.sessions.expect(group_id, member_id, Wait.SESSION, self._settings.session_timeout_ms(group_id))
 
 
 def _not_found(message: str) -> KafkaError:

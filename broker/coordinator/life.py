@@ -1,0 +1,98 @@
+"""The life of a coordinator's partition on this node, from the moment at which it is gained until it is lost.
+
+Owns: the states and the legal moves between them, in one table; what a request is answered in each; who waits for a
+response of this life. Does not own: what is replayed and decided (`runtime`, the shard).
+Invariants
+- A life ends once. The same partition gained again has another life, with a shard that is replayed anew.
+- There is a shard only while the life is ACTIVE.
+
+Shaped by Kafka's CoordinatorRuntime.CoordinatorState, whose CLOSED is RESIGNED here.
+"""
+
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.log import CoordinatorLog
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+ShardT = TypeVar("ShardT")
+
+
+class LifeState(Enum):
+    INITIAL = "Initial"
+    """Gained, its log not looked at yet."""
+    LOADING = "Loading"
+    ACTIVE = "Active"
+    RESIGNED = "Resigned"
+    """Lost: another node has it, or its topic was deleted."""
+    FAILED = "Failed"
+    """Its log cannot be replayed."""
+
+
+_S = LifeState
+
+VALID_PREVIOUS_STATES: dict[LifeState, frozenset[LifeState]] = {
+    _S.INITIAL: frozenset(),
+    _S.LOADING: frozenset({_S.INITIAL}),
+    _S.ACTIVE: frozenset({_S.LOADING}),
+    _S.RESIGNED: frozenset({_S.INITIAL, _S.LOADING, _S.ACTIVE, _S.FAILED}),
+    _S.FAILED: frozenset({_S.LOADING}),
+}
+
+
+class IllegalMove(Exception):
+    """A move that the table does not have: a bug."""
+
+
+def mermaid() -> str:
+    """The table as a Mermaid state diagram, for docs/."""
+    order = list(LifeState)
+    lines = ["stateDiagram-v2", f"    [*] --> {_S.INITIAL.value}"]
+    for target, sources in VALID_PREVIOUS_STATES.items():
+        lines += [f"    {source.value} --> {target.value}" for source in sorted(sources, key=order.index)]
+    return "\n".join([*lines, f"    {_S.RESIGNED.value} --> [*]"])
+
+
+class Life(Generic[ShardT]):
+    __slots__ = ("epoch", "log", "name", "partition", "problem", "shard", "state", "waiting")
+
+    def __init__(self, topic: str, partition: int, epoch: int) -> None:
+        self.name = f"{topic}-{partition}"
+        self.partition = partition
+        self.epoch = epoch
+        """The partition's leader epoch with which it was gained."""
+        self.state = LifeState.INITIAL
+        self.log: CoordinatorLog
+        """Known from LOADING on."""
+        self.shard: ShardT
+        """Known while ACTIVE."""
+        self.problem = ""
+        """Why it has FAILED."""
+        self.waiting: dict[Completion[Any], None] = {}
+        """Responses of this life that wait until they are durable."""
+
+    def move_to(self, state: LifeState) -> None:
+        if self.state not in VALID_PREVIOUS_STATES[state]:
+            raise IllegalMove(f"{self.name}: {self.state.value} to {state.value} is not a legal move")
+        self.state = state
+
+    @property
+    def is_loading(self) -> bool:
+        return self.state is LifeState.LOADING
+
+    def refusal(self) -> KafkaError:
+        """What a request is answered while the life is not ACTIVE."""
+        match self.state:
+            case LifeState.INITIAL | LifeState.LOADING:
+                return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.name} is being replayed.")
+            case LifeState.FAILED:
+                return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, self.problem)
+            case _:
+                return KafkaError(ErrorCode.NOT_COORDINATOR, f"this node is not the coordinator of {self.name}.")
+
+    def fail_waiting(self) -> None:
+        """Whoever waits for a response looks the coordinator up again: what it asked for may be durable or not."""
+        waiting, self.waiting = self.waiting, {}
+        for released in waiting:
+            released.fail(self.refusal())

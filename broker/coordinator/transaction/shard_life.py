@@ -1,0 +1,179 @@
+"""One partition of `__transaction_state` while this node coordinates it: sees each of its transactions to the end.
+
+Owns: what a restart or the loss of the partition may forget: pending transitions, additions not yet durable, the epoch
+before the last bump, timers, markers on their way. Durable state is the shard's. Does not own: decisions, and which
+request asks for them (`coordinator`).
+Invariants
+- From the append of a transition until it is durable, and from PREPARE until COMPLETE is durable, the transactional id
+  is pending and answers CONCURRENT_TRANSACTIONS, as Kafka's does.
+- PREPARE is durable before any marker is written, all markers before COMPLETE is logged. An end, a timeout, a fence
+  and a replay take the same road; nothing is ever inferred from a missing marker.
+- Once it has resigned, nothing of it writes, neither COMPLETE nor a marker.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
+from oncelog.broker.coordinator.transaction.metadata import NO_PRODUCER_EPOCH, TopicPartition, TransactionMetadata
+from oncelog.broker.coordinator.transaction.records import to_record, to_tombstone
+from oncelog.broker.coordinator.transaction.shard import TransactionShard
+from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
+from oncelog.broker.coordinator.transaction.surroundings import Surroundings
+from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
+from oncelog.broker.ports import WallMs
+from oncelog.protocol.errors import KafkaError
+
+_COMPLETE_RETRY_MS = 20
+_TOMBSTONES_IN_A_BATCH = 500
+NONE_YET: frozenset[TopicPartition] = frozenset()
+
+Append = Callable[[int, list[CoordinatorRecord]], Completion[None]]
+"""Logs records in a partition (`CoordinatorRuntime.append`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionStatus:
+    """A transactional id as it is at one moment, durable or not."""
+
+    metadata: TransactionMetadata
+    is_pending: bool
+    without_marker: tuple[TopicPartition, ...]
+
+
+class TransactionShardLife:
+    def __init__(
+        self,
+        partition: int,
+        coordinator_epoch: int,
+        surroundings: Surroundings,
+        append: Append,
+        on_timeout: "Callable[[TransactionShardLife, TransactionMetadata], None]",
+    ) -> None:
+        """`coordinator_epoch` fences the markers of whoever coordinated the partition before."""
+        shard = TransactionShard(partition)
+        self.partition = partition
+        self.get = shard.get
+        self.all = shard.all
+        self.replay = shard.replay
+        self.replay_end_transaction_marker = shard.replay_end_transaction_marker
+        self._surroundings = surroundings
+        self._append = append
+        self.has_resigned = False
+        self.pending: set[str] = set()
+        self.not_durable: dict[str, frozenset[TopicPartition]] = {}
+        self.last_producer_epochs: dict[str, int] = {}
+        clock, scheduler = surroundings.clock, surroundings.scheduler
+        self.delivery = MarkerDelivery(
+            surroundings.markers, surroundings.leader_of, scheduler, coordinator_epoch, self._log_complete
+        )
+        self.timeouts = TransactionTimeouts(
+            clock, scheduler, lambda opened: on_timeout(self, opened), surroundings.limits.timeout_check_interval_ms
+        )
+
+    # --- its begin and end --------------------------------------------------------------------------------------------
+
+    def on_active(self) -> None:
+        """Finish what is prepared, count on the timeouts of what is open."""
+        wall_ms = self._surroundings.clock.wall_ms()
+        keeps_last_epoch = self._surroundings.limits.compatibility.keeps_last_epoch
+        for metadata in list(self.all()):
+            if not keeps_last_epoch:
+                self.last_producer_epochs[metadata.transactional_id] = NO_PRODUCER_EPOCH
+            if metadata.state in PREPARED:
+                self.pending.add(metadata.transactional_id)
+                self.delivery.deliver(metadata)
+            elif metadata.state is TransactionState.ONGOING:
+                self.timeouts.watch(metadata, wall_ms - metadata.start_timestamp_ms)
+
+    def on_resigned(self) -> None:
+        """Its next coordinator finishes what is prepared, and counts on the timeouts of what is open."""
+        self.has_resigned = True
+        self.timeouts.stop_all()
+        self.delivery.forget_all()
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def current(self, transactional_id: str) -> TransactionMetadata | None:
+        metadata = self.get(transactional_id)
+        last = self.last_producer_epochs.get(transactional_id)
+        # Not every record has room for the epoch before a bump (`to_record`).
+        return metadata if metadata is None or last is None else replace(metadata, last_producer_epoch=last)
+
+    def statuses(self) -> Iterator[TransactionStatus]:
+        for metadata in self.all():
+            left = self.delivery.left(metadata.transactional_id) or ()
+            yield TransactionStatus(metadata, metadata.transactional_id in self.pending, tuple(left))
+
+    # --- transitions --------------------------------------------------------------------------------------------------
+
+    def record(self, metadata: TransactionMetadata) -> CoordinatorRecord:
+        surroundings = self._surroundings
+        return to_record(metadata, surroundings.transaction_version(), compatibility=surroundings.limits.compatibility)
+
+    def on_logged(
+        self, previous: TransactionMetadata | None, target: TransactionMetadata, written: Completion[None]
+    ) -> None:
+        """Appended and replayed: pending until durable, and until COMPLETE when the transaction is ending."""
+        transactional_id = target.transactional_id
+        self.pending.add(transactional_id)
+        self.last_producer_epochs[transactional_id] = target.last_producer_epoch
+        if target.state is TransactionState.ONGOING:
+            self.not_durable[transactional_id] = target.partitions - (previous.partitions if previous else NONE_YET)
+            self.timeouts.watch(target)
+        else:
+            self.timeouts.stop(transactional_id)
+
+        def on_durable(done: Completion[None]) -> None:
+            if done.error is not None:
+                return  # the disk has failed, and the id stays pending until the broker stops; or this life is over
+            self.not_durable.pop(transactional_id, None)
+            was_open = previous is not None and previous.state is TransactionState.ONGOING
+            opens = target.state is TransactionState.ONGOING and not was_open
+            self._surroundings.listener.on_transition(target, opens=opens)
+            if target.state in PREPARED:
+                self.delivery.deliver(target)
+            else:
+                self.pending.discard(transactional_id)
+
+        written.then(on_durable)
+
+    def _log_complete(self, prepared: TransactionMetadata) -> None:
+        """Every marker is durable."""
+        if self.has_resigned:
+            return
+        completed = prepared.completed(self._surroundings.clock.wall_ms())
+        transactional_id = prepared.transactional_id
+
+        def on_durable(done: Completion[None]) -> None:
+            if done.error is None:
+                self.pending.discard(transactional_id)
+                self._surroundings.listener.on_transition(completed, opens=False)
+            elif isinstance(done.error, KafkaError) and not self.has_resigned:
+                # Nothing was appended; without COMPLETE the id would answer "try again" until the next restart.
+                self._surroundings.scheduler.call_later(_COMPLETE_RETRY_MS, lambda: self._log_complete(prepared))
+
+        self._append(self.partition, [self.record(completed)]).then(on_durable)
+
+    # --- expiry -------------------------------------------------------------------------------------------------------
+
+    def expire(self, wall_ms: WallMs, expiration_ms: int) -> None:
+        """Forget ids that were idle for so long; never one with an open transaction."""
+        expired = [
+            metadata.transactional_id
+            for metadata in self.all()
+            if (metadata.state in COMPLETED or metadata.state is TransactionState.EMPTY)
+            and wall_ms - metadata.last_update_timestamp_ms >= expiration_ms
+            and metadata.transactional_id not in self.pending
+        ]
+        for start in range(0, len(expired), _TOMBSTONES_IN_A_BATCH):
+            self._forget(expired[start : start + _TOMBSTONES_IN_A_BATCH])
+
+    def _forget(self, transactional_ids: list[str]) -> None:
+        self.pending.update(transactional_ids)
+        for transactional_id in transactional_ids:
+            self.last_producer_epochs.pop(transactional_id, None)
+        tombstones = [to_tombstone(transactional_id) for transactional_id in transactional_ids]
+        self._append(self.partition, tombstones).then(lambda _: self.pending.difference_update(transactional_ids))
