@@ -41,8 +41,13 @@ VALID_PREVIOUS_STATES: dict[LifeState, frozenset[LifeState]] = {
 }
 
 
-class IllegalMove(Exception):
+class IllegalTransition(Exception):
     """A move that the table does not have: a bug."""
+
+
+def check_transition(previous: LifeState, target: LifeState) -> None:
+    if previous not in VALID_PREVIOUS_STATES[target]:
+        raise IllegalTransition(f"{previous.value} to {target.value} is not a legal transition")
 
 
 def mermaid() -> str:
@@ -73,8 +78,7 @@ class Life(Generic[ShardT]):
         """Responses of this life that wait until they are durable."""
 
     def move_to(self, state: LifeState) -> None:
-        if self.state not in VALID_PREVIOUS_STATES[state]:
-            raise IllegalMove(f"{self.name}: {self.state.value} to {state.value} is not a legal move")
+        check_transition(self.state, state)
         self.state = state
 
     @property

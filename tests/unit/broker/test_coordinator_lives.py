@@ -1,0 +1,331 @@
+"""The lives of a coordinator's partitions: each is gained, replayed, lost and damaged by itself."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator import loading as loading_module
+from oncelog.broker.coordinator import runtime as runtime_module
+from oncelog.broker.coordinator.life import (
+    VALID_PREVIOUS_STATES,
+    IllegalTransition,
+    LifeState,
+    check_transition,
+    mermaid,
+)
+from oncelog.broker.coordinator.loading import CoordinatorLoading
+from oncelog.broker.coordinator.log import CoordinatorLog, Piece
+from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
+from oncelog.broker.ports import WallMs
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.partitioning import coordinator_partition
+from tests.fakes.coordinator_log import MemoryCoordinatorLog, MemoryTopic
+from tests.fakes.virtual_time import VirtualTime
+
+PARTITIONS = 3
+KEYS = [
+    next(key for key in map(str, range(100)) if coordinator_partition(key, PARTITIONS) == partition)
+    for partition in range(PARTITIONS)
+]
+"""One for each partition."""
+E = ErrorCode
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", LifeState)
+@pytest.mark.parametrize("previous", LifeState)
+def test_a_move_is_legal_exactly_when_the_table_has_it(previous: LifeState, target: LifeState) -> None:
+    if previous in VALID_PREVIOUS_STATES[target]:
+        check_transition(previous, target)
+    else:
+        with pytest.raises(IllegalTransition):
+            check_transition(previous, target)
+
+
+def test_every_life_may_end_and_none_begins_again() -> None:
+    assert VALID_PREVIOUS_STATES[LifeState.RESIGNED] == set(LifeState) - {LifeState.RESIGNED}
+    assert not any(LifeState.RESIGNED in sources for sources in VALID_PREVIOUS_STATES.values())
+
+
+def test_the_diagram_shows_every_move_of_the_table() -> None:
+    lines = {line.strip() for line in mermaid().splitlines()}
+    for target, sources in VALID_PREVIOUS_STATES.items():
+        assert {f"{source.value} --> {target.value}" for source in sources} <= lines
+
+
+# --- a runtime --------------------------------------------------------------------------------------------------------
+
+
+class Words:
+    """A shard that knows the keys of its records."""
+
+    def __init__(self, partition: int, epoch: int) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self.known: list[bytes] = []
+        self.ends: list[bool] = []
+        self.is_active = False
+
+    def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
+        assert offset == len(self.known) + len(self.ends)
+        self.known.append(record.key)
+
+    def replay_end_transaction_marker(
+        self, *, producer_id: int, producer_epoch: int, committed: bool, offset: int
+    ) -> None:
+        self.ends.append(committed)
+
+    def on_active(self) -> None:
+        assert not self.is_active
+        self.is_active = True
+
+    def on_resigned(self) -> None:
+        assert self.is_active
+        self.is_active = False
+
+
+class Stage:
+    def __init__(self, *logs: MemoryCoordinatorLog) -> None:
+        self.time = VirtualTime()
+        self.topic = MemoryTopic(*(logs or [MemoryCoordinatorLog(flushes_by_itself=False) for _ in KEYS]))
+        self.epoch: int | None = 0
+        self.failures: list[KafkaError] = []
+        self.made: list[Words] = []
+        self.runtime: CoordinatorRuntime[Words] = CoordinatorRuntime(
+            "__words",
+            self.topic,
+            self._make,
+            self.time,
+            CoordinatorLoading(self.time),
+            lambda topic, partition: self.epoch,
+            self.failures.append,
+        )
+
+    def _make(self, partition: int, epoch: int) -> Words:
+        self.made.append(Words(partition, epoch))
+        return self.made[-1]
+
+    def write(self, partition: int, word: str) -> Completion[str]:
+        record = CoordinatorRecord(word.encode(), b"")
+        return self.runtime.write(KEYS[partition], lambda _: WriteResult([record], word))
+
+    def known(self, partition: int) -> list[bytes]:
+        return self.runtime.shard(KEYS[partition]).known
+
+    def refusal(self, partition: int) -> ErrorCode | None:
+        try:
+            self.runtime.shard(KEYS[partition])
+        except KafkaError as error:
+            return error.code
+        return None
+
+    def marker(self, partition: int) -> Completion[None]:
+        return self.runtime.write_marker(
+            partition,
+            producer_id=1,
+            producer_epoch=0,
+            committed=True,
+            coordinator_epoch=0,
+            transaction_version=0,
+            wall_ms=WallMs(0),
+        )
+
+
+def filled(*words: str) -> MemoryCoordinatorLog:
+    log = MemoryCoordinatorLog(flushes_by_itself=False)
+    for word in words:
+        log.write(CoordinatorRecord(word.encode(), b""))
+    log.flush()
+    return log
+
+
+def code(completion: Completion[str]) -> object:
+    error = completion.error
+    return error.code if isinstance(error, KafkaError) else error
+
+
+def test_a_partition_without_records_serves_at_once() -> None:
+    stage = Stage()
+    written = stage.write(0, "a")
+    assert (stage.known(0), written.done) == ([b"a"], False)
+    stage.topic.logs[0].flush()
+    assert written.result() == "a"
+
+
+def test_a_request_on_a_partition_with_records_replays_none_of_them_and_the_others_serve_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loading_module, "RECORDS_IN_A_SLICE", 2)
+    stage = Stage(filled("a", "b", "c"), filled(), filled("x"))
+    assert code(stage.write(0, "z")) is E.COORDINATOR_LOAD_IN_PROGRESS
+    assert stage.made == []
+    stage.time.turn()
+    assert stage.made[0].known == [b"a", b"b"]
+    assert stage.refusal(0) is E.COORDINATOR_LOAD_IN_PROGRESS
+    stage.write(1, "y")
+    assert stage.known(1) == [b"y"]
+    with pytest.raises(KafkaError, match="replayed"):
+        stage.runtime.check_loaded()
+    stage.time.settle()
+    assert stage.known(0) == [b"a", b"b", b"c"]
+    assert [shard.partition for shard in stage.runtime.shards()] == [0, 1]
+
+
+def test_a_start_gains_what_has_records_and_only_that() -> None:
+    stage = Stage(filled("a"), filled(), filled("x", "y"))
+    stage.runtime.gain_all()
+    stage.time.settle()
+    assert [(shard.partition, len(shard.known)) for shard in stage.runtime.shards()] == [(0, 1), (2, 2)]
+
+
+def test_whoever_waits_in_a_lost_partition_is_told_so_at_once_and_nobody_else() -> None:
+    stage = Stage()
+    lost, ended, kept = stage.write(0, "a"), stage.marker(0), stage.write(1, "b")
+    stage.runtime.lost(0)
+    assert isinstance(ended.error, KafkaError)
+    assert code(lost) is ended.error.code is E.NOT_COORDINATOR
+    assert not kept.done
+    assert not stage.made[0].is_active
+    for log in stage.topic.logs:
+        log.flush()
+    assert kept.result() == "b"
+    assert stage.refusal(0) is E.NOT_COORDINATOR
+    assert code(stage.write(0, "c")) is E.NOT_COORDINATOR
+    assert [shard.partition for shard in stage.runtime.shards()] == [1]
+
+
+def test_a_partition_gained_again_is_replayed_into_a_new_shard_as_often_as_that_comes() -> None:
+    stage = Stage()
+    for epoch, word in enumerate(("a", "b", "c"), start=1):
+        stage.runtime.gained(0, epoch)
+        stage.time.settle()
+        stage.write(0, word)
+        stage.marker(0)
+        stage.topic.logs[0].flush()
+        stage.runtime.lost(0)
+        stage.runtime.lost(0)
+    stage.runtime.gained(0, 4)
+    stage.time.settle()
+    assert stage.known(0) == [b"a", b"b", b"c"]
+    assert [(shard.epoch, shard.is_active) for shard in stage.made] == [(1, False), (2, False), (3, False), (4, True)]
+
+
+def test_a_later_epoch_ends_the_life_before_and_an_earlier_or_equal_one_changes_nothing() -> None:
+    stage = Stage()
+    stage.runtime.gained(0, 5)
+    written = stage.write(0, "a")
+    for epoch in (4, 5):
+        stage.runtime.gained(0, epoch)
+    assert (stage.known(0), written.done) == ([b"a"], False)
+    stage.runtime.gained(0, 6)
+    assert code(written) is E.NOT_COORDINATOR
+    assert stage.refusal(0) is E.COORDINATOR_LOAD_IN_PROGRESS
+    stage.time.settle()
+    assert (stage.known(0), stage.runtime.shard(KEYS[0]).epoch) == ([b"a"], 6)
+    stage.runtime.lost(0)
+    stage.runtime.gained(0, 5)
+    assert stage.refusal(0) is E.NOT_COORDINATOR, "an epoch that is over"
+
+
+def test_a_partition_lost_while_it_is_replayed_never_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading_module, "RECORDS_IN_A_SLICE", 1)
+    stage = Stage(filled("a", "b"), filled(), filled())
+    stage.runtime.gained(0, 1)
+    stage.time.turn()
+    stage.runtime.lost(0)
+    stage.time.settle()
+    assert (stage.made[0].known, stage.made[0].is_active) == ([b"a"], False)
+    assert stage.refusal(0) is E.NOT_COORDINATOR
+    stage.runtime.check_loaded()
+
+
+def test_what_another_node_leads_is_not_touched() -> None:
+    stage = Stage(filled("a"), filled(), filled())
+    stage.epoch = None
+    stage.runtime.gain_all()
+    stage.time.settle()
+    assert {stage.refusal(partition) for partition in range(PARTITIONS)} == {E.NOT_COORDINATOR}
+    assert stage.made == []
+
+
+def test_a_log_that_cannot_be_replayed_fails_its_partition_and_no_other() -> None:
+    damaged = filled("a")
+    damaged.write(CoordinatorRecord(b"b", b""))
+    stage = Stage(damaged, filled("x"), filled())
+    batches = damaged.batches
+
+    def broken() -> Iterator[tuple[object, memoryview]]:
+        yield next(batches())
+        raise KafkaError(E.KAFKA_STORAGE_ERROR, "a flipped bit")
+
+    damaged.batches = broken  # type: ignore[method-assign, assignment]
+    stage.runtime.gain_all()
+    stage.time.settle()
+    assert stage.refusal(0) is E.COORDINATOR_NOT_AVAILABLE
+    assert [str(error) for error in stage.failures] == ["__words cannot be replayed: a flipped bit"]
+    assert stage.known(1) == [b"x"]
+    stage.runtime.check_loaded()
+    damaged.batches = batches  # type: ignore[method-assign]
+    stage.runtime.gained(0, 0)  # it was repaired
+    stage.time.settle()
+    assert stage.known(0) == [b"a", b"b"]
+
+
+def test_a_log_that_is_offline_fails_its_partition_before_anything_is_replayed() -> None:
+    stage = Stage(filled("a"), filled("x"), filled())
+    stage.topic.logs[0].offline_error = "words-0 is offline"
+    stage.runtime.gain_all()
+    assert [str(error) for error in stage.failures] == ["__words cannot be replayed: words-0 is offline"]
+    stage.time.settle()
+    assert (stage.refusal(0), stage.known(1)) == (E.COORDINATOR_NOT_AVAILABLE, [b"x"])
+
+
+def test_pieces_that_come_later_are_waited_for_while_the_others_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    later: list[Completion[Piece]] = []
+
+    def pieces_of(log: CoordinatorLog) -> Iterator[Piece | Completion[Piece]]:
+        batches = list(log.batches())
+        yield batches[:1]
+        for _ in batches[1:]:
+            later.append(Completion())
+            yield later[-1]
+
+    monkeypatch.setattr(runtime_module, "pieces_of", pieces_of)
+    slow = filled("a", "b", "c")
+    stage = Stage(slow, filled("x"), filled())
+    stage.runtime.gain_all()
+    stage.time.settle()
+    assert (stage.refusal(0), stage.known(1)) == (E.COORDINATOR_LOAD_IN_PROGRESS, [b"x"])
+    for count in (1, 2):
+        later[-1].complete([list(slow.batches())[count]])
+        assert stage.refusal(0) is E.COORDINATOR_LOAD_IN_PROGRESS
+        stage.time.settle()
+    assert stage.known(0) == [b"a", b"b", b"c"]
+
+
+def test_a_piece_that_cannot_be_had_fails_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    later: Completion[Piece] = Completion()
+    monkeypatch.setattr(runtime_module, "pieces_of", lambda log: iter([later]))
+    stage = Stage(filled("a"), filled(), filled())
+    stage.runtime.gain_all()
+    stage.time.settle()
+    later.fail(KafkaError(E.KAFKA_STORAGE_ERROR, "no answer"))
+    stage.time.settle()
+    assert stage.refusal(0) is E.COORDINATOR_NOT_AVAILABLE
+    assert len(stage.failures) == 1
+
+
+def test_with_its_topic_every_life_ends_and_a_new_topic_has_nothing_of_it() -> None:
+    stage = Stage()
+    waiting = [stage.write(partition, "a") for partition in range(PARTITIONS)]
+    stage.topic.exists = False
+    stage.runtime.on_topic_changed("__words")
+    assert {code(written) for written in waiting} == {E.NOT_COORDINATOR}
+    assert not any(shard.is_active for shard in stage.made)
+    stage.topic.exists = True
+    stage.topic.logs = [MemoryCoordinatorLog() for _ in KEYS]
+    assert stage.write(0, "b").result() == "b"
+    assert stage.known(0) == [b"b"]
