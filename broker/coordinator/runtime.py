@@ -146,6 +146,12 @@ class CoordinatorRuntime(Generic[ShardT]):
             if life.is_loading:
                 raise life.refusal()
 
+    def check_complete(self) -> None:
+        """Asked by those who must know of every shard. Raises KafkaError while one is not active here."""
+        for life in self._lives.values():
+            if life.state is not LifeState.ACTIVE:
+                raise life.refusal()
+
     # --- lives --------------------------------------------------------------------------------------------------------
 
     def gain_all(self) -> None:
@@ -157,7 +163,9 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     def gained(self, partition: int, epoch: int) -> None:
         """This node leads the partition from now on: replay its log, and serve it then. Nothing happens for an epoch
-        that is over already, or in which the partition is served."""
+        that is over already, or in which the partition is served, nor where the topic is gone."""
+        if not self.is_available:
+            return
         previous = self._lives.get(partition)
         if previous is not None:
             is_over = previous.state in (LifeState.RESIGNED, LifeState.FAILED)
@@ -178,6 +186,8 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     def lost(self, partition: int) -> None:
         """This node does not lead the partition any more: whoever waits or asks is told NOT_COORDINATOR."""
+        if not self.is_available:
+            return
         life = self._lives.get(partition)
         if life is None:
             life = self._lives[partition] = Life[ShardT](self.topic, partition, NO_EPOCH)

@@ -150,6 +150,8 @@ class Session:
         """True if the request must be sent again. Raises Fenced, Aborts."""
         error = ErrorCode(code)
         if error in _AGAIN:
+            # Its partition may have gone to another node after the decision was logged, and before it was durable.
+            self.is_unsure |= error is E.NOT_COORDINATOR
             self.refusals += 1
             return True
         self.refusals = 0

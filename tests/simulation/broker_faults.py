@@ -15,6 +15,7 @@ from oncelog.broker.coordinator import runtime
 from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
 from oncelog.broker.coordinator.group.shard import GroupShard
 from oncelog.broker.coordinator.partition_markers import PartitionMarkers
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 from oncelog.broker.coordinator.transaction import coordinator, decisions, endings
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
@@ -162,6 +163,30 @@ def delete_the_state_under_open_transactions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionCoordinator, "check_nothing_open", lambda self: None)
 
 
+def leave_prepared_transactions_of_a_partition_that_comes_back(patch: pytest.MonkeyPatch) -> None:
+    """Only a start finishes what is prepared."""
+    lose, make = CoordinatorRuntime.lost, TransactionCoordinator.make_shard
+    lost: list[tuple[int, int]] = []
+
+    def noted(self: Any, partition: int) -> None:
+        lose(self, partition)
+        lost.append((id(self), partition))
+
+    def careless(self: TransactionCoordinator, partition: int, epoch: int) -> TransactionShardLife:
+        life = make(self, partition, epoch)
+        if (id(self._runtime), partition) in lost:
+            life.on_active = lambda: None  # type: ignore[method-assign]
+        return life
+
+    patch.setattr(CoordinatorRuntime, "lost", noted)
+    patch.setattr(TransactionCoordinator, "make_shard", careless)
+
+
+def go_on_after_the_loss_of_a_partition(patch: pytest.MonkeyPatch) -> None:
+    """Its markers and timers live on, and log COMPLETE into the life that follows."""
+    patch.setattr(TransactionShardLife, "on_resigned", lambda self: None)
+
+
 def leave_a_topic_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
     records = ClusterState.records
 
@@ -174,6 +199,8 @@ def leave_a_topic_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTS: tuple[Plant, ...] = (
+    leave_prepared_transactions_of_a_partition_that_comes_back,
+    go_on_after_the_loss_of_a_partition,
     delete_the_state_under_open_transactions,
     leave_a_topic_out_of_snapshots,
     acknowledge_acks_1_before_the_flush,

@@ -102,8 +102,11 @@ class Member:
         pending = self.recorder.begin(self.recorder.history.group_commits, commit)
         answer = yield request, 7
         if answer is not None:
-            is_taken = self._heed(answer.topics[0].partitions[0].error_code)
-            pending.done(Outcome.OK if is_taken else Outcome.FAILED)
+            code = answer.topics[0].partitions[0].error_code
+            is_taken = self._heed(code)
+            # Lost after it was logged and before it was durable: the next coordinator may have it.
+            refused = Outcome.UNKNOWN if code == E.NOT_COORDINATOR else Outcome.FAILED
+            pending.done(Outcome.OK if is_taken else refused)
 
 
 def share(place: int, members: list[str]) -> bytes:

@@ -38,6 +38,7 @@ from tests.history.auditor import audit, tally
 from tests.history.events import FINAL, NEVER, Bounds, History, OffsetFetch, Partition, Poll, Restart, States
 from tests.history.log_reader import batches_of
 from tests.history.recorder import Recorder
+from tests.simulation.broker_handovers import Handovers
 from tests.simulation.broker_janitor import tidies
 from tests.simulation.broker_looks import PURGED, purges
 from tests.simulation.broker_members import Member
@@ -83,6 +84,7 @@ class Tally:
     late_requests: int = 0
     double_requests: int = 0
     clock_jumps: int = 0
+    handovers: int = 0
     looks_at_compaction: int = 0
 
 
@@ -107,7 +109,8 @@ class BrokerWorld:
         self._clients: list[Client] = []
         self._bounds: dict[Partition, tuple[int, int, int]] = {}
         is_two = self.transaction_version == 2
-        self.network = Network(self.random, self._later, lambda: self.broker, may_be_late=is_two)
+        self.handovers = Handovers(self.random)
+        self.network = Network(self.random, self._later, self._asked, may_be_late=is_two)
         self._tables = [WatchedTable(partition) for partition in _TABLES]
         counts = ((LEGS[0][0], len(LEGS)), (INPUT[0], 1), (OUTPUT[0], 1), (TABLE[0], 1), (PURGED[0], 1))
         for topic, partitions in counts:
@@ -175,6 +178,16 @@ class BrokerWorld:
             self.tally.power_cuts += 1
             self._restart("power cut", self.broker.disk.crash(self._seeded()))
 
+    def _asked(self) -> VirtualBroker:
+        """A request arrives."""
+        self.handovers.on_request(self.broker)
+        return self.broker
+
+    def _hand_over(self) -> None:
+        if not self.network.is_calm:
+            self.handovers.come_due()
+            self._later(self.random.choice([200, 700, 2_000]), self._hand_over)
+
     # --- stops --------------------------------------------------------------------------------------------------------
 
     def _trouble(self) -> None:
@@ -226,6 +239,8 @@ class BrokerWorld:
         wall_ms = self.broker.time.wall_ms()
         # By a clock that was set forward a transaction may be over its time at the start, and is ended there.
         is_same = kind == "kill" and not has_overdue_transaction(self.broker, wall_ms)
+        is_same &= not self.handovers.is_any_away  # what nobody coordinates nobody tells of
+        self.handovers.on_restart()
         before = state_of(self.broker, (*_PARTITIONS, TABLE), GROUP) if is_same else None
         while True:
             if self.random.random() < 0.2:
@@ -280,6 +295,7 @@ class BrokerWorld:
         self._join(Client(purges(self.recorder, self.random, 30), "purger"))
         self._incarnate()
         self._trouble()
+        self._hand_over()
         self._run_until(duration_ms)
         self.network.is_calm = True
         self.broker.disk.operations_left = None
@@ -293,6 +309,7 @@ class BrokerWorld:
             name: counts[name]
             for name in ("commits", "aborts", "unknowns", "sends", "reads", "generations", "group_commits")
         }
+        self.tally.handovers = self.handovers.count
         self.tally.looks_at_compaction = sum(table.looks for table in self._tables)
         for name, value in {**found, **asdict(self.network.losses)}.items():
             setattr(self.tally, name, value)

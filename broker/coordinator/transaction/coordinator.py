@@ -324,7 +324,7 @@ class TransactionCoordinator:
     def check_nothing_open(self) -> None:
         """Raises KafkaError while a transaction is open or on its way to its end: whoever deletes `__transaction_state`
         then leaves it open in its partitions for ever, and readers of committed records with it."""
-        self._runtime.check_loaded()
+        self._runtime.check_complete()
         for life in self._runtime.shards():
             for metadata in life.all():
                 if metadata.state not in AT_REST:
