@@ -8,6 +8,7 @@ A test holds the page to this.
 import ast
 from pathlib import Path
 
+from oncelog.broker.coordinator import life
 from oncelog.broker.coordinator.group import states as group_states
 from oncelog.broker.coordinator.transaction import states as transaction_states
 
@@ -59,6 +60,8 @@ def generated() -> str:
     lines += ["```mermaid", transaction_states.mermaid(), "```", ""]
     lines += ["A classic consumer group, from `broker/coordinator/group/states.py`:", ""]
     lines += ["```mermaid", group_states.mermaid(), "```", ""]
+    lines += ["A partition of a coordinator on a node, from `broker/coordinator/life.py`:", ""]
+    lines += ["```mermaid", life.mermaid(), "```", ""]
     lines += ["## File map", ""]
     lines += [
         "Beside these: `protocol/messages/` and `protocol/state_records/` hold one declaration an API or record,",
