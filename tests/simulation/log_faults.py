@@ -227,8 +227,9 @@ PLANTS: tuple[Plant, ...] = (
 
 
 _FOUND_LATE = {
-    "answer_before_the_decision_is_durable": 9,
-    "take_a_late_end_for_the_current_one": 5,
+    "answer_before_the_decision_is_durable": 11,
+    "leave_prepared_transactions_of_a_partition_that_comes_back": 21,
+    "go_on_after_the_loss_of_a_partition": 18,
     "delete_before_the_start_is_durable": 52,
     "delete_before_the_swap_is_durable": 78,
     "leave_a_swap_half_done": 36,

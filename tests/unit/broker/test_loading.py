@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator import loading
 from oncelog.broker.coordinator.loading import RECORDS_AT_ONCE, RECORDS_IN_A_SLICE, CoordinatorLoading
+from oncelog.broker.log.values import AppendOrigin
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
@@ -19,7 +21,11 @@ from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.record import Record
+from oncelog.protocol.topics import TRANSACTION_STATE
 from tests.clients.producer import TOPIC, Producer, broker_with_topic
+from tests.fakes.broker import VirtualBroker
 from tests.fakes.virtual_time import VirtualTime
 
 
@@ -63,6 +69,56 @@ def test_a_partition_whose_next_piece_is_not_there_yet_lets_the_others_pass_and_
     piece.complete(None)
     time.settle()
     assert (done, replay.is_done) == ([1, 2, 10, 3], True)
+
+
+def nobody_can_have_written(broker: VirtualBroker, topic: str, partition: int) -> None:
+    """A record that is whole, and means nothing to a coordinator."""
+    batch = memoryview(encode_batch([Record(0, 1, None, b"a flipped bit")]))
+    log = broker.broker.topics.partition(topic, partition)
+    log.append(batch, wall_ms=broker.time.wall_ms(), origin=AppendOrigin.COORDINATOR)
+    broker.time.settle()
+
+
+def test_damage_that_a_start_finds_at_once_ends_it() -> None:
+    broker = broker_with_topic()
+    Producer(broker, "open").init()
+    nobody_can_have_written(broker, TRANSACTION_STATE, 7)
+    with pytest.raises(StartError, match=r"__transaction_state cannot be replayed: .*oncelog log repair"):
+        broker.killed()
+
+
+def test_damage_that_a_start_finds_later_stops_the_broker_and_the_partition_never_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = broker_with_topic()
+    Producer(broker, "open").init()
+    partition = broker.broker.transactions._runtime.partition_for("open")
+    nobody_can_have_written(broker, TRANSACTION_STATE, partition)
+    monkeypatch.setattr(loading, "RECORDS_AT_ONCE", 1)
+    monkeypatch.setattr(loading, "RECORDS_IN_A_SLICE", 1)
+    starting = broker.killed()
+    (failure,) = starting.disk_failures
+    assert "__transaction_state cannot be replayed" in str(failure) and "oncelog log repair" in str(failure)
+    described = DescribeTransactionsRequest(transactional_ids=["open"])
+    error = starting.ask(described, 0).transaction_states[0].error_code
+    assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_damage_in_a_partition_that_is_gained_later_is_told_and_the_others_serve() -> None:
+    broker = broker_with_topic()
+    runtime = broker.broker.transactions._runtime
+    lost, other = Producer(broker, "open").init(), Producer(broker, "other").init()
+    partition = runtime.partition_for("open")
+    assert partition != runtime.partition_for("other")
+    runtime.lost(partition)
+    nobody_can_have_written(broker, TRANSACTION_STATE, partition)
+    runtime.gained(partition, 1)
+    broker.time.settle()
+    assert broker.disk_failures == []
+    (line,) = broker.lines
+    assert "__transaction_state cannot be replayed" in line and "oncelog log repair" in line
+    assert lost.add(0) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert other.add(0) == [ErrorCode.NONE]
 
 
 def test_until_all_is_replayed_every_coordinator_says_so_and_then_all_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
