@@ -210,7 +210,7 @@ class CoordinatorRuntime(Generic[ShardT]):
                         yield piece
                     piece = piece.result()
                 for header, batch in piece:
-                    if not life.is_loading:
+                    if life.state is LifeState.RESIGNED:
                         return
                     _replay_batch(shard, header, batch)
                     yield header.record_count
