@@ -6,7 +6,7 @@ Shaped by Kafka's PartitionWriter and CoordinatorLoader, which are the two halve
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.values import AppendOrigin, AppendResult
@@ -50,6 +50,7 @@ class CoordinatorLog(Protocol):
         """All there is, in order. Raises KafkaError, also between two batches, for what cannot be read."""
 
 
-def pieces_of(log: CoordinatorLog) -> Iterator[Piece | Completion[Piece]]:
-    """The log as it is replayed, in pieces that are at hand or come later. Raises KafkaError, or a piece fails so."""
+def pieces_of(log: CoordinatorLog) -> Iterator[Piece | Completion[Any]]:
+    """The log as it is replayed. Where the next piece is not at hand, first comes what has to be waited for. Raises
+    KafkaError."""
     return ((batch,) for batch in log.batches())

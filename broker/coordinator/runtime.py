@@ -206,14 +206,13 @@ class CoordinatorRuntime(Generic[ShardT]):
         try:
             for piece in pieces_of(life.log):
                 if isinstance(piece, Completion):
-                    if not piece.done:
-                        yield piece
-                    piece = piece.result()
+                    yield piece
+                    piece = ()
                 for header, batch in piece:
-                    if life.state is LifeState.RESIGNED:
-                        return
                     _replay_batch(shard, header, batch)
                     yield header.record_count
+                if life.state is LifeState.RESIGNED:
+                    return
         except KafkaError as error:
             self._fail(life, error)
         if life.is_loading:

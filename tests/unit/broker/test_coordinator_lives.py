@@ -284,35 +284,58 @@ def test_a_log_that_is_offline_fails_its_partition_before_anything_is_replayed()
 
 
 def test_pieces_that_come_later_are_waited_for_while_the_others_serve(monkeypatch: pytest.MonkeyPatch) -> None:
-    later: list[Completion[Piece]] = []
+    later: list[Completion[None]] = []
 
-    def pieces_of(log: CoordinatorLog) -> Iterator[Piece | Completion[Piece]]:
+    def pieces_of(log: CoordinatorLog) -> Iterator[Piece | Completion[None]]:
         batches = list(log.batches())
         yield batches[:1]
-        for _ in batches[1:]:
+        for batch in batches[1:]:
             later.append(Completion())
             yield later[-1]
+            assert later[-1].done
+            yield [batch]
 
     monkeypatch.setattr(runtime_module, "pieces_of", pieces_of)
-    slow = filled("a", "b", "c")
-    stage = Stage(slow, filled("x"), filled())
+    stage = Stage(filled("a", "b", "c"), filled("x"), filled())
     stage.runtime.gain_all()
     stage.time.settle()
     assert (stage.refusal(0), stage.known(1)) == (E.COORDINATOR_LOAD_IN_PROGRESS, [b"x"])
-    for count in (1, 2):
-        later[-1].complete([list(slow.batches())[count]])
+    for _ in range(2):
+        later[-1].complete(None)
         assert stage.refusal(0) is E.COORDINATOR_LOAD_IN_PROGRESS
         stage.time.settle()
     assert stage.known(0) == [b"a", b"b", b"c"]
 
 
+def test_a_partition_lost_while_a_piece_is_on_its_way_is_not_read_any_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    later: Completion[None] = Completion()
+
+    def pieces_of(log: CoordinatorLog) -> Iterator[Piece | Completion[None]]:
+        yield later
+        raise AssertionError("this node has no business with the log any more")
+
+    monkeypatch.setattr(runtime_module, "pieces_of", pieces_of)
+    stage = Stage(filled("a"), filled(), filled())
+    stage.runtime.gained(0, 1)
+    stage.time.settle()
+    stage.runtime.lost(0)
+    later.complete(None)
+    stage.time.settle()
+    assert stage.refusal(0) is E.NOT_COORDINATOR
+
+
 def test_a_piece_that_cannot_be_had_fails_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    later: Completion[Piece] = Completion()
-    monkeypatch.setattr(runtime_module, "pieces_of", lambda log: iter([later]))
+    later: Completion[None] = Completion()
+
+    def pieces_of(log: CoordinatorLog) -> Iterator[Piece | Completion[None]]:
+        yield later
+        raise KafkaError(E.KAFKA_STORAGE_ERROR, "no answer")
+
+    monkeypatch.setattr(runtime_module, "pieces_of", pieces_of)
     stage = Stage(filled("a"), filled(), filled())
     stage.runtime.gain_all()
     stage.time.settle()
-    later.fail(KafkaError(E.KAFKA_STORAGE_ERROR, "no answer"))
+    later.complete(None)
     stage.time.settle()
     assert stage.refusal(0) is E.COORDINATOR_NOT_AVAILABLE
     assert len(stage.failures) == 1
