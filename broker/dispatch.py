@@ -65,9 +65,22 @@ _WITH_GROUPS = frozenset(
         ApiKey.OFFSET_DELETE,
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.WRITE_TXN_MARKERS,
     }
 )
-"""Whose handlers ask for the coordinator of groups."""
+"""Whose handlers ask for the coordinator of groups, a marker in `__consumer_offsets` for one of its partitions."""
+_WITH_TRANSACTIONS = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+    }
+)
+"""Whose handlers ask for a partition of `__transaction_state`."""
 _PARTS_JOINED = 512
 _JOINED_PART_BYTES = 1_024
 
@@ -120,6 +133,8 @@ def import_api(api: Api) -> None:
     """All that requests of this API will need."""
     if api.key in _WITH_GROUPS:
         import_module("oncelog.broker.assembly.groups")
+    if api.key in _WITH_TRANSACTIONS:
+        import_module("oncelog.broker.coordinator.transaction.shard_life")
     for name in (
         f"oncelog.protocol.generated.{api.name}_request",
         f"oncelog.protocol.generated.{api.name}_response",

@@ -36,7 +36,6 @@ from oncelog.broker.coordinator.runtime import CoordinatorRuntime, ShardT
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from oncelog.broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
 from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
-from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
 from oncelog.broker.coordinator.transaction.surroundings import (
     Surroundings,
     TransactionLimits,
@@ -66,6 +65,7 @@ from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, METADATA_T
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.coordinator.group.shard_life import GroupShardLife
+    from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
     from oncelog.broker.storage.local.recovery import RecoveryReport
     from oncelog.broker.storage.local.segment_check import CheckSummary
 
@@ -199,7 +199,7 @@ class _Coordinators:
     markers: PartitionMarkers
     transactions: TransactionCoordinator
     groups: GroupsWhenNeeded
-    transaction_runtime: CoordinatorRuntime[TransactionShardLife]
+    transaction_runtime: "CoordinatorRuntime[TransactionShardLife]"
     group_runtime: "CoordinatorRuntime[GroupShardLife]"
     loading: CoordinatorLoading
     failures: "_ReplayFailures"
@@ -270,7 +270,7 @@ def _coordinators(
 
     group_runtime = runtime_of(CONSUMER_OFFSETS, group_shard)
 
-    def transaction_shard(partition: int, epoch: int) -> TransactionShardLife:
+    def transaction_shard(partition: int, epoch: int) -> "TransactionShardLife":
         return transactions.make_shard(partition, epoch)
 
     transaction_runtime = runtime_of(TRANSACTION_STATE, transaction_shard)

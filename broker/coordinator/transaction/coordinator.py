@@ -12,7 +12,7 @@ KIPs: 98, 360, 447, 588, 664, 890, 939.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from oncelog.broker.api_table import TRANSACTION_V2
 from oncelog.broker.completion import Completion, all_of
@@ -39,7 +39,6 @@ from oncelog.broker.coordinator.transaction.metadata import (
     TransactionMetadata,
     check_step,
 )
-from oncelog.broker.coordinator.transaction.shard_life import NONE_YET, TransactionShardLife, TransactionStatus
 from oncelog.broker.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
 from oncelog.broker.coordinator.transaction.surroundings import Surroundings
 from oncelog.broker.schedule import Schedule
@@ -49,8 +48,12 @@ ADD_RETRY_BACKOFF_MS = 20
 ADD_RETRY_MAX_MS = 100
 """Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms."""
 
+if TYPE_CHECKING:
+    from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife, TransactionStatus
+
+_NONE_YET: frozenset[TopicPartition] = frozenset()
+
 T = TypeVar("T")
-Runtime = CoordinatorRuntime[TransactionShardLife]
 Decide = Callable[[TransactionMetadata | None, bool, int | None], Decision]
 """(metadata, is pending, a fresh producer id if one was asked for) → decision."""
 
@@ -72,7 +75,12 @@ class InitializedProducer:
 
 
 class TransactionCoordinator:
-    def __init__(self, runtime: Runtime, producer_ids: ProducerIds, surroundings: Surroundings) -> None:
+    def __init__(
+        self,
+        runtime: "CoordinatorRuntime[TransactionShardLife]",
+        producer_ids: ProducerIds,
+        surroundings: Surroundings,
+    ) -> None:
         self._runtime = runtime
         self._producer_ids = producer_ids
         self._surroundings = surroundings
@@ -83,8 +91,11 @@ class TransactionCoordinator:
         self._transaction_version = surroundings.transaction_version
         self._expiry = Schedule(surroundings.clock)
 
-    def make_shard(self, partition: int, epoch: int) -> TransactionShardLife:
-        """For each life of a partition (`CoordinatorRuntime`)."""
+    def make_shard(self, partition: int, epoch: int) -> "TransactionShardLife":
+        """For each life of a partition (`CoordinatorRuntime`). Its code is loaded when it is needed, as that of groups
+        is: by an API that asks for it (`broker.dispatch`), or by what is found in the log."""
+        from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
+
         return TransactionShardLife(partition, epoch, self._surroundings, self._runtime.append, self._on_timeout)
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -246,7 +257,7 @@ class TransactionCoordinator:
         except KafkaError as error:
             return error.code
         metadata = life.get(transactional_id)
-        not_durable = life.not_durable.get(transactional_id, NONE_YET)
+        not_durable = life.not_durable.get(transactional_id, _NONE_YET)
         for partition in partitions:
             error_code = verify_partition(metadata, producer_id, producer_epoch, partition, not_durable)
             if error_code:
@@ -269,7 +280,7 @@ class TransactionCoordinator:
         if not transactional_id:
             return Completion.failed(KafkaError(ErrorCode.INVALID_REQUEST))
 
-        def look(life: TransactionShardLife) -> TransactionMetadata:
+        def look(life: "TransactionShardLife") -> TransactionMetadata:
             metadata = life.get(transactional_id)
             if metadata is None:
                 raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -291,7 +302,7 @@ class TransactionCoordinator:
                 shown.append(self._runtime.read(first.transactional_id, lambda life: list(life.all())))
         return all_of(shown).map(lambda lists: [metadata for some in lists for metadata in some])
 
-    def current(self) -> Iterator[TransactionStatus]:
+    def current(self) -> "Iterator[TransactionStatus]":
         """Every transactional id as it is in this turn: for those who look on, never for an answer to a client."""
         for life in self._runtime.shards():
             yield from life.statuses()
@@ -300,7 +311,7 @@ class TransactionCoordinator:
         """Give an id that has nothing open a later epoch, as that many instances would have: the last ones come soon.
         Fails with KafkaError."""
 
-        def operation(life: TransactionShardLife) -> WriteResult[None]:
+        def operation(life: "TransactionShardLife") -> WriteResult[None]:
             metadata = life.get(transactional_id)
             if metadata is None:
                 raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -340,7 +351,7 @@ class TransactionCoordinator:
             for life in self._runtime.shards():
                 life.expire(wall_ms, self._limits.id_expiration_ms)
 
-    def _on_timeout(self, life: TransactionShardLife, opened: TransactionMetadata) -> None:
+    def _on_timeout(self, life: "TransactionShardLife", opened: TransactionMetadata) -> None:
         """Abort what its client left; a transition in flight is waited for, an end that was faster has won."""
         transactional_id = opened.transactional_id
 
@@ -374,9 +385,9 @@ class TransactionCoordinator:
         """Decide and log in this turn; the decided, or KafkaError, once all that it was decided from is durable."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
-        life: TransactionShardLife | None = None
+        life: "TransactionShardLife | None" = None
 
-        def operation(found: TransactionShardLife) -> WriteResult[None]:
+        def operation(found: "TransactionShardLife") -> WriteResult[None]:
             nonlocal decision, current, life
             life, current = found, found.current(transactional_id)
             decision = decide(current, transactional_id in found.pending, fresh_producer_id)

@@ -28,7 +28,7 @@ from oncelog.protocol.errors import KafkaError
 
 _COMPLETE_RETRY_MS = 20
 _TOMBSTONES_IN_A_BATCH = 500
-NONE_YET: frozenset[TopicPartition] = frozenset()
+_NONE_YET: frozenset[TopicPartition] = frozenset()
 
 Append = Callable[[int, list[CoordinatorRecord]], Completion[None]]
 """Logs records in a partition (`CoordinatorRuntime.append`)."""
@@ -121,7 +121,7 @@ class TransactionShardLife:
         self.pending.add(transactional_id)
         self.last_producer_epochs[transactional_id] = target.last_producer_epoch
         if target.state is TransactionState.ONGOING:
-            self.not_durable[transactional_id] = target.partitions - (previous.partitions if previous else NONE_YET)
+            self.not_durable[transactional_id] = target.partitions - (previous.partitions if previous else _NONE_YET)
             self.timeouts.watch(target)
         else:
             self.timeouts.stop(transactional_id)
