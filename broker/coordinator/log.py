@@ -1,12 +1,12 @@
 """What a coordinator asks of the log below one of its partitions.
 
-Owns: the port, and the form in which a log is replayed. Does not own: any log; `broker.log.partition_log.PartitionLog`
-has this shape, and so may one that lies elsewhere.
+Owns: the port. Does not own: any log; `broker.log.partition_log.PartitionLog` has this shape, and so may one that lies
+elsewhere.
 Shaped by Kafka's PartitionWriter and CoordinatorLoader, which are the two halves of it.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.values import AppendOrigin, AppendResult
@@ -46,11 +46,6 @@ class CoordinatorLog(Protocol):
     def when_durable(self, next_offset: int, /) -> Completion[None]:
         """Completes once all below `next_offset` is durable."""
 
-    def batches(self) -> Iterator[Batch]:
-        """All there is, in order. Raises KafkaError, also between two batches, for what cannot be read."""
-
-
-def pieces_of(log: CoordinatorLog) -> Iterator[Piece | Completion[Any]]:
-    """The log as it is replayed. Where the next piece is not at hand, first comes what has to be waited for. Raises
-    KafkaError."""
-    return ((batch,) for batch in log.batches())
+    def replay(self) -> Iterator[Piece | Completion[None]]:
+        """All there is, in order; a completion comes before a piece that is not at hand: ask again once it has ended.
+        Raises KafkaError, or the completion fails with it, for what cannot be read."""

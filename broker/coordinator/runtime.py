@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.life import Life, LifeState
 from oncelog.broker.coordinator.loading import CoordinatorLoading
-from oncelog.broker.coordinator.log import CoordinatorLog, pieces_of
+from oncelog.broker.coordinator.log import CoordinatorLog
 from oncelog.broker.log.values import AppendOrigin
 from oncelog.broker.ports import Clock, WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -204,9 +204,11 @@ class CoordinatorRuntime(Generic[ShardT]):
         """Nobody changes the log meanwhile: who writes asks for the shard first."""
         shard = self._make_shard(life.partition, life.epoch)
         try:
-            for piece in pieces_of(life.log):
+            for piece in life.log.replay():
                 if isinstance(piece, Completion):
                     yield piece
+                    if isinstance(piece.error, KafkaError):
+                        raise piece.error
                     piece = ()
                 for header, batch in piece:
                     _replay_batch(shard, header, batch)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from struct import pack_into
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.coordinator.log import Batch
+from oncelog.broker.coordinator.log import Batch, Piece
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.log.values import AppendOrigin, AppendResult
 from oncelog.broker.ports import WallMs
@@ -69,11 +69,15 @@ class MemoryCoordinatorLog:
             self.flush()
         return durable
 
+    def replay(self) -> Iterator[Piece | Completion[None]]:
+        for batch in self.batches():
+            yield [batch]
+
+    # --- what tests ask -----------------------------------------------------------------------------------------------
+
     def batches(self) -> Iterator[Batch]:
         for batch in self._batches:
             yield read_header(batch), batch
-
-    # --- what tests ask -----------------------------------------------------------------------------------------------
 
     @property
     def records(self) -> list[CoordinatorRecord]:

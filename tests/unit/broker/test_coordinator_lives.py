@@ -6,7 +6,6 @@ import pytest
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator import loading as loading_module
-from oncelog.broker.coordinator import runtime as runtime_module
 from oncelog.broker.coordinator.life import (
     VALID_PREVIOUS_STATES,
     IllegalTransition,
@@ -15,7 +14,7 @@ from oncelog.broker.coordinator.life import (
     mermaid,
 )
 from oncelog.broker.coordinator.loading import CoordinatorLoading
-from oncelog.broker.coordinator.log import CoordinatorLog, Piece
+from oncelog.broker.coordinator.log import Piece
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
 from oncelog.broker.ports import WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -251,24 +250,24 @@ def test_what_another_node_leads_is_not_touched() -> None:
     assert stage.made == []
 
 
-def test_a_log_that_cannot_be_replayed_fails_its_partition_and_no_other() -> None:
+def test_a_log_that_cannot_be_replayed_fails_its_partition_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     damaged = filled("a")
     damaged.write(CoordinatorRecord(b"b", b""))
     stage = Stage(damaged, filled("x"), filled())
-    batches = damaged.batches
+    replay = damaged.replay
 
-    def broken() -> Iterator[tuple[object, memoryview]]:
-        yield next(batches())
+    def broken() -> Iterator[Piece | Completion[None]]:
+        yield next(replay())
         raise KafkaError(E.KAFKA_STORAGE_ERROR, "a flipped bit")
 
-    damaged.batches = broken  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(damaged, "replay", broken)
     stage.runtime.gain_all()
     stage.time.settle()
     assert stage.refusal(0) is E.COORDINATOR_NOT_AVAILABLE
     assert [str(error) for error in stage.failures] == ["__words cannot be replayed: a flipped bit"]
     assert stage.known(1) == [b"x"]
     stage.runtime.check_loaded()
-    damaged.batches = batches  # type: ignore[method-assign]
+    monkeypatch.undo()
     stage.runtime.gained(0, 0)  # it was repaired
     stage.time.settle()
     assert stage.known(0) == [b"a", b"b"]
@@ -286,8 +285,10 @@ def test_a_log_that_is_offline_fails_its_partition_before_anything_is_replayed()
 def test_pieces_that_come_later_are_waited_for_while_the_others_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     later: list[Completion[None]] = []
 
-    def pieces_of(log: CoordinatorLog) -> Iterator[Piece | Completion[None]]:
-        batches = list(log.batches())
+    slow = filled("a", "b", "c")
+
+    def pieces() -> Iterator[Piece | Completion[None]]:
+        batches = list(slow.batches())
         yield batches[:1]
         for batch in batches[1:]:
             later.append(Completion())
@@ -295,8 +296,8 @@ def test_pieces_that_come_later_are_waited_for_while_the_others_serve(monkeypatc
             assert later[-1].done
             yield [batch]
 
-    monkeypatch.setattr(runtime_module, "pieces_of", pieces_of)
-    stage = Stage(filled("a", "b", "c"), filled("x"), filled())
+    monkeypatch.setattr(slow, "replay", pieces)
+    stage = Stage(slow, filled("x"), filled())
     stage.runtime.gain_all()
     stage.time.settle()
     assert (stage.refusal(0), stage.known(1)) == (E.COORDINATOR_LOAD_IN_PROGRESS, [b"x"])
@@ -310,12 +311,12 @@ def test_pieces_that_come_later_are_waited_for_while_the_others_serve(monkeypatc
 def test_a_partition_lost_while_a_piece_is_on_its_way_is_not_read_any_further(monkeypatch: pytest.MonkeyPatch) -> None:
     later: Completion[None] = Completion()
 
-    def pieces_of(log: CoordinatorLog) -> Iterator[Piece | Completion[None]]:
+    def pieces() -> Iterator[Piece | Completion[None]]:
         yield later
         raise AssertionError("this node has no business with the log any more")
 
-    monkeypatch.setattr(runtime_module, "pieces_of", pieces_of)
     stage = Stage(filled("a"), filled(), filled())
+    monkeypatch.setattr(stage.topic.logs[0], "replay", pieces)
     stage.runtime.gained(0, 1)
     stage.time.settle()
     stage.runtime.lost(0)
@@ -324,21 +325,28 @@ def test_a_partition_lost_while_a_piece_is_on_its_way_is_not_read_any_further(mo
     assert stage.refusal(0) is E.NOT_COORDINATOR
 
 
-def test_a_piece_that_cannot_be_had_fails_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("told_by_the_wait", [True, False])
+def test_a_piece_that_cannot_be_had_fails_the_partition(
+    monkeypatch: pytest.MonkeyPatch, told_by_the_wait: bool
+) -> None:
     later: Completion[None] = Completion()
+    error = KafkaError(E.KAFKA_STORAGE_ERROR, "no answer")
 
-    def pieces_of(log: CoordinatorLog) -> Iterator[Piece | Completion[None]]:
+    def pieces() -> Iterator[Piece | Completion[None]]:
         yield later
-        raise KafkaError(E.KAFKA_STORAGE_ERROR, "no answer")
+        raise error
 
-    monkeypatch.setattr(runtime_module, "pieces_of", pieces_of)
     stage = Stage(filled("a"), filled(), filled())
+    monkeypatch.setattr(stage.topic.logs[0], "replay", pieces)
     stage.runtime.gain_all()
     stage.time.settle()
-    later.complete(None)
+    if told_by_the_wait:
+        later.fail(error)
+    else:
+        later.complete(None)
     stage.time.settle()
     assert stage.refusal(0) is E.COORDINATOR_NOT_AVAILABLE
-    assert len(stage.failures) == 1
+    assert [str(failure) for failure in stage.failures] == ["__words cannot be replayed: no answer"]
 
 
 def test_with_its_topic_every_life_ends_and_a_new_topic_has_nothing_of_it() -> None:
