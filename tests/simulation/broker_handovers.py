@@ -21,10 +21,6 @@ class Handovers:
         self._away: set[tuple[str, int]] = set()
         self.count = 0
 
-    @property
-    def is_any_away(self) -> bool:
-        return bool(self._away)
-
     def come_due(self) -> None:
         self._is_due = True
 

@@ -45,8 +45,14 @@ def has_overdue_transaction(virtual: VirtualBroker, wall_ms: int) -> bool:
 
 
 def state_of(virtual: VirtualBroker, partitions: tuple[Partition, ...], group: str) -> str | None:
-    """None while a decision is being carried out: a start goes on with that at once."""
+    """None while a decision is being carried out: a start goes on with that at once; and while a partition of a
+    coordinator is away or replayed."""
     broker = virtual.broker
+    try:
+        broker.transactions._runtime.check_complete()
+        broker.groups._runtime.check_complete()
+    except KafkaError:
+        return None
     ids = sorted((status.metadata for status in broker.transactions.current()), key=lambda each: each.transactional_id)
     if any(metadata.state in PREPARED for metadata in ids):
         return None

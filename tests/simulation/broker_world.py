@@ -239,7 +239,6 @@ class BrokerWorld:
         wall_ms = self.broker.time.wall_ms()
         # By a clock that was set forward a transaction may be over its time at the start, and is ended there.
         is_same = kind == "kill" and not has_overdue_transaction(self.broker, wall_ms)
-        is_same &= not self.handovers.is_any_away  # what nobody coordinates nobody tells of
         self.handovers.on_restart()
         before = state_of(self.broker, (*_PARTITIONS, TABLE), GROUP) if is_same else None
         while True:
