@@ -17,6 +17,7 @@ from oncelog.broker.ports import Scheduler
 
 RECORDS_AT_ONCE = 5_000
 """About a tenth of a second: most brokers are whole before their first request."""
+RETRY_MS = 1_000
 RECORDS_IN_A_SLICE = 200
 """A few milliseconds, which is what others wait for."""
 
@@ -37,6 +38,10 @@ class CoordinatorLoading:
         """Its first slice comes in a later turn."""
         self._ready.append(replay)
         self._need_turn()
+
+    def add_later(self, replay: Replay) -> None:
+        """One that could not be finished for want of something that may be there in a while."""
+        self._scheduler.call_later(RETRY_MS, lambda: self.add(replay))
 
     def begin(self) -> None:
         """At a start, before anybody is listened to."""

@@ -202,6 +202,8 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     def _load(self, life: Life[ShardT]) -> Iterator[int | Completion[Any]]:
         """Nobody changes the log meanwhile: who writes asks for the shard first."""
+        if not life.is_loading:
+            return
         shard = self._make_shard(life.partition, life.epoch)
         try:
             for piece in life.log.replay():
@@ -215,8 +217,17 @@ class CoordinatorRuntime(Generic[ShardT]):
                     yield header.record_count
                 if life.state is LifeState.RESIGNED:
                     return
+            # The life before may have logged what is not durable yet, and a marker must not be sent for such a PREPARE.
+            durable = life.log.when_durable(life.log.log_end_offset)
+            if not durable.done:
+                yield durable
         except KafkaError as error:
-            self._fail(life, error)
+            is_damaged = error.code is not ErrorCode.KAFKA_STORAGE_ERROR or life.log.offline_error is not None
+            if is_damaged or not self._loading.has_caught_up:
+                self._fail(life, error)
+            else:  # too many open files, perhaps: a start says so and ends, one that serves tries again
+                self._loading.add_later(self._load(life))
+            return
         if life.is_loading:
             self._begin(life, shard)
 

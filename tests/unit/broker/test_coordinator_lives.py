@@ -222,6 +222,7 @@ def test_a_later_epoch_ends_the_life_before_and_an_earlier_or_equal_one_changes_
     stage.runtime.gained(0, 6)
     assert code(written) is E.NOT_COORDINATOR
     assert stage.refusal(0) is E.COORDINATOR_LOAD_IN_PROGRESS
+    stage.topic.logs[0].flush()
     stage.time.settle()
     assert (stage.known(0), stage.runtime.shard(KEYS[0]).epoch) == ([b"a"], 6)
     stage.runtime.lost(0)
@@ -253,12 +254,13 @@ def test_what_another_node_leads_is_not_touched() -> None:
 def test_a_log_that_cannot_be_replayed_fails_its_partition_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     damaged = filled("a")
     damaged.write(CoordinatorRecord(b"b", b""))
+    damaged.flush()
     stage = Stage(damaged, filled("x"), filled())
     replay = damaged.replay
 
     def broken() -> Iterator[Piece | Completion[None]]:
         yield next(replay())
-        raise KafkaError(E.KAFKA_STORAGE_ERROR, "a flipped bit")
+        raise KafkaError(E.CORRUPT_MESSAGE, "a flipped bit")
 
     monkeypatch.setattr(damaged, "replay", broken)
     stage.runtime.gain_all()
@@ -330,7 +332,7 @@ def test_a_piece_that_cannot_be_had_fails_the_partition(
     monkeypatch: pytest.MonkeyPatch, told_by_the_wait: bool
 ) -> None:
     later: Completion[None] = Completion()
-    error = KafkaError(E.KAFKA_STORAGE_ERROR, "no answer")
+    error = KafkaError(E.CORRUPT_MESSAGE, "no answer")
 
     def pieces() -> Iterator[Piece | Completion[None]]:
         yield later
@@ -347,6 +349,38 @@ def test_a_piece_that_cannot_be_had_fails_the_partition(
     stage.time.settle()
     assert stage.refusal(0) is E.COORDINATOR_NOT_AVAILABLE
     assert [str(failure) for failure in stage.failures] == ["__words cannot be replayed: no answer"]
+
+
+def test_a_log_that_cannot_be_read_for_a_while_is_replayed_as_soon_as_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pieces() -> Iterator[Piece | Completion[None]]:
+        raise KafkaError(E.KAFKA_STORAGE_ERROR, "too many open files")
+        yield []
+
+    stage = Stage(filled(), filled("x"), filled())
+    stage.write(2, "z")  # it has caught up
+    stage.topic.logs[0].write(CoordinatorRecord(b"a", b""))
+    stage.topic.logs[0].flush()
+    stage.runtime.gained(1, 1)
+    stage.time.settle()
+    monkeypatch.setattr(stage.topic.logs[0], "replay", pieces)
+    stage.runtime.gained(0, 1)
+    stage.time.advance(5_000)
+    assert (stage.refusal(0), stage.known(1), stage.failures) == (E.COORDINATOR_LOAD_IN_PROGRESS, [b"x"], [])
+    monkeypatch.undo()
+    stage.time.advance(1_000)
+    assert stage.known(0) == [b"a"]
+
+
+def test_what_the_life_before_has_logged_counts_once_it_is_durable() -> None:
+    stage = Stage()
+    stage.write(0, "a")
+    stage.runtime.lost(0)
+    stage.runtime.gained(0, 1)
+    stage.time.settle()
+    assert stage.refusal(0) is E.COORDINATOR_LOAD_IN_PROGRESS
+    stage.topic.logs[0].flush()
+    stage.time.settle()
+    assert stage.known(0) == [b"a"]
 
 
 def test_with_its_topic_every_life_ends_and_a_new_topic_has_nothing_of_it() -> None:
