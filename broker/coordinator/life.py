@@ -10,11 +10,13 @@ Shaped by Kafka's CoordinatorRuntime.CoordinatorState, whose CLOSED is RESIGNED 
 """
 
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.coordinator.log import CoordinatorLog
 from oncelog.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from oncelog.broker.coordinator.log import CoordinatorLog
 
 ShardT = TypeVar("ShardT")
 
@@ -68,7 +70,7 @@ class Life(Generic[ShardT]):
         self.epoch = epoch
         """The partition's leader epoch with which it was gained."""
         self.state = LifeState.INITIAL
-        self.log: CoordinatorLog
+        self.log: "CoordinatorLog"
         """Known from LOADING on."""
         self.shard: ShardT
         """Known while ACTIVE."""

@@ -14,12 +14,11 @@ Shaped by Kafka's CoordinatorRuntime, without its threads: the event loop is the
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.life import Life, LifeState
 from oncelog.broker.coordinator.loading import CoordinatorLoading
-from oncelog.broker.coordinator.log import CoordinatorLog
 from oncelog.broker.log.values import AppendOrigin
 from oncelog.broker.ports import Clock, WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -27,6 +26,9 @@ from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.records.batch import BatchHeader, encode_batch
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
+
+if TYPE_CHECKING:
+    from oncelog.broker.coordinator.log import CoordinatorLog
 
 T = TypeVar("T")
 
@@ -85,7 +87,7 @@ class InternalTopic(Protocol):
 
     def partition_count(self) -> int: ...
 
-    def partition(self, index: int) -> CoordinatorLog:
+    def partition(self, index: int) -> "CoordinatorLog":
         """Raises KafkaError(NOT_COORDINATOR) until the topic exists."""
 
     def partitions_with_data(self) -> Iterable[int]: ...
