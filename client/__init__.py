@@ -1,6 +1,6 @@
 """A thin, typed asyncio client for Kafka-compatible brokers: producer with transactions, consumer, admin.
 
-`oncelog` has the same names; `oncelog.sync` has the clients for code without an event loop.
+`oncelog` re-exports the same names; `oncelog.sync` has blocking versions of the clients.
 """
 
 from oncelog.client.admin import (

@@ -1,13 +1,13 @@
 """Batches per partition, and the order in which they may be sent.
 
-Owns: for each partition what waits, what is in flight and what must be sent again; sequences; buffer.memory. Does not
-own: connections, transactions or time (given). Invariants, per partition:
+Owns: each partition's buffered batches, those in flight and those to retry; sequences; buffer.memory. Does not own:
+connections, transactions or time (passed in). Invariants, per partition:
 - a batch keeps producer id, epoch and sequence from its first send on, unless it is known not to be written;
-- after a retriable failure nothing new is sent until the batches in flight have been answered and the failed ones have
-  been sent again, one after the other, in their first order;
+- after a retriable failure no new batch is sent until the batches in flight have been answered and the failed ones have
+  been resent, one at a time, in their original order;
 - sequences start at 0 under a new identity, and only when no batch of the old one is unresolved;
-- the first batch of a producer id goes alone: a log that does not know the id takes any sequence for its first, so a
-  second batch that comes while the first one is refused (the leader of a new topic, for a moment) would take its place.
+- the first batch of a producer id is sent alone: a log without state for the id accepts any sequence as its first, so a
+  second batch that arrives while the first is rejected (briefly, by the leader of a new topic) would take its place.
 """
 
 from bisect import insort
@@ -24,7 +24,7 @@ _SERIAL = attrgetter("serial")
 
 
 class PartitionQueue:
-    """What one partition has waiting, in flight and to send again."""
+    """The batches of one partition: buffered, in flight, and to retry."""
 
     __slots__ = (
         "_known_producer_id",
@@ -48,10 +48,10 @@ class PartitionQueue:
         self.muted_until_s = 0.0
         self.identity = ProducerIdentity()
         self.needs_new_identity = False
-        """A numbered batch failed for good: the log would take the next sequence for a gap."""
+        """A numbered batch failed for good: the log would see a gap before the next sequence."""
         self.last_sent: Batch | None = None
         self._known_producer_id = self.identity.producer_id
-        """Whose batches the log has written."""
+        """The identity whose batches the log has written."""
         self._next_sequence = 0
         self._next_serial = 0
 
@@ -67,7 +67,7 @@ class PartitionQueue:
     def append(
         self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int, batch_size: int, now_s: float
     ) -> tuple[Batch, bool]:
-        """The batch that took the record, and whether it was begun for it."""
+        """Returns the batch that took the record, and whether it was created for it."""
         if self.waiting:
             batch = self.waiting[-1]
             if batch.try_append(key, value, headers, timestamp_ms, batch_size):
@@ -79,12 +79,12 @@ class PartitionQueue:
         return batch, True
 
     def close_batches(self) -> None:
-        """What waits goes out without lingering."""
+        """Send buffered records without lingering."""
         if self.waiting:
             self.waiting[-1].closed = True
 
     def ready_at_s(self, linger_s: float, batch_size: int) -> float | None:
-        """When the next batch should go out; None while there is none, or the order forbids it."""
+        """When the next batch should be sent; None without one, or while the order forbids it."""
         if self.retries:
             return None if self.in_flight else self.muted_until_s
         if not self.waiting or self._must_wait_for_answers:
@@ -95,7 +95,7 @@ class PartitionQueue:
         return max(self.muted_until_s, first.created_at_s + linger_s)
 
     def take(self, identity: ProducerIdentity, now_s: float, *, compression: str, transactional: bool) -> Batch | None:
-        """The batch to send now, numbered and encoded; None when there is none or the order forbids it."""
+        """The batch to send now, numbered and encoded; None without one, or if the order forbids it."""
         if now_s < self.muted_until_s:
             return None
         if self.retries:
@@ -118,7 +118,7 @@ class PartitionQueue:
         batch.finish(base_offset, log_append_time_ms)
 
     def on_retriable(self, batch: Batch, muted_until_s: float) -> None:
-        """Not written, or not known to be: it goes out again with the same number."""
+        """Not written, or not known to be: resend it with the same sequence."""
         self._remove(batch)
         self.muted_until_s = muted_until_s
         insort(self.retries, batch, key=_SERIAL)
@@ -129,9 +129,9 @@ class PartitionQueue:
         batch.fail(error)
 
     def on_gap(self, batch: Batch, muted_until_s: float) -> bool:
-        """The log misses something before this batch, so it was not written. False when no cause of that is known.
+        """The log is missing something before this batch, so it was not written. False if the cause is not known.
 
-        While earlier batches are unresolved, they are the cause; after one failed for good, a new identity is needed.
+        Unresolved earlier batches are a cause; after an earlier batch failed for good, a new identity is needed.
         """
         if any(other.serial < batch.serial for other in (*self.in_flight, *self.retries)):
             self.on_retriable(batch, muted_until_s)
@@ -145,7 +145,7 @@ class PartitionQueue:
         return True
 
     def expire(self, created_before_s: float) -> list[Batch]:
-        """Batches that waited too long, taken out; those in flight are left to their answer."""
+        """Remove and return batches that waited too long; those in flight stay until their response."""
         expired = [batch for batch in self.retries if batch.created_at_s <= created_before_s]
         while self.waiting and self.waiting[0].created_at_s <= created_before_s:
             expired.append(self.waiting.popleft())
@@ -155,7 +155,7 @@ class PartitionQueue:
         return expired
 
     def abandon(self) -> list[Batch]:
-        """Everything that is not in flight, taken out."""
+        """Remove and return every batch that is not in flight."""
         abandoned = [*self.retries, *self.waiting]
         self.needs_new_identity |= bool(self.retries)
         self.retries = []
@@ -184,7 +184,7 @@ class PartitionQueue:
 
     def _number(self, batch: Batch, compression: str, transactional: bool) -> None:
         sequence = self._next_sequence if self.identity.is_idempotent else -1
-        # One that went out under an identity given up since counts as new.
+        # A batch sent under an abandoned identity counts as new.
         batch.attempt_count = 0
         batch.encode(self.identity, sequence, compression=compression, transactional=transactional)
         if sequence >= 0:
@@ -192,7 +192,7 @@ class PartitionQueue:
 
 
 class Accumulator:
-    """The queues of all partitions, and how much they hold."""
+    """The queues of all partitions, and their total size."""
 
     def __init__(self, *, batch_size: int, linger_s: float, buffer_memory_bytes: int) -> None:
         self.queues: dict[TopicPartition, PartitionQueue] = {}
@@ -221,7 +221,8 @@ class Accumulator:
         timestamp_ms: int,
         now_s: float,
     ) -> tuple[Batch, int, bool]:
-        """The batch that took the record, its place there, and whether somebody should look: it is new, or full."""
+        """Returns the batch that took the record, its index there, and whether to wake the sender: it is new, or
+        full."""
         queue = self.queue(topic_partition)
         batch, begun = queue.append(key, value, headers, timestamp_ms, self._batch_size, now_s)
         if begun:

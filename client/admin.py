@@ -1,6 +1,6 @@
-"""Topics, configs, offsets and transactions, asked of the cluster.
+"""Topics, configs, offsets and transactions of a cluster.
 
-Owns: one method a question, values that are plain. Does not own: retries (`cluster`).
+Owns: one method per request, returning plain values. Does not own: retries (`cluster`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -45,13 +45,14 @@ from oncelog.protocol.generated.write_txn_markers_request import (
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _FENCE_TIMEOUT_MS = 60_000
-"""What the next instance will say anew."""
+"""The next instance sets its own."""
 _SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP}
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """-1: the broker's default."""
+    """A topic to create; -1 means the broker's default. `NewTopic("t", partition_count=3, configs={"retention.ms":
+    "-1"})`."""
 
     name: str
     partition_count: int = -1
@@ -61,6 +62,8 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
+    """One topic as the cluster's metadata describes it."""
+
     name: str
     topic_id: UUID
     leaders: tuple[int, ...]
@@ -69,11 +72,14 @@ class TopicDescription:
 
     @property
     def partition_count(self) -> int:
+        """Number of partitions."""
         return len(self.leaders)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
+    """The cluster's id, controller, nodes (id to host and port) and finalized feature levels."""
+
     cluster_id: str | None
     controller_id: int
     nodes: Mapping[int, tuple[str, int]]
@@ -82,6 +88,9 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
+    """One transaction as its coordinator describes it; `start_time_ms` is milliseconds since the epoch, -1 if none is
+    open."""
+
     transactional_id: str
     state: str
     producer_id: int
@@ -94,6 +103,8 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ListedTransaction:
+    """One transactional id as ListTransactions reports it, with the node that coordinates it."""
+
     transactional_id: str
     coordinator_id: int
     producer_id: int
@@ -101,7 +112,15 @@ class ListedTransaction:
 
 
 class Admin:
-    """`async with Admin("host:9092") as admin: await admin.create_topics("t")`."""
+    """Manages topics, and inspects configs, offsets and transactions.
+
+        async with Admin("host:9092") as admin:
+            await admin.create_topics(NewTopic("topic", partition_count=3))
+
+    Times are in milliseconds; `default_api_timeout_ms` limits a call with all its retries. Every call raises
+    RequestTimedOut or ConnectionLost if no broker responds in time, and the KafkaError of an error response; it raises
+    InvalidState once closed.
+    """
 
     def __init__(
         self,
@@ -131,12 +150,19 @@ class Admin:
         await self.close()
 
     async def close(self) -> None:
+        """Disconnect. Leaving the `async with` block calls it."""
         await self._cluster.close()
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
     async def create_topics(self, *topics: NewTopic | str, exist_ok: bool = False) -> None:
-        """Create them and wait for their leaders. With `exist_ok`, those that exist stay as they are."""
+        """Create topics, by name or as NewTopic, and wait for their leaders.
+
+            await admin.create_topics("events", NewTopic("totals", partition_count=3), exist_ok=True)
+
+        Raises ConfigError with code TOPIC_ALREADY_EXISTS (with `exist_ok`, existing topics are left unchanged),
+        INVALID_CONFIG and the like.
+        """
         deadline = self._deadline()
         wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
         request = CreateTopicsRequest(
@@ -161,6 +187,8 @@ class Admin:
             await self._cluster.topic(topic.name, deadline)
 
     async def delete_topics(self, *names: str) -> None:
+        """Delete topics with their records. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) for the first that
+        does not exist."""
         request = DeleteTopicsRequest(topic_names=names, timeout_ms=int(self._api_timeout_ms))
         response = await self._call_controller(DELETE_TOPICS, request, self._deadline())
         for result in response.responses:
@@ -168,20 +196,21 @@ class Admin:
         self._cluster.forget_leaders(names)
 
     async def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        """Names of all topics, sorted; with `include_internal`, also Kafka's own (__consumer_offsets, ...)."""
         response = await self._cluster.refresh(None, self._deadline())
         return sorted(
             topic.name for topic in response.topics if topic.name and (include_internal or not topic.is_internal)
         )
 
     async def describe_topics(self, *names: str) -> list[TopicDescription]:
-        """These topics, or all. Raises where one does not exist."""
+        """Describe these topics, or all. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) if one does not exist."""
         deadline = self._deadline()
         response = await self._cluster.refresh(None, deadline)
         chosen = names or [topic.name for topic in response.topics if topic.name]
         return [_description(self._known(name)) for name in chosen]
 
     async def _require(self, names: Collection[str], deadline: Deadline) -> None:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION at once for a topic that does not exist, and does not create it."""
+        """Raise UNKNOWN_TOPIC_OR_PARTITION at once for a topic that does not exist, without creating it."""
         await self._cluster.refresh(names, deadline)
         for name in names:
             self._known(name)
@@ -193,7 +222,13 @@ class Admin:
         return topic
 
     async def describe_configs(self, *, topic: str | None = None, node_id: int | None = None) -> dict[str, str | None]:
-        """All settings of a topic, or of a node."""
+        """All settings of a topic or of a node (default: any node).
+
+            configs = await admin.describe_configs(topic="events")
+            retention_ms = int(configs["retention.ms"])
+
+        A value is None for a secret. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) if the topic does not exist.
+        """
         deadline = self._deadline()
         if topic is not None:
             resource = DescribeConfigsResource(_TOPIC_RESOURCE, topic, None)
@@ -210,6 +245,7 @@ class Admin:
         return {each.name: each.value for each in result.configs}
 
     async def describe_cluster(self) -> ClusterDescription:
+        """The cluster id, controller, nodes and features."""
         deadline = self._deadline()
         await self._cluster.refresh((), deadline)
         transport = await self._cluster.any_transport(deadline)
@@ -229,7 +265,14 @@ class Admin:
         *,
         isolation_level: IsolationLevel = "read_uncommitted",
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """`at`: "latest" (the last stable offset at read_committed), "earliest", "max_timestamp" or a time in ms."""
+        """Look up offsets; `at` is "latest" (the last stable offset at read_committed), "earliest", "max_timestamp", or
+        a time in milliseconds since the epoch.
+
+            ends = await admin.list_offsets([TopicPartition("events", 0)])
+
+        An offset is -1 if no record matches. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) if a topic does not
+        exist.
+        """
         when = _SPECS[at] if isinstance(at, str) else at
         wanted, deadline = dict.fromkeys(partitions, when), self._deadline()
         await self._require({each.topic for each in wanted}, deadline)
@@ -238,7 +281,8 @@ class Admin:
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, require_stable: bool = True
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group committed, for those of `partitions` where it did."""
+        """The group's committed offsets of these partitions; those without one are left out. With `require_stable` it
+        waits for open transactions that hold offsets of the group (KIP-447)."""
         return await fetch_committed(
             self._cluster, group_id, partitions, self._deadline(), require_stable=require_stable
         )
@@ -246,7 +290,7 @@ class Admin:
     # --- transactions -------------------------------------------------------------------------------------------------
 
     async def describe_producers(self, topic_partition: TopicPartition) -> list[ProducerState]:
-        """The producers that the partition's leader remembers."""
+        """The producers that the partition's leader keeps state for. Raises as `list_offsets`."""
         deadline = self._deadline()
         await self._require((topic_partition.topic,), deadline)
         request = DescribeProducersRequest(topics=[TopicRequest(topic_partition.topic, (topic_partition.partition,))])
@@ -257,7 +301,8 @@ class Admin:
         return list(answer.active_producers)
 
     async def list_transactions(self, *, states: Sequence[str] = ()) -> dict[str, str]:
-        """Transactional ids and their states, of all coordinators."""
+        """States by transactional id, from all coordinators: `{"mover": "Ongoing"}`. `states` filters, as in
+        `find_transactions`."""
         return {each.transactional_id: each.state for each in await self.find_transactions(states=states)}
 
     async def find_transactions(
@@ -268,9 +313,10 @@ class Admin:
         duration_ms: int = -1,
         pattern: str | None = None,
     ) -> list[ListedTransaction]:
-        """Transactional ids of all coordinators. Those open for longer than `duration_ms`; `pattern` is a regular
-        expression of the broker's kind (RE2 on Kafka) that the whole id matches. A broker that does not know a filter
-        refuses the question."""
+        """The transactional ids of all coordinators that pass every filter: in one of `states` ("Ongoing",
+        "PrepareCommit", ...), of one of `producer_ids`, running for longer than `duration_ms`, and whose whole id
+        matches `pattern`, a regular expression in the broker's dialect (RE2 in Kafka). Raises FatalError if the broker
+        does not know a filter."""
         deadline = self._deadline()
         found: list[ListedTransaction] = []
         await self._cluster.refresh((), deadline)
@@ -290,6 +336,8 @@ class Admin:
         return sorted(found, key=lambda each: each.transactional_id)
 
     async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        """State, producer and partitions of one transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND as a
+        ConfigError."""
         response = await self._cluster.call_coordinator(
             CoordinatorKind.TRANSACTION,
             transactional_id,
@@ -314,7 +362,11 @@ class Admin:
     async def abort_on_partition(
         self, topic_partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
     ) -> None:
-        """Write the marker that ends a transaction whose coordinator has forgotten it: no coordinator is asked."""
+        """Write an ABORT marker to one partition, for a hanging transaction that no coordinator knows any more.
+
+        Producer id, epoch and coordinator epoch are those that `describe_producers` reports; no coordinator is
+        involved. Raises INVALID_PRODUCER_EPOCH (as ProducerFenced) and TRANSACTION_COORDINATOR_FENCED for stale epochs.
+        """
         deadline = self._deadline()
         await self._require((topic_partition.topic,), deadline)
         marker = WritableTxnMarker(
@@ -336,7 +388,8 @@ class Admin:
         )
 
     async def fence_producer(self, transactional_id: str) -> tuple[int, int]:
-        """Abort what the id has open and shut out whoever has it: the producer id and epoch that nobody uses now."""
+        """Abort the open transaction of a transactional id and fence its producer. Returns the new producer id and
+        epoch, which no producer uses."""
         response = await self._cluster.call_coordinator(
             CoordinatorKind.TRANSACTION,
             transactional_id,
@@ -354,7 +407,7 @@ class Admin:
         return Deadline.after(self._api_timeout_ms)
 
     async def _call_controller(self, api: Api[RequestT, ResponseT], request: RequestT, deadline: Deadline) -> ResponseT:
-        """Asked once: to create or delete again after a lost answer would report what is not so."""
+        """Sent once: a retry of create or delete after a lost response would report a misleading error."""
         await self._cluster.refresh((), deadline)
         node_id = self._cluster.controller_id
         if node_id not in self._cluster.nodes:

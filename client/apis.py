@@ -1,8 +1,8 @@
-"""The requests that the client sends: one typed entry an API, with the versions that this client speaks.
+"""The requests that the client sends: one typed entry per API, with the versions this client supports.
 
-Owns: the upper bounds. Transactions stay at the versions of transaction.version 1 (KIP-890): from Produce 12, EndTxn 5
-and TxnOffsetCommit 5 on, a version means the second protocol, whose finalized feature decides and not the version.
-Fetch stays at topic names (12), OffsetFetch and FindCoordinator at their single forms.
+Owns: the upper bounds. Transactions stay at the versions of transaction.version 1 (KIP-890): Produce 12, EndTxn 5 and
+TxnOffsetCommit 5 and later select the second protocol, which the finalized feature decides, not the version. Fetch
+stays at topic names (12), OffsetFetch and FindCoordinator at their single-item forms.
 """
 
 from collections.abc import Callable
@@ -128,7 +128,7 @@ INIT_TWO_PHASE_COMMIT = Api(
     6,
     6,
 )
-"""The same request where it must not lose what an older version has no place for (KIP-939)."""
+"""The same request, where a field that older versions lack must not be dropped (KIP-939)."""
 ADD_PARTITIONS_TO_TXN = Api(
     ApiKey.ADD_PARTITIONS_TO_TXN,
     add_partitions_to_txn_request.encode,

@@ -1,6 +1,6 @@
-"""Who gets which partition: what the leader of a classic group decides, as Java's assignors do.
+"""Partition assignment by the leader of a classic group, as Java's assignors do it.
 
-Owns: `range` (KIP's oldest) and `roundrobin`, and the bytes of subscriptions and assignments. Pure functions.
+Owns: `range` and `roundrobin`, and the encoding of subscriptions and assignments. Pure functions.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from oncelog.protocol.generated.consumer_protocol_assignment import TopicPartiti
 from oncelog.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 _VERSION = Struct(">h")
-# Version 1 is what every client of the last years reads; later ones serve cooperative and rack-aware assignors.
+# Version 1 is what all recent clients read; later ones serve cooperative and rack-aware assignors.
 _SUBSCRIPTION_VERSION = 1
 
 Assignment = dict[str, list[TopicPartition]]
@@ -22,7 +22,7 @@ Assignor = Callable[[Mapping[str, Sequence[str]], Mapping[str, int]], Assignment
 
 
 def assign_range(subscriptions: Mapping[str, Sequence[str]], partition_counts: Mapping[str, int]) -> Assignment:
-    """Topic by topic, consecutive partitions to the members in order; the first ones get what is left over."""
+    """Topic by topic, consecutive partitions to the members in order; the first members get the remainder."""
     assignment: Assignment = {member: [] for member in subscriptions}
     for topic in _topics(subscriptions, partition_counts):
         members = sorted(member for member, topics in subscriptions.items() if topic in topics)
@@ -36,7 +36,7 @@ def assign_range(subscriptions: Mapping[str, Sequence[str]], partition_counts: M
 
 
 def assign_round_robin(subscriptions: Mapping[str, Sequence[str]], partition_counts: Mapping[str, int]) -> Assignment:
-    """All partitions in order, dealt out one by one to the members that want the topic."""
+    """All partitions in order, one at a time to each member that subscribes to the topic."""
     assignment: Assignment = {member: [] for member in subscriptions}
     members = sorted(subscriptions)
     turn = 0
@@ -64,7 +64,7 @@ def encode_subscription(topics: Iterable[str]) -> bytes:
 
 
 def decode_subscription(data: bytes) -> list[str]:
-    """The topics that a member wants; raises ProtocolError."""
+    """The topics a member subscribes to; raises ProtocolError."""
     version = _version(data, consumer_protocol_subscription.VERSIONS.stop - 1)
     message, _ = consumer_protocol_subscription.decode(memoryview(data), version, _VERSION.size)
     return list(message.topics)
@@ -81,7 +81,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """What a member got; nothing when the leader gave it nothing. Raises ProtocolError."""
+    """A member's assignment; empty if the leader gave it nothing. Raises ProtocolError."""
     if not data:
         return []
     version = _version(data, consumer_protocol_assignment.VERSIONS.stop - 1)
@@ -92,9 +92,9 @@ def decode_assignment(data: bytes) -> list[TopicPartition]:
 
 
 def _version(data: bytes, highest: int) -> int:
-    """A later version begins with what an earlier one has."""
+    """A later version starts with the fields of an earlier one."""
     try:
         version = int(_VERSION.unpack_from(data)[0])
     except error as problem:
-        raise ProtocolError(f"{len(data)} bytes are no subscription or assignment") from problem
+        raise ProtocolError(f"{len(data)} bytes are not a subscription or assignment") from problem
     return max(0, min(version, highest))

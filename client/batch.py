@@ -1,8 +1,8 @@
-"""A batch of records on its way out, and the delivery of each of its records.
+"""A batch of records to be sent, and the delivery of each of its records.
 
-Owns: building the batch, its bytes, its outcome. Does not own: the order among batches (`accumulator`). Invariants: it
-is encoded once, so that a retry sends the same producer id, epoch and sequence; it ends once, for all its records
-alike; no object is made for a record beyond its `Delivery`, and no future unless somebody waits.
+Owns: building the batch, its bytes, its outcome. Does not own: the order of batches (`accumulator`). Invariants: it is
+encoded once, so that a retry sends the same producer id, epoch and sequence; it completes once, with one outcome for
+all its records; a record costs no object beyond its `Delivery`, and no future unless one is awaited.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ class ProducerIdentity:
 
     @property
     def is_idempotent(self) -> bool:
+        """Whether batches carry a producer id."""
         return self.producer_id >= 0
 
 
@@ -57,7 +58,7 @@ class Batch:
     def __init__(self, topic_partition: TopicPartition, serial: int, created_at_s: float) -> None:
         self.topic_partition = topic_partition
         self.serial = serial
-        """Its place among the batches of the partition."""
+        """Its sequence among the batches of the partition."""
         self.created_at_s = created_at_s
         self.record_count = 0
         self.size_bytes = HEADER_SIZE
@@ -80,7 +81,7 @@ class Batch:
     def try_append(
         self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int, batch_size: int
     ) -> bool:
-        """Add a record, unless the batch is closed or would grow over `batch_size`; the first one always fits."""
+        """Add a record, unless the batch is closed or would exceed `batch_size`; the first record always fits."""
         count = self.record_count
         if self.closed:
             return False
@@ -100,7 +101,8 @@ class Batch:
         return True
 
     def encode(self, identity: ProducerIdentity, sequence: int, *, compression: str, transactional: bool) -> bytes:
-        """The bytes to send, made once: a retry sends the same. The records stay, in case it must be numbered anew."""
+        """The bytes to send, encoded once so that a retry sends the same. Keeps the records, in case the batch gets a
+        new sequence."""
         body = b"".join(self._body)
         attributes = TRANSACTIONAL_MASK if transactional else 0
         if compression != "none":
@@ -124,7 +126,7 @@ class Batch:
         return self.encoded
 
     def forget_encoding(self) -> None:
-        """It is known not to be written, and may get a new identity and sequence."""
+        """The batch is known not to be written, and may get a new identity and sequence."""
         self.encoded = None
         self.sequence = -1
 
@@ -147,7 +149,7 @@ class Batch:
             callback()
 
     def metadata(self, index: int) -> RecordMetadata:
-        """Where record `index` went; raises the batch's error."""
+        """Where record `index` was written; raises the batch's error."""
         if self.error is not None:
             self.error_seen = True
             raise self.error
@@ -157,7 +159,13 @@ class Batch:
 
 
 class Delivery:
-    """The future of one record: await it, or ask `done()` and `result()`. Costs nothing until somebody does."""
+    """The future outcome of one record: await it for its RecordMetadata, or poll `done()` and `result()`.
+
+        delivery = await producer.send_soon("topic", b"value")
+        metadata = await delivery       # raises what kept the record from being written
+
+    Awaiting raises DeliveryTimeout, TransactionAborted, ProducerFenced or another KafkaError.
+    """
 
     __slots__ = ("_batch", "_index")
 
@@ -166,18 +174,20 @@ class Delivery:
         self._index = index
 
     def done(self) -> bool:
+        """Whether the record was acknowledged or has failed."""
         return self._batch.done
 
     def result(self) -> RecordMetadata:
-        """Where the record is; raises what kept it from being written. Only once `done()`."""
+        """The record's metadata; raises the error that kept it from being written, or asyncio.InvalidStateError before
+        `done()`."""
         if not self._batch.done:
             raise asyncio.InvalidStateError("the record is not delivered yet")
         return self._batch.metadata(self._index)
 
     def add_done_callback(self, callback: "Callable[[Delivery], None]") -> None:
-        """Called on the loop, soon after the record is delivered or fails, also if that is past."""
+        """Call `callback(delivery)` from the event loop once the outcome is known, even if it already is."""
         loop = asyncio.get_running_loop()
-        # Not at once: what a caller's function raises must not keep the others from hearing.
+        # Not called directly: an exception in one callback must not keep the others from running.
         if self._batch.done:
             loop.call_soon(callback, self)
         else:

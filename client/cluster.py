@@ -1,10 +1,10 @@
-"""The cluster as a client sees it: connections by node, who leads what, who coordinates whom.
+"""The cluster as a client sees it: connections by node, partition leaders, coordinators.
 
-Owns: bootstrap, the metadata cache, connections, and the retry loops of requests that any node, a leader's node or a
-coordinator answers. Does not own: what is sent. Invariant: every loop ends at its deadline; a broker that went away and
-comes back before it is found again, by the known nodes first and the bootstrap addresses after them.
+Owns: bootstrap, the metadata cache, connections, and the retry loops of requests to any node, a partition leader or a
+coordinator. Does not own: the requests. Invariant: every loop ends at its deadline; a broker that disappears and
+returns before that is found again, through the known nodes first and then the bootstrap addresses.
 
-Requests of coordinators go over connections of their own, so that a heartbeat never waits behind a long Fetch.
+Coordinator requests have their own connections, so that a heartbeat never waits behind a long Fetch.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ LEADER_MOVED = frozenset(
 )
 _BUSY_BACKOFF_MS = 1
 _MAX_BUSY_BACKOFF_MS = 20
-"""A finishing transaction takes milliseconds: a full backoff would dominate the next one."""
+"""Completing a transaction takes milliseconds: a full backoff would dominate the next one."""
 _CLOSE_TIMEOUT_S = 1.0
 
 
@@ -73,7 +73,7 @@ class Topic:
 
 
 def parse_addresses(bootstrap_servers: str | Sequence[str]) -> list[tuple[str, int]]:
-    """`host:port,host:port` or a sequence of such; raises ConfigError."""
+    """`host:port,host:port` or a sequence of these; raises ConfigError."""
     texts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
     addresses = []
     for text in texts:
@@ -96,8 +96,8 @@ class Cluster:
         retry_backoff_ms: float = 100,
         may_create_topics: bool = True,
     ) -> None:
-        """`may_create_topics` lets the broker create a topic that is asked for by name, if it does so (from Metadata 4
-        on). As in Kafka's clients, producers and consumers allow that and Admin does not."""
+        """`may_create_topics` lets the broker create a topic that is requested by name, if it is configured to (from
+        Metadata 4 on). As in Kafka's clients, producers and consumers allow that and Admin does not."""
         self.request_timeout_ms = request_timeout_ms
         self.retry_backoff_ms = retry_backoff_ms
         self.client_id = client_id
@@ -121,7 +121,7 @@ class Cluster:
         return transport if transport is not None and transport.is_open else None
 
     async def transport(self, node_id: int, purpose: Purpose, deadline: Deadline) -> Transport:
-        """An open connection to that node: the one there is, or a new one, made once for all who wait."""
+        """An open connection to that node, opened at most once for all waiters."""
         live = self.live_transport(node_id, purpose)
         if live is not None:
             return live
@@ -136,7 +136,7 @@ class Cluster:
         return await _shared(task, deadline, f"no connection to node {node_id}")
 
     async def any_transport(self, deadline: Deadline) -> Transport:
-        """Any open connection, else a known node, else a bootstrap address; the last error if none answers."""
+        """Any open connection, else to a known node, else to a bootstrap address; raises the last error if all fail."""
         for transport in self._transports.values():
             if transport.is_open:
                 return transport
@@ -175,7 +175,7 @@ class Cluster:
     def _on_connected(self, key: tuple[int, Purpose], task: asyncio.Task[Transport]) -> None:
         del self._connecting[key]
         if not task.cancelled():
-            # Whoever waited has it; without a waiter it is nobody's.
+            # Waiters have seen the error; without one, nothing else would retrieve it.
             task.exception()
 
     async def close(self) -> None:
@@ -200,7 +200,8 @@ class Cluster:
         deadline: Deadline,
         error_of: Callable[[ResponseT], int] = lambda _: 0,
     ) -> ResponseT:
-        """Ask whichever node answers first, again until the deadline while connections fail or the error passes."""
+        """Send to whichever node responds first; retry until the deadline on connection failures and transient
+        errors."""
         while True:
             cause: KafkaError
             try:
@@ -226,10 +227,10 @@ class Cluster:
         on_lost: Callable[[], None] = lambda: None,
         patience_ms: float | None = None,
     ) -> ResponseT:
-        """Ask the coordinator until it gives an answer that is its own, not "wait" or "not me".
+        """Send to the coordinator until it gives its own response, not "loading" or "not coordinator".
 
-        `on_lost` is told when a request was sent and no answer of the coordinator's own came: its effect is not known.
-        `patience_ms` is for what may take longer than a request's timeout: a join waits for the whole group.
+        `on_lost` is called when a request was sent and the coordinator did not respond to it: its effect is unknown.
+        `patience_ms` is for requests that may outlast the request timeout: a join waits for the whole group.
         """
         busy_backoff_ms = _BUSY_BACKOFF_MS
         while True:
@@ -251,7 +252,7 @@ class Cluster:
                 continue
             code = error_of(response)
             if code in COORDINATOR_MOVED:
-                # Kafka answers so also when it logged the change and could not replicate it in time.
+                # Kafka also responds like this when it logged the change and could not replicate it in time.
                 on_lost()
                 self._coordinators.pop((kind, key), None)
             elif code in COORDINATOR_BUSY:
@@ -264,12 +265,12 @@ class Cluster:
     async def call_node(
         self, node_id: int, api: Api[RequestT, ResponseT], message: RequestT, deadline: Deadline
     ) -> ResponseT:
-        """Ask one node once; the caller retries, since another node may be the right one by then."""
+        """Send to one node once; the caller retries, since another node may be the right one by then."""
         transport = await self.transport(node_id, Purpose.DATA, deadline)
         return await transport.request(api, message, self._patience_s(deadline))
 
     def known_coordinator(self, kind: CoordinatorKind, key: str) -> int:
-        """Node id of the coordinator that answered last, -1 for none."""
+        """Node id of the coordinator that last responded, -1 for none."""
         return self._coordinators.get((kind, key), -1)
 
     async def _coordinator(self, kind: CoordinatorKind, key: str, deadline: Deadline) -> int:
@@ -289,11 +290,11 @@ class Cluster:
     # --- metadata -----------------------------------------------------------------------------------------------------
 
     async def bootstrap(self, deadline: Deadline) -> None:
-        """Find one broker that answers, and the nodes from it."""
+        """Find one responding broker, and the nodes through it."""
         await self.refresh((), deadline)
 
     async def refresh(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
-        """Ask for the nodes and these topics (None: all) once; unknown topics are left out of the cache."""
+        """Request the nodes and these topics (None: all) once; unknown topics are left out of the cache."""
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=self._may_create_topics)
         response = await self.call_any(METADATA, request, deadline, lambda each: each.error_code)
@@ -313,7 +314,7 @@ class Cluster:
         return response
 
     async def topic(self, name: str, deadline: Deadline) -> Topic:
-        """The topic, created by the broker if that may be; waits for leaders until the deadline."""
+        """The topic, created by the broker if it may be; waits for leaders until the deadline."""
         while True:
             known = self.topics.get(name)
             if known is not None and min(known.leaders, default=-1) >= 0:
@@ -329,19 +330,19 @@ class Cluster:
             await deadline.pause(self.retry_backoff_ms, f"topic {name!r}", cause)
 
     def leader(self, topic_partition: TopicPartition) -> int:
-        """Node id of the leader, -1 while none is known."""
+        """Node id of the leader, -1 while unknown."""
         topic = self.topics.get(topic_partition.topic)
         if topic is None or topic_partition.partition >= len(topic.leaders):
             return -1
         return topic.leaders[topic_partition.partition]
 
     def forget_leaders(self, topics: Iterable[str]) -> None:
-        """Those leaders moved, or cannot be reached: ask again before the next use."""
+        """The leaders moved or cannot be reached: refresh before the next use."""
         for name in topics:
             self.topics.pop(name, None)
 
     def refresh_soon(self, topics: Iterable[str], done: Callable[[], None]) -> None:
-        """Refresh in the background (one at a time), then call `done`, whatever came of it."""
+        """Refresh in the background (one at a time), then call `done`, whatever the outcome."""
         if self._refreshing is None and not self._closed:
             self._refreshing = asyncio.ensure_future(self._refresh_quietly(tuple(topics), done))
 
@@ -350,7 +351,7 @@ class Cluster:
             await asyncio.sleep(self.retry_backoff_ms / 1000)
             await self.refresh(topics, Deadline.after(self.request_timeout_ms))
         except KafkaError:
-            # Whoever needs the answer asks again, and has a deadline of its own.
+            # Callers that need the result retry, with their own deadline.
             pass
         finally:
             self._refreshing = None
@@ -359,7 +360,7 @@ class Cluster:
 
 
 async def _shared(task: "asyncio.Task[Transport]", deadline: Deadline, what: str) -> Transport:
-    """Wait for a task that others wait for too: giving up must not cancel it."""
+    """Wait for a shared task: a timeout must not cancel it for the other waiters."""
     try:
         async with asyncio.timeout_at(deadline.at_s):
             return await asyncio.shield(task)

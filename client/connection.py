@@ -1,9 +1,9 @@
-"""One connection to a broker, without I/O: bytes in, answers out.
+"""One connection to a broker, without I/O: bytes in, responses out.
 
-Owns: correlation ids, the order of answers, version negotiation (ApiVersions, KIP-511). Does not own: the socket or
-time (`transport`), nor what an answer means. Invariants: answers come in the order of the requests, so a correlation
-id that differs from the oldest pending one ends the connection; every request that expects an answer gets exactly one
-call of its callback, with a response or with an error.
+Owns: correlation ids, the order of responses, version negotiation (ApiVersions, KIP-511). Does not own: the socket or
+time (`transport`), nor what a response means. Invariants: responses come in the order of the requests, so a correlation
+id other than the oldest pending one ends the connection; the callback of every request that expects a response is
+called exactly once, with the response or with an error.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ OnAnswer = Callable[[ResponseT | None, KafkaError | None], None]
 
 
 class PendingRequest:
-    """A request on its way."""
+    """A request in flight."""
 
     __slots__ = ("api", "correlation_id", "on_answer", "patience_s", "version")
 
@@ -36,14 +36,14 @@ class PendingRequest:
     ) -> None:
         self.api = api
         self.patience_s = patience_s
-        """How long it may take, where that is not the connection's own request timeout."""
+        """Its timeout, if different from the connection's request timeout."""
         self.version = version
         self.correlation_id = correlation_id
         self.on_answer = on_answer
 
 
 class Connection:
-    """`open()` gives the first bytes to send; `receive()` takes what came and gives what to send in return."""
+    """`open()` returns the first bytes to send; `receive()` takes received bytes and returns bytes to send."""
 
     def __init__(self, client_id: str) -> None:
         self.ready = False
@@ -59,7 +59,7 @@ class Connection:
         return self._ask_versions(API_VERSIONS.maximum)
 
     def version_of(self, api: Api[Any, Any]) -> int:
-        """The highest version that both sides speak; raises FatalError when there is none."""
+        """The highest version that both sides support; raises FatalError if there is none."""
         offered = self._ranges.get(api.key)
         version = min(api.maximum, offered[1]) if offered else -1
         if offered is None or version < max(api.minimum, offered[0]):
@@ -81,11 +81,12 @@ class Connection:
         on_answer: OnAnswer[ResponseT] | None,
         patience_s: float | None = None,
     ) -> bytes:
-        """The bytes of a request; without `on_answer` none is expected (acks=0)."""
+        """The bytes of a request; without `on_answer` no response is expected (acks=0)."""
         return self._encode(api, message, self.version_of(api), on_answer, patience_s)
 
     def receive(self, data: bytes) -> list[bytes]:
-        """Hands answers to their callbacks; gives bytes to send. After a ProtocolError it must be closed."""
+        """Pass responses to their callbacks; returns bytes to send. After a ProtocolError the connection must be
+        closed."""
         for frame in self._reader.feed(data):
             self._answer(frame)
         to_send, self._to_send = self._to_send, []
@@ -117,14 +118,14 @@ class Connection:
 
     def _answer(self, frame: memoryview) -> None:
         if not self.pending:
-            raise ProtocolError("the broker sent an answer that nobody asked for")
+            raise ProtocolError("the broker sent a response without a request")
         request = self.pending[0]
         api, version = request.api, request.version
         correlation_id, position = decode_response_header(frame, api.answers_flexibly(version))
         if correlation_id != request.correlation_id:
-            raise ProtocolError(f"answer {correlation_id} came where {request.correlation_id} was due")
+            raise ProtocolError(f"the response has correlation id {correlation_id} instead of {request.correlation_id}")
         if api is API_VERSIONS and bytes(frame[position : position + 2]) == b"\x00\x23":
-            # A broker that does not know the version answers UNSUPPORTED_VERSION in version 0.
+            # A broker that does not support the version responds UNSUPPORTED_VERSION in version 0.
             version = 0
         response, _ = api.decode(frame, version, position)
         self.pending.popleft()
@@ -142,9 +143,9 @@ class Connection:
             self._to_send.append(self._ask_versions(min(theirs, API_VERSIONS.maximum - 1)))
             return
         if response.error_code:
-            raise ProtocolError(f"ApiVersions was answered with error {response.error_code}")
+            raise ProtocolError(f"ApiVersions failed with error {response.error_code}")
         self._ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
-        # Before an epoch is known, features mean nothing (KIP-584).
+        # Features are meaningless until their epoch is known (KIP-584).
         if response.finalized_features_epoch >= 0:
             self.finalized_features = {each.name: each.max_version_level for each in response.finalized_features}
         self.ready = True

@@ -1,8 +1,8 @@
-"""The consumer: records out, in offset order a partition, with positions, commits and groups.
+"""The consumer: returns records in offset order per partition, with positions, commits and groups.
 
-Owns: settings, the iterator, positions handed out, when to commit and to join. Does not own: fetching (`fetcher`),
-membership (`group`), isolation (`isolation`). Invariants: a position never covers a record that was not handed out;
-rebalances happen inside poll() or the iterator, never between; close() always returns.
+Owns: settings, the iterator, positions of returned records, when to commit and to join. Does not own: fetching
+(`fetcher`), membership (`group`), isolation (`isolation`). Invariants: a position never covers a record that was not
+returned; rebalances happen inside poll() or the iterator, never between; close() always returns.
 """
 
 import asyncio
@@ -35,11 +35,17 @@ _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class Consumer:
-    """`async with Consumer("topic", bootstrap_servers=…, group_id=…) as consumer: async for record in consumer: …`
+    """Reads records, alone or in a consumer group; only committed ones unless isolation_level="read_uncommitted".
 
-    Reads committed records alone unless isolation_level="read_uncommitted". With a group id and topics it joins the
-    group; with topics alone it takes all their partitions; without topics, `assign` says what it reads.
-    `oncelog.client.settings.ConsumerSettings` lists the options.
+        async with Consumer("topic", bootstrap_servers="host:9092", group_id="readers") as consumer:
+            async for record in consumer:
+                ...
+                await consumer.commit_sync()
+
+    With a group id and topics it joins the group; with topics alone it reads all their partitions; without topics,
+    `assign` sets the partitions. `ConsumerSettings` lists the options; bad ones raise ConfigError at once. Entering the
+    block raises ConnectionLost or RequestTimedOut if no broker responds. Every method raises InvalidState outside the
+    block, and for partitions that are not assigned. One task at a time may read.
     """
 
     def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
@@ -62,7 +68,7 @@ class Consumer:
         self._next_auto_commit_s = 0.0
         self._is_polling = False
         self._ahead: list[Record] = []
-        """Taken for the iterator, handed out up to `_ahead_index`."""
+        """Fetched for the iterator, returned up to `_ahead_index`."""
         self._ahead_index = 0
         self._closed = False
 
@@ -70,7 +76,7 @@ class Consumer:
 
     async def __aenter__(self) -> Self:
         if self._fetcher is not None or self._closed:
-            raise InvalidState("a consumer is opened once")
+            raise InvalidState("a consumer can be opened only once")
         deadline = Deadline.after(self._api_timeout_ms)
         await self._cluster.bootstrap(deadline)
         fetcher = self._fetcher = Fetcher(self._cluster, _fetch_settings(self._settings))
@@ -93,15 +99,16 @@ class Consumer:
         await self.close()
 
     async def close(self, timeout_ms: float = 10_000) -> None:
-        """Commit if that is automatic, leave the group, let go of everything; at most `timeout_ms`, never raises."""
+        """Commit if auto-commit is on, leave the group and disconnect, within `timeout_ms`; never raises. Leaving the
+        `async with` block calls it."""
         if self._closed:
             return
         self._closed = True
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await self._say_goodbye(Deadline.after(timeout_ms))
+                await self._leave(Deadline.after(timeout_ms))
         except (TimeoutError, KafkaError):
-            # The session times out at the coordinator; uncommitted records come again.
+            # The session times out at the coordinator; uncommitted records are delivered again.
             pass
         finally:
             tasks = [*self._commits, *([self._maintenance] if self._maintenance is not None else [])]
@@ -114,7 +121,7 @@ class Consumer:
                 await self._fetcher.close()
             await self._cluster.close()
 
-    async def _say_goodbye(self, deadline: Deadline) -> None:
+    async def _leave(self, deadline: Deadline) -> None:
         if self._maintenance is not None:
             self._maintenance.cancel()
             await asyncio.gather(self._maintenance, return_exceptions=True)
@@ -131,18 +138,22 @@ class Consumer:
     # --- records ------------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[Record]:
-        """What there is, at most `max_records` (max.poll.records); waits up to `timeout_ms` for the first.
+        """Return available records, at most `max_records` (default: max.poll.records); wait up to `timeout_ms` for the
+        first.
 
-        Comes back early, with nothing, also when a position moved past markers or aborted records.
+            for record in await consumer.poll(timeout_ms=1000):
+                print(record.topic, record.partition, record.offset, record.value)
+
+        May return an empty list early, when a position moved past markers or aborted records only. Rebalances,
+        on_assign and on_revoke run inside it. Raises NoOffsetForPartition with auto_offset_reset="error", CorruptBatch,
+        InvalidState if another task is polling, and FatalError if the group rejects this member.
         """
         fetcher = self._opened()
         limit = self._settings.max_poll_records if max_records is None else max_records
         if self._ahead_index < len(self._ahead):
             return self._take_ahead(limit)
         if self._is_polling:
-            raise InvalidState(
-                "another task is polling this consumer", hint="one task reads, others may be handed records"
-            )
+            raise InvalidState("another task is polling this consumer", hint="read in one task and pass the records on")
         deadline = Deadline.after(timeout_ms)
         group = self._group
         self._is_polling = True
@@ -163,9 +174,10 @@ class Consumer:
                 group.last_poll_s = asyncio.get_running_loop().time()
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """Record after record, without end; each one counts as consumed when it is handed out."""
+        """`async for record in consumer`: endless; a record counts as consumed when it is returned. Raises as
+        `poll`."""
         while True:
-            # Attributes are looked up each time: a rebalance or a seek between two records replaces what is ahead.
+            # Attributes are read each time: a rebalance or a seek between two records replaces the buffered ones.
             while self._ahead_index < len(self._ahead):
                 record = self._ahead[self._ahead_index]
                 self._ahead_index += 1
@@ -183,10 +195,11 @@ class Consumer:
             return deadline.remaining_s
         return min(deadline.remaining_s, self._auto_commit_s)
 
-    # --- what must be done before records can be taken ----------------------------------------------------------------
+    # --- what must be done before records can be returned -------------------------------------------------------------
 
     async def _maintain(self, fetcher: Fetcher, deadline: Deadline) -> bool:
-        """Join, find positions, commit: False while that is not done by the deadline. Goes on in the background."""
+        """Join, find positions, commit. False if that is not done by the deadline; it then continues in the
+        background."""
         task = self._maintenance
         if task is None:
             self._maybe_auto_commit()
@@ -214,7 +227,7 @@ class Consumer:
         revoked = list(fetcher.partitions)
         if revoked:
             if self._auto_commit_s is not None and group.is_member:
-                # A refusal means that somebody else has the partitions: what was not committed comes again there.
+                # An error means that another member owns the partitions: it will read what was not committed.
                 with suppress(KafkaError):
                     await self._commit(self._consumed(), deadline)
             if self._settings.on_revoke is not None:
@@ -229,7 +242,7 @@ class Consumer:
             await self._settings.on_assign(assigned)
 
     async def _find_positions(self, fetcher: Fetcher, deadline: Deadline) -> None:
-        """Where the group stopped, else where auto.offset.reset says."""
+        """The group's committed offset, or else what auto.offset.reset selects."""
         states = fetcher.partitions
         missing = [each for each, state in states.items() if state.position < 0]
         if missing and self._group_id is not None:
@@ -260,30 +273,39 @@ class Consumer:
     # --- assignment and positions -------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these and no others, without a group's say; those read already keep their positions."""
+        """Read exactly these partitions, without a group assignment; those already read keep their positions.
+
+            consumer.assign([TopicPartition("topic", 0)])
+
+        Raises InvalidState if the group assigns the partitions (a group id together with topics).
+        """
         fetcher = self._opened()
         if self._group is not None and self._topics:
-            raise InvalidState("the group assigns the partitions: leave out the topics to assign them here")
+            raise InvalidState("the group assigns the partitions: leave out the topics to assign them yourself")
         self._drop_ahead(None)
         fetcher.assign(partitions, keep=True)
 
     def assignment(self) -> list[TopicPartition]:
+        """The partitions this consumer reads now, sorted."""
         return sorted(self._opened().partitions)
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
-        """The next record of this partition is the one at `offset`, or the first after it."""
+        """Move to `offset`: the next record returned from this partition is the one there, or the first after it.
+        Raises ConfigError for a negative offset and InvalidState for a partition that is not assigned."""
         if offset < 0:
-            raise ConfigError(f"offset {offset}", hint="seek_to_beginning() or seek_to_end()")
+            raise ConfigError(f"offset {offset} is negative", hint="seek_to_beginning() or seek_to_end()")
         state = self._state(topic_partition)
         self._drop_ahead(topic_partition)
         state.seek(offset)
         self._opened().wake()
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Move to the first offset of these partitions (default: all assigned). Raises RequestTimedOut."""
         await self._seek_to(EARLIEST, partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """The last stable offset with read_committed, else the high watermark."""
+        """Move to the end of these partitions (default: all assigned): the last stable offset at read_committed,
+        otherwise the high watermark. Raises RequestTimedOut."""
         await self._seek_to(LATEST, partitions)
 
     async def _seek_to(self, where: int, partitions: Sequence[TopicPartition]) -> None:
@@ -292,7 +314,8 @@ class Consumer:
             self.seek(topic_partition, found.offset)
 
     async def position(self, topic_partition: TopicPartition) -> int:
-        """The offset of the next record to be handed out."""
+        """The offset of the next record to be returned. Raises RequestTimedOut, and NoOffsetForPartition if there is
+        none."""
         fetcher = self._opened()
         state = self._state(topic_partition)
         if state.position < 0:
@@ -300,36 +323,48 @@ class Consumer:
         return self._next_offset(state)
 
     def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records from these partitions until `resume`; they stay assigned."""
         for each in partitions:
             self._state(each).paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
+        """Return records from these paused partitions again."""
         for each in partitions:
             self._state(each).paused = False
         self._opened().wake()
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each partition. Raises RequestTimedOut."""
         found = await self._list_offsets(dict.fromkeys(partitions, EARLIEST))
         return {each: where.offset for each, where in found.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """How far this consumer may read: the last stable offset with read_committed, else the high watermark."""
+        """How far this consumer may read: the last stable offset at read_committed, otherwise the high watermark.
+        Raises RequestTimedOut."""
         found = await self._list_offsets(dict.fromkeys(partitions, LATEST))
         return {each: where.offset for each, where in found.items()}
 
     async def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first record at or after each time; offset -1 where there is none."""
+        """The first record at or after each time (milliseconds since the epoch); offset -1 if there is none. Raises
+        RequestTimedOut."""
         return await self._list_offsets(times_ms)
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        """All partitions of the topic. Raises RequestTimedOut, or UNKNOWN_TOPIC_OR_PARTITION as a RetriableError."""
         self._opened()
         known = await self._cluster.topic(topic, Deadline.after(self._api_timeout_ms))
         return [TopicPartition(topic, index) for index in range(known.partition_count)]
 
     def raw_batches(self, topic_partition: TopicPartition, offset: int = 0) -> AsyncIterator[RawBatch]:
-        """Every batch from `offset` up to the high watermark, markers and aborted ones included, with its fate."""
+        """Every batch from `offset` to the high watermark, control and aborted batches included, with its fate.
+
+            async for batch in consumer.raw_batches(TopicPartition("topic", 0)):
+                print(batch.header.base_offset, batch.fate)
+
+        Raises RequestTimedOut and the partition's error.
+        """
         self._opened()
         return iter_raw_batches(self._cluster, topic_partition, offset, self._api_timeout_ms)
 
@@ -344,7 +379,7 @@ class Consumer:
         return state
 
     def _next_offset(self, state: PartitionState) -> int:
-        """Records taken for the iterator and not handed out yet are still to come."""
+        """Records buffered for the iterator are not consumed yet."""
         for record in self._ahead[self._ahead_index :]:
             if record.partition == state.topic_partition.partition and record.topic == state.topic_partition.topic:
                 return record.offset
@@ -363,19 +398,25 @@ class Consumer:
     # --- commits ------------------------------------------------------------------------------------------------------
 
     async def commit_sync(self, offsets: Offsets | None = None) -> None:
-        """Commit and wait for it: these offsets, or behind everything that was handed out. Raises CommitFailed when
-        the group gave the partitions to somebody else."""
+        """Commit these offsets, or the positions after all returned records, and wait for the response.
+
+            await consumer.commit_sync({TopicPartition("topic", 0): 42})     # 42 is the next offset to read
+
+        Raises CommitFailed if the group has reassigned the partitions, ConfigError without a group id, RequestTimedOut.
+        """
         await self._commit(self._to_commit(offsets), Deadline.after(self._api_timeout_ms))
 
     def commit_async(self, offsets: Offsets | None = None, callback: OnCommit | None = None) -> None:
-        """Commit and go on; `callback(offsets, error or None)` hears of it."""
+        """Commit without waiting; `callback(offsets, error)` is called with the outcome, `error` None on success.
+        Raises ConfigError without a group id."""
         chosen = self._to_commit(offsets)
         task = asyncio.ensure_future(self._commit_quietly(chosen, callback))
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group committed for these partitions (all assigned ones by default), where it did."""
+        """The group's committed offsets of these partitions (default: all assigned); partitions without one are left
+        out. Raises ConfigError without a group id, RequestTimedOut."""
         self._opened()
         group_id = self._required_group().group_id
         return await fetch_committed(
@@ -387,7 +428,8 @@ class Consumer:
         )
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer is in its group, for Transaction.send_offsets (KIP-447)."""
+        """This consumer's group, generation and member id, for Transaction.send_offsets (KIP-447). Raises ConfigError
+        without a group id."""
         if self._group is None:
             return self._required_group()
         return self._group.metadata()
@@ -428,7 +470,7 @@ class Consumer:
             callback(offsets, problem)
 
     def _maybe_auto_commit(self) -> None:
-        """Everything handed out before this call counts as worked on."""
+        """Every record returned before this call counts as processed."""
         if self._auto_commit_s is None or self._group is None:
             return
         now_s = asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""A point on the loop's clock by which something must have happened; every wait of the client is given one."""
+"""A point in time on the loop's clock; every wait of the client has one."""
 
 import asyncio
 from typing import Self
@@ -31,7 +31,7 @@ class Deadline:
         return Deadline(min(self.at_s, asyncio.get_running_loop().time() + timeout_ms / 1000))
 
     async def pause(self, backoff_ms: float, waiting_for: str, cause: KafkaError | None = None) -> None:
-        """Sleep before the next attempt; raises RequestTimedOut when there is no time for one."""
+        """Sleep before the next attempt; raises RequestTimedOut if no time is left for one."""
         if self.expired:
-            raise RequestTimedOut(f"{waiting_for}: {cause.message if cause else 'no answer'}") from cause
+            raise RequestTimedOut(f"{waiting_for}: {cause.message if cause else 'no response'}") from cause
         await asyncio.sleep(min(backoff_ms / 1000, self.remaining_s))

@@ -1,10 +1,10 @@
-"""What the client raises: four kinds (KIP-1050), each with a hint that says what to do.
+"""The exceptions of the client: four kinds (KIP-1050), each with a hint about what to do.
 
-Owns: the classes, and the table from the protocol's codes to them. Does not own: retries, which happen before any of
-these is seen. Invariant: whatever the client raises about a broker's answer is one of the four kinds.
+Owns: the classes, and the table from protocol error codes to them. Does not own: retries, which happen before any of
+these is raised. Invariant: an exception about a broker's response is always one of the four kinds.
 
 `RetriableError`: the same call may succeed later. `AbortableError`: abort the transaction (or rewind) and start again.
-`FatalError`: this producer or consumer is of no more use. `ConfigError`: change the settings or the arguments.
+`FatalError`: this producer or consumer cannot be used any more. `ConfigError`: change the settings or the arguments.
 """
 
 from typing import ClassVar, Literal
@@ -13,7 +13,13 @@ from oncelog.protocol.errors import ErrorCode
 
 
 class KafkaError(Exception):
-    """Base of all. `code` is the broker's, or None when no broker was asked or none answered."""
+    """Base class of all the client's exceptions. `code` is the broker's error code, or None if no broker responded;
+    `hint` says what to do; `retriable`, `abortable` and `fatal` classify the error (KIP-1050).
+
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+    """
 
     retriable: ClassVar[bool] = False
     abortable: ClassVar[bool] = False
@@ -27,73 +33,95 @@ class KafkaError(Exception):
         if code is not None:
             text = f"{code.name}: {text}"
         self.message = text
-        """Without the hint."""
+        """The text without the hint."""
         super().__init__(f"{text} ({self.hint})" if self.hint else text)
 
     @property
     def name(self) -> str:
-        """The protocol's name of the code, or the class's."""
+        """The protocol's name of the code, or the class name."""
         return self.code.name if self.code is not None else type(self).__name__
 
 
 class RetriableError(KafkaError):
+    """A transient failure: the same call may succeed later."""
+
     retriable = True
 
 
 class AbortableError(KafkaError):
+    """The current transaction (or position) has failed: abort or rewind, then start again with the same client."""
+
     abortable = True
 
 
 class FatalError(KafkaError):
+    """This client cannot continue: close it."""
+
     fatal = True
 
 
 class ConfigError(KafkaError):
-    """A setting or an argument is wrong; nothing was sent, or the broker refused the request for what it is."""
+    """An invalid setting or argument: nothing was sent, or the broker rejected the request itself."""
 
 
 class ConnectionLost(RetriableError):
+    """No connection to the broker could be made, or it broke before the response arrived."""
+
     default_hint = "is a broker listening there, and is its advertised listener reachable from here?"
 
 
 class RequestTimedOut(RetriableError):
-    default_hint = "the deadline passed before an answer came"
+    """The deadline passed before a response arrived; the request may or may not have taken effect."""
+
+    default_hint = "the deadline passed before a response arrived"
 
 
 class QueueFull(RetriableError):
+    """No buffer space for a record within max.block.ms."""
+
     default_hint = "buffer.memory is full: await the deliveries, or raise buffer_memory"
 
 
 class CommitUnknown(RetriableError):
-    """EndTxn was sent and no answer came in time: the transaction may be committed. Only commit() may follow."""
+    """EndTxn was sent and no response arrived in time: the transaction may be committed. Only commit() may follow."""
 
-    default_hint = "call commit() again until it answers; never abort what may be committed"
+    default_hint = "call commit() again until it returns; never abort what may be committed"
 
 
 class DeliveryTimeout(AbortableError):
-    default_hint = "delivery.timeout.ms passed; the record may or may not be written"
+    """A record was not acknowledged within delivery.timeout.ms."""
+
+    default_hint = "delivery.timeout.ms passed; the record may or may not have been written"
 
 
 class OutOfOrderSequence(AbortableError):
-    default_hint = "an earlier batch of this producer is missing in the log"
+    """The log is missing an earlier batch of this producer, so it rejected this one."""
+
+    default_hint = "an earlier batch of this producer is missing from the log"
 
 
 class TransactionAborted(AbortableError):
+    """The record was dropped because its transaction was aborted."""
+
     default_hint = "the transaction of this record was aborted"
 
 
 class CommitFailed(AbortableError):
-    """The group gave the partitions to somebody else: the offsets were not committed."""
+    """The group reassigned the partitions: the offsets were not committed."""
 
-    default_hint = "poll again: the group is rebalancing, and uncommitted records come again"
+    default_hint = "poll again: the group is rebalancing, and uncommitted records will be delivered again"
 
 
 class NoOffsetForPartition(AbortableError):
+    """The partition has no valid position, and auto_offset_reset is "error"."""
+
     default_hint = "seek(), or set auto_offset_reset to 'earliest' or 'latest'"
 
 
 class CorruptBatch(AbortableError):
-    default_hint = "the bytes in the log or on the wire are damaged; seek past them to go on"
+    """A batch failed its checksum or could not be decoded."""
+
+    default_hint = "bytes in the log or on the network are damaged; seek past them to continue"
 
 
 class InvalidState(FatalError):
@@ -101,14 +129,15 @@ class InvalidState(FatalError):
 
 
 class ProducerFenced(FatalError):
-    """This producer's epoch is over; its transaction was aborted by the coordinator, or will be.
+    """This producer's epoch is no longer current; the coordinator has aborted its transaction, or will.
 
-    `by`: "instance" when another producer with the same transactional id must have started, "unknown" when it may also
-    have been the transaction timeout. `commit_unknown`: a commit had been sent before, so its outcome is not known.
+    `by`: "instance" if another producer with the same transactional id must have started, "unknown" if it may also have
+    been the transaction timeout. `commit_unknown`: a commit had been sent, so its outcome is not known.
     """
 
     default_hint = (
-        "another producer with this transactional id took over, or the transaction timed out: stop, or start anew"
+        "another producer with this transactional id took over, or the transaction timed out: "
+        "stop, or create a new producer"
     )
 
     def __init__(
@@ -165,11 +194,11 @@ _HINTS: dict[ErrorCode, str] = {
 
 
 def error_for(code: int, message: str = "") -> KafkaError:
-    """The exception for a code that a broker answered."""
+    """The exception for a broker's error code."""
     try:
         known = ErrorCode(code)
     except ValueError:
-        return FatalError(f"the broker answered with an unknown error code {code}")
+        return FatalError(f"the broker returned an unknown error code {code}")
     kind = _CLASSES.get(known)
     if kind is None:
         kind = RetriableError if known.retriable else ConfigError
@@ -177,6 +206,6 @@ def error_for(code: int, message: str = "") -> KafkaError:
 
 
 def raise_for(code: int, message: str = "") -> None:
-    """Raise unless the code is NONE."""
+    """Raise the exception for the code, unless it is NONE."""
     if code:
         raise error_for(code, message)

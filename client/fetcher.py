@@ -1,9 +1,9 @@
-"""Fetches what the assigned partitions hold, ahead of whoever takes it.
+"""Prefetches the assigned partitions.
 
-Owns: each partition's position, what was fetched and not yet taken, one Fetch in flight a node. Does not own: which
-partitions there are, where to begin, and groups (`consumer`, `group`). Invariants: a partition's position only moves
-past what was taken or what nobody may see (markers, aborted records); an answer to a question that `seek` or a new
-assignment has overtaken is dropped; records are decoded when taken, batch by batch.
+Owns: each partition's position, fetched batches not yet taken, one Fetch in flight per node. Does not own: the
+assignment, starting positions, and groups (`consumer`, `group`). Invariants: a partition's position only moves past
+records that were taken or that no reader may see (markers, aborted records); a response to a request that `seek` or a
+new assignment has overtaken is dropped; records are decoded when taken, batch by batch.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from oncelog.protocol.records.batch import BatchHeader, check_crc, iter_batches
 from oncelog.protocol.records.record import decode_records
 
 _CHUNKS_AHEAD = 2
-"""Answers held for a partition: one to take from, one behind it."""
+"""Responses buffered per partition: one to take from, one behind it."""
 _SHORT_WAIT_MS = 20
 _new_record = tuple.__new__
 
@@ -42,7 +42,7 @@ class FetchSettings:
 
 
 class Chunk:
-    """What one answer brought for a partition: the batches to see, and the offset behind all of them."""
+    """One response for a partition: the visible batches, and the offset after all of them."""
 
     __slots__ = ("batches", "next_offset", "records", "taken")
 
@@ -50,7 +50,7 @@ class Chunk:
         self.batches = batches
         self.next_offset = next_offset
         self.records: list[Record] = []
-        """The decoded batch at hand, taken up to `taken`."""
+        """The current decoded batch, taken up to `taken`."""
         self.taken = 0
 
 
@@ -74,7 +74,7 @@ class PartitionState:
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self.position = -1
-        """The next offset to take; -1 until it is known."""
+        """The next offset to take; -1 while unknown."""
         self.next_fetch_offset = -1
         self.chunks: deque[Chunk] = deque()
         self.paused = False
@@ -96,7 +96,7 @@ class Fetcher:
     def __init__(self, cluster: Cluster, settings: FetchSettings) -> None:
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self.has_moved = False
-        """The last `take` moved a position, be it only past what nobody sees."""
+        """The last `take` moved a position, if only past hidden batches."""
         self._cluster = cluster
         self._settings = settings
         self._loop = asyncio.get_running_loop()
@@ -110,7 +110,7 @@ class Fetcher:
     # --- what is fetched ----------------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition], *, keep: bool) -> None:
-        """These and no others; with `keep`, those that stay keep their positions."""
+        """Fetch exactly these; with `keep`, partitions assigned before keep their positions."""
         previous = self.partitions
         self.partitions = {
             each: previous[each] if keep and each in previous else PartitionState(each) for each in partitions
@@ -123,12 +123,12 @@ class Fetcher:
             self._loop.call_soon(self._pump)
 
     def notify(self) -> None:
-        """End the wait of whoever waits for records: there is something to look at."""
+        """Wake the waiter in `wait`: something has changed."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def wait(self, timeout_s: float | None) -> None:
-        """Until something came, or for `timeout_s`."""
+        """Until something arrives, or for `timeout_s`."""
         self._waiter = self._loop.create_future()
         try:
             async with asyncio.timeout(timeout_s):
@@ -150,7 +150,7 @@ class Fetcher:
     # --- taking -------------------------------------------------------------------------------------------------------
 
     def take(self, max_records: int) -> list[Record]:
-        """Up to `max_records` in offset order a partition; positions move past them, and past what nobody sees.
+        """Up to `max_records`, in offset order per partition; positions move past them and past hidden batches.
 
         Raises the error of a partition, once.
         """
@@ -165,7 +165,7 @@ class Fetcher:
             self._take_from(state, max_records, taken)
             emptied.append(topic_partition)
         for topic_partition in emptied:
-            # Next time the others come first.
+            # The other partitions come first next time.
             self.partitions[topic_partition] = self.partitions.pop(topic_partition)
         if emptied:
             self.wake()
@@ -202,7 +202,7 @@ class Fetcher:
                 try:
                     chunk.records = self._decode(state, header, batch)
                 except CorruptBatch as error:
-                    # What was taken before it is handed out first.
+                    # Records taken before the error are returned first.
                     state.error = error
                     return
                 chunk.batches.popleft()
@@ -213,16 +213,16 @@ class Fetcher:
     def _decode(self, state: PartitionState, header: BatchHeader, batch: memoryview) -> list[Record]:
         where = f"{state.topic_partition.topic}-{state.topic_partition.partition} at offset {header.base_offset}"
         if self._settings.check_crcs and not check_crc(batch):
-            raise CorruptBatch(f"the checksum of the batch in {where} does not hold")
+            raise CorruptBatch(f"the batch in {where} fails its checksum")
         try:
             decoded = decode_records(batch)
         except ProtocolError as error:
-            raise CorruptBatch(f"the batch in {where} cannot be read: {error}") from error
+            raise CorruptBatch(f"the batch in {where} cannot be decoded: {error}") from error
         place = tuple(state.topic_partition)
         new, kind, position = _new_record, Record, state.position
         if header.base_offset >= position:
             return [new(kind, place + each) for each in decoded]
-        # A batch is fetched whole, also where only its end was asked for.
+        # A batch is fetched whole, even if only its end was requested.
         return [new(kind, place + each) for each in decoded if each[0] >= position]
 
     # --- fetching -----------------------------------------------------------------------------------------------------
@@ -268,7 +268,8 @@ class Fetcher:
                 partition_max_bytes=self._settings.max_partition_bytes,
             )
             topics.setdefault(topic, []).append(part)
-        # A partition left out because enough of it is held must not wait, once that is taken, for a long poll to end.
+        # A partition skipped because enough of it is buffered must not have to wait, once that is taken, for a long
+        # poll to end.
         left_out = any(len(state.chunks) >= _CHUNKS_AHEAD for state in self.partitions.values())
         request = FetchRequest(
             max_wait_ms=min(_SHORT_WAIT_MS, self._settings.max_wait_ms) if left_out else self._settings.max_wait_ms,
@@ -321,7 +322,7 @@ class Fetcher:
         next_offset = state.next_fetch_offset
         try:
             for header, batch in iter_batches(memoryview(data.records)):
-                # Without an aborted list nothing but control batches is hidden.
+                # Without an aborted list only control batches are hidden.
                 if not aborted.hides(header, batch) and header.next_offset > state.next_fetch_offset:
                     visible.append((header, batch))
                 next_offset = max(next_offset, header.next_offset)
@@ -336,7 +337,7 @@ class Fetcher:
         error = error_for(code, f"{state.topic_partition.topic}-{state.topic_partition.partition}")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.chunks:
-                # What is held comes first; the next question meets the same answer.
+                # Buffered records come first; the next request meets the same error.
                 state.muted_until_s = self._loop.time() + self._settings.retry_backoff_s
             else:
                 state.out_of_range = True
@@ -349,7 +350,7 @@ class Fetcher:
             self.notify()
 
     def _on_error(self, states: Iterable[PartitionState], error: KafkaError) -> None:
-        """Something that passes: ask again, of whoever leads by then."""
+        """A transient error: retry, with the current leader."""
         again_at_s = self._loop.time() + self._settings.retry_backoff_s
         topics = set()
         for state in states:
@@ -366,7 +367,7 @@ class Fetcher:
         try:
             await self._cluster.transport(node_id, Purpose.DATA, Deadline.after(self._cluster.request_timeout_ms))
         except KafkaError:
-            # It may have come back elsewhere; poll has a deadline of its own.
+            # It may be back at another address; poll has its own deadline.
             self._cluster.forget_leaders({each.topic for each in self.partitions})
         finally:
             self._connecting.pop(node_id, None)

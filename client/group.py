@@ -1,9 +1,9 @@
-"""Membership in a classic consumer group: join, sync, heartbeat, leave, and commits in its name.
+"""Membership in a classic consumer group: join, sync, heartbeat, leave, and offset commits of the member.
 
-Owns: member id, generation, the heartbeat task. Does not own: which offsets, when to join, what an assignment leads to
-(`consumer`). Invariants: the heartbeat task never joins by itself, it says that a join is needed (`on_rejoin_needed`),
-so that records are not taken away while they are being worked on; a member whose owner has not polled for
-max.poll.interval.ms leaves.
+Owns: member id, generation, the heartbeat task. Does not own: which offsets, when to join, the effect of an assignment
+(`consumer`). Invariants: the heartbeat task never joins by itself, it reports that a join is needed
+(`on_rejoin_needed`), so that partitions are not revoked while their records are being processed; a member whose
+consumer has not polled for max.poll.interval.ms leaves.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class GroupMembership:
         self._generation_id = _NO_GENERATION
         self._heartbeats: asyncio.Task[None] | None = None
         self._partition_counts: dict[str, int] = {}
-        """What the assignment was made from, on the leader; empty on the others."""
+        """On the leader, the partition counts the assignment was computed from; empty on the others."""
         self._is_leader = False
 
     def metadata(self) -> ConsumerGroupMetadata:
@@ -80,7 +80,7 @@ class GroupMembership:
         return self._generation_id != _NO_GENERATION
 
     async def join(self, deadline: Deadline) -> list[TopicPartition]:
-        """Join (again) and give what this member is assigned; repeats until the group is stable."""
+        """Join (again) and return this member's assignment; repeats until the group is stable."""
         await self._stop_heartbeats()
         while True:
             joined = await self._join_once(deadline)
@@ -94,7 +94,7 @@ class GroupMembership:
         return assigned
 
     async def leave(self, deadline: Deadline) -> None:
-        """Say goodbye, so that the group need not wait for the session to time out. A static member stays on."""
+        """Leave now, so that the group need not wait for the session timeout. A static member stays."""
         await self._stop_heartbeats()
         if not self._member_id or self._settings.group_instance_id is not None:
             return
@@ -109,7 +109,7 @@ class GroupMembership:
         )
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
-        """Commit; raises CommitFailed when the membership is not what it was."""
+        """Commit; raises CommitFailed if this membership is no longer current."""
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (topic, partition), offset in offsets.items():
             part = OffsetCommitRequestPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
@@ -140,7 +140,7 @@ class GroupMembership:
     # --- joining ------------------------------------------------------------------------------------------------------
 
     async def _join_once(self, deadline: Deadline) -> JoinGroupResponse | None:
-        """None: ask again (with the member id that came, or without the one that was refused)."""
+        """None: retry (with the member id just received, or without the rejected one)."""
         settings = self._settings
         subscription = encode_subscription(self._topics)
         request = JoinGroupRequest(
@@ -173,7 +173,7 @@ class GroupMembership:
         return response
 
     async def _sync(self, joined: JoinGroupResponse, deadline: Deadline) -> list[TopicPartition] | None:
-        """Hand in (as the leader) and receive the assignment; None: join again."""
+        """Send (as the leader) and receive the assignment; None: rejoin."""
         self._is_leader = joined.leader == joined.member_id
         assignments: list[SyncGroupRequestAssignment] = []
         if self._is_leader:
@@ -218,7 +218,7 @@ class GroupMembership:
         )
         assignor = ASSIGNORS.get(joined.protocol_name or "")
         if assignor is None:
-            raise FatalError(f"the group chose the assignor {joined.protocol_name!r}, which this client does not have")
+            raise FatalError(f"the group chose the assignor {joined.protocol_name!r}, which this client lacks")
         return assignor(subscriptions, self._partition_counts)
 
     async def _count_partitions(self, topics: set[str], deadline: Deadline) -> dict[str, int]:
@@ -244,7 +244,7 @@ class GroupMembership:
                     await self._look_for_new_partitions()
                     look_again_at_s = loop.time() + self._metadata_age_s()
             except KafkaError as error:
-                # A coordinator that cannot be reached is tried again with the next heartbeat.
+                # An unreachable coordinator is retried with the next heartbeat.
                 if error.fatal:
                     self._ask_for_join()
 
@@ -264,7 +264,7 @@ class GroupMembership:
             self._on_lost(response.error_code)
 
     def _on_lost(self, code: int) -> None:
-        """What an answer says about the membership."""
+        """Update the membership from a response's error code."""
         if code in _LOST_MEMBERSHIP:
             self._forget_membership()
             self._ask_for_join()
@@ -280,7 +280,7 @@ class GroupMembership:
 
     async def _leave_for_silence(self) -> None:
         self._heartbeats = None
-        # Unheard, the session times out at the coordinator.
+        # If the request is lost, the session times out at the coordinator.
         with suppress(KafkaError):
             await self.leave(Deadline.after(self._cluster.request_timeout_ms))
         self._ask_for_join()

@@ -1,7 +1,7 @@
 """Producer identity without transactions (KIP-98, KIP-679): none, or an id from InitProducerId.
 
-Owns: asking for an id, and for a fresh one after a numbered batch failed for good, since the log would take what
-follows for a gap. Does not own: sequences (`accumulator`).
+Owns: requesting an id, and a new one after a numbered batch failed for good, since the log would see a gap. Does not
+own: sequences (`accumulator`).
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _TIMEOUT_MS = 60_000
 
 
 class PlainGate:
-    """enable.idempotence=false: everybody may send, as nobody."""
+    """enable.idempotence=false: every partition may be written to, without an identity."""
 
     transactional_id: str | None = None
 
@@ -38,7 +38,7 @@ class PlainGate:
 
 
 class IdempotentGate:
-    """Asks for a producer id when one is first needed; until then the sender waits."""
+    """Requests a producer id when one is first needed; until then the sender waits."""
 
     transactional_id: str | None = None
 
@@ -77,7 +77,7 @@ class IdempotentGate:
             raise_for(response.error_code)
             self._identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         except KafkaError as error:
-            # A broker that is away for so long is asked again; a refusal is final for what waits now.
+            # An unreachable broker is retried on the next need; an error response fails everything that waits now.
             if not error.retriable:
                 self.on_refused(error)
         finally:

@@ -1,4 +1,4 @@
-"""Offsets looked up in partitions (ListOffsets) and in groups (OffsetFetch), with the retries that these need."""
+"""Offset lookups in partitions (ListOffsets) and in groups (OffsetFetch), with the retries they need."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
@@ -14,6 +14,7 @@ from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, 
 from oncelog.protocol.generated.offset_fetch_response import OffsetFetchResponse
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
+"""Which records a reader sees: those of committed transactions only, or all."""
 
 LATEST = -1
 EARLIEST = -2
@@ -26,7 +27,7 @@ async def list_offsets(
     isolation: IsolationLevel,
     deadline: Deadline,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """The first offset at or after each timestamp, or the one of LATEST, EARLIEST, MAX_TIMESTAMP; -1 for none.
+    """The first offset at or after each timestamp, or that of LATEST, EARLIEST, MAX_TIMESTAMP; -1 for none.
 
     LATEST at read_committed is the last stable offset, otherwise the high watermark.
     """
@@ -35,7 +36,7 @@ async def list_offsets(
         left = {each: when for each, when in timestamps.items() if each not in found}
         if not left:
             return found
-        cause: KafkaError = ConnectionLost("no leader answered")
+        cause: KafkaError = ConnectionLost("no leader responded")
         by_node: dict[int, dict[TopicPartition, int]] = {}
         for topic_partition, when in left.items():
             await cluster.topic(topic_partition.topic, deadline)
@@ -63,7 +64,7 @@ async def _list_offsets_of(
     deadline: Deadline,
     found: dict[TopicPartition, OffsetAndTimestamp],
 ) -> KafkaError | None:
-    """Ask one node; adds what it answers to `found`, gives a passing error, raises another."""
+    """Send to one node; adds its results to `found`, returns a transient error, raises any other."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for (topic, partition), when in asked.items():
         topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=partition, timestamp=when))
@@ -97,9 +98,9 @@ async def fetch_committed(
     *,
     require_stable: bool = True,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What the group committed for these partitions; those without a commit are left out.
+    """The group's committed offsets of these partitions; those without one are left out.
 
-    With `require_stable` it waits while a transaction that has offsets of them is not ended (KIP-447).
+    With `require_stable` it waits for open transactions that hold offsets of these partitions (KIP-447).
     """
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:

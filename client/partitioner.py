@@ -1,4 +1,4 @@
-"""Which partition a record goes to: the one of its key, as Java's producer computes it, or a sticky one (KIP-480)."""
+"""Which partition a record goes to: its key's, as Java's producer computes it, or a sticky one (KIP-480)."""
 
 import random
 from functools import lru_cache
@@ -26,6 +26,6 @@ class Partitioner:
         return sticky
 
     def on_batch_full(self, topic: str, partition_count: int) -> None:
-        """The sticky partition's batch is done: move on to another."""
+        """The sticky partition's batch is full: switch to the next partition."""
         if topic in self._sticky:
             self._sticky[topic] = (self._sticky[topic] + 1) % partition_count

@@ -1,6 +1,6 @@
-"""The producer: records in, deliveries out; transactions by context manager.
+"""The producer: takes records, returns deliveries; transactions are context managers.
 
-Owns: settings, partitioning, waiting for metadata and for room. Does not own: batches (`accumulator`), sending
+Owns: settings, partitioning, waiting for metadata and for buffer space. Does not own: batches (`accumulator`), sending
 (`sender`), identity (`idempotence`, `transaction_manager`). Invariant: every call has a deadline (max.block.ms,
 delivery.timeout.ms), and close() always returns.
 """
@@ -29,11 +29,17 @@ from oncelog.client.transaction_states import TransactionState
 
 
 class Producer:
-    """`async with Producer("host:9092") as producer: await producer.send("topic", b"value")`.
+    """Sends records, idempotently by default, and in transactions if it has a `transactional_id`.
 
-    `send` waits for the record to be written; `send_soon` hands it over and gives a `Delivery` to await later.
-    `oncelog.client.settings.ProducerSettings` lists the options; they have Kafka's names and, where that is safe, its
-    defaults.
+        async with Producer("host:9092", linger_ms=20) as producer:
+            metadata = await producer.send("topic", b"value", key=b"key")   # waits for the acknowledgement
+            delivery = await producer.send_soon("topic", b"value")          # buffers; await the delivery later
+            metadata = await delivery
+
+    `ProducerSettings` lists the options; they have Kafka's names and, where that is safe, its defaults. Bad
+    options raise ConfigError at once. Entering the block connects, and raises ConnectionLost or RequestTimedOut if no
+    broker responds within max.block.ms. Leaving it delivers what is buffered; after an exception it closes at once.
+    Every method raises InvalidState outside the block.
     """
 
     def __init__(
@@ -59,7 +65,7 @@ class Producer:
 
     async def __aenter__(self) -> Self:
         if self._sender is not None or self._closed:
-            raise InvalidState("a producer is opened once")
+            raise InvalidState("a producer can be opened only once")
         await self._cluster.bootstrap(Deadline.after(self._settings.max_block_ms))
         self._build()
         return self
@@ -113,8 +119,9 @@ class Producer:
             self._gate.on_refused = accumulator.abandon
 
     async def close(self, timeout_ms: float | None = None) -> None:
-        """Deliver what was handed over (for at most `timeout_ms`, delivery.timeout.ms by default), abort an open
-        transaction, and let go of everything. Never raises for what was not delivered: the deliveries do."""
+        """Deliver what is buffered within `timeout_ms` (default: delivery.timeout.ms), abort an open transaction, and
+        disconnect. Leaving the `async with` block calls it. It never raises for undelivered records; their deliveries
+        do."""
         if self._closed:
             return
         self._closed = True
@@ -135,7 +142,7 @@ class Producer:
                 elif manager.state in (TransactionState.OPEN, TransactionState.FAILED):
                     await manager.abort()
         except (TimeoutError, KafkaError):
-            # The coordinator ends an open transaction when it times out; closing must not fail for it.
+            # The coordinator aborts an open transaction when it times out, so closing must not fail for it.
             pass
         finally:
             if manager is not None:
@@ -156,7 +163,18 @@ class Producer:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send one record; returns when it is written as acks asks, raises when it is not."""
+        """Send one record and wait until it is written as `acks` requires.
+
+            metadata = await producer.send("topic", b"value", key=b"key", headers=[("source", b"web")])
+
+        Without `partition` the key's hash selects it (as Java's producer does), or, without a key, batching does.
+        `timestamp_ms` is milliseconds since the epoch, by default now. A None value is a tombstone.
+
+        Raises QueueFull or RequestTimedOut after max.block.ms without buffer space or metadata, DeliveryTimeout after
+        delivery.timeout.ms, ConfigError for a partition that does not exist, ProducerFenced or another FatalError if
+        the producer cannot continue, and an AbortableError for what the broker rejects (a record that is too large,
+        say).
+        """
         return await (
             await self.send_soon(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
         )
@@ -171,7 +189,15 @@ class Producer:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Hand over one record; waits only for metadata and for room (max.block.ms)."""
+        """Buffer one record; blocks only for metadata and buffer space (max.block.ms).
+
+            deliveries = [await producer.send_soon("topic", value) for value in values]
+            for delivery in deliveries:
+                metadata = await delivery
+
+        Arguments as for `send`. Raises QueueFull, RequestTimedOut, ConfigError and, in a transaction that failed, the
+        first error; awaiting the Delivery raises the rest.
+        """
         sender, accumulator = self._opened()
         if self._manager is not None:
             self._manager.check_open()
@@ -187,7 +213,7 @@ class Producer:
             partition = self._partitioner.partition(topic, key, count)
         elif not 0 <= partition < count:
             raise ConfigError(f"partition {partition} of topic {topic!r}, which has {count}")
-        batch, index, look = accumulator.append(
+        batch, index, needs_sender = accumulator.append(
             TopicPartition(topic, partition),
             key,
             value,
@@ -195,49 +221,69 @@ class Producer:
             int(time.time() * 1000) if timestamp_ms is None else timestamp_ms,
             asyncio.get_running_loop().time(),
         )
-        if look:
+        if needs_sender:
             if index == 0:
                 batch.callbacks.append(lambda: self._on_batch_ended(batch))
             if sticky and batch.size_bytes >= self._settings.batch_size:
                 self._partitioner.on_batch_full(topic, count)
             sender.wake()
-            # A loop of send_soon would otherwise keep everybody else, the sender too, from running.
+            # A loop of send_soon would otherwise starve every other task, the sender included.
             await asyncio.sleep(0)
         return Delivery(batch, index)
 
     async def flush(self, timeout_ms: float | None = None) -> None:
-        """Send all that was handed over and wait for it. Raises the first failure that no Delivery has told yet."""
+        """Send all buffered records now and wait for their acknowledgements, at most `timeout_ms` (default: no limit).
+
+        Raises the first failure that no awaited Delivery has reported yet, and RequestTimedOut.
+        """
         sender, _ = self._opened()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await sender.drain()
         except TimeoutError:
-            raise RequestTimedOut(f"flush did not end within {timeout_ms} ms") from None
+            raise RequestTimedOut(f"flush did not finish within {timeout_ms} ms") from None
         failures, self._unseen_failures = self._unseen_failures, []
         for batch in failures:
             if not batch.error_seen and batch.error is not None:
                 raise batch.error
 
     async def partitions_for(self, topic: str) -> int:
-        """How many partitions the topic has."""
+        """Number of partitions of the topic. Raises RequestTimedOut, or UNKNOWN_TOPIC_OR_PARTITION as a
+        RetriableError."""
         self._opened()
         return (await self._cluster.topic(topic, Deadline.after(self._settings.max_block_ms))).partition_count
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
     async def init_transactions(self, *, keep_prepared: bool = False) -> ProducerIdentity:
-        """Fence earlier producers of this transactional id now, rather than at the first transaction.
+        """Fence earlier producers with this transactional id now, instead of at the first transaction, and abort their
+        open transaction. Returns the new producer id and epoch.
 
-        With `keep_prepared` the transaction that one of them has prepared stays, for `complete` to end."""
+        With `keep_prepared`, a prepared transaction of theirs stays open for `complete` to finish (KIP-939). Raises
+        ConfigError without a transactional_id, RequestTimedOut, and FatalError.
+        """
         return await self._transactions().initialize(keeps_prepared=keep_prepared)
 
     async def complete(self, prepared: PreparedTxnState | str) -> str:
-        """Commit what is prepared under this transactional id if it is `prepared`, as `Transaction.prepare` gave it
-        here or in an earlier process, else abort it: "committed", "aborted" or "none" (KIP-939)."""
+        """Commit the transaction prepared under this transactional id if it is `prepared`, which `Transaction.prepare`
+        returned here or in an earlier process; otherwise abort it. Returns "committed", "aborted" or "none" (KIP-939).
+
+            outcome = await producer.complete(stored_state)     # a PreparedTxnState, or its str()
+
+        Raises ConfigError if `prepared` is malformed, CommitUnknown if no response came (call it again), InvalidState
+        if a transaction is open and not prepared, and FatalError.
+        """
         state = PreparedTxnState.parse(prepared) if isinstance(prepared, str) else prepared
         return await to_the_end(self._transactions().complete(state))
 
     def transaction(self) -> Transaction:
+        """A new transaction, as a context manager.
+
+            async with producer.transaction() as transaction:
+                await transaction.send("topic", b"value")
+
+        Raises ConfigError without a `transactional_id`.
+        """
         return Transaction(self, self._transactions())
 
     def _transactions(self) -> TransactionManager:
@@ -249,9 +295,11 @@ class Producer:
     # --- for tests and demonstrations ---------------------------------------------------------------------------------
 
     async def resend_last_batch(self, topic: str, partition: int) -> RecordMetadata:
-        """Send the newest batch of a partition again as it was, sequence included, past all bookkeeping.
+        """Send the newest batch of a partition again unchanged, same sequence, bypassing all bookkeeping: for
+        demonstrations.
 
-        An idempotent broker recognises it, writes nothing and answers with the offset of the first time.
+        An idempotent broker recognizes the duplicate, writes nothing and returns the original offset. Raises KafkaError
+        if nothing was sent to the partition, and the error of the response.
         """
         sender, _ = self._opened()
         answer = await sender.resend_last(TopicPartition(topic, partition), Deadline.after(self._settings.max_block_ms))

@@ -1,4 +1,4 @@
-"""A partition batch by batch as it lies in the log, with what becomes of each: for tools, drawings and tests.
+"""A partition's batches as they are in the log, with the fate of each: for tools, diagrams and tests.
 
 Owns: reading a partition twice, at read_uncommitted for the batches and at read_committed for the aborted list and the
 last stable offset. Does not own: records.
@@ -39,7 +39,7 @@ class RawBatch:
     last_stable_offset: int
 
     def records(self) -> list[Record]:
-        """The records inside, whatever the fate; a marker has none for people."""
+        """The records inside, whatever the fate; none for a marker."""
         if self.control_type is not None:
             return []
         topic, partition = self.topic_partition
@@ -52,7 +52,7 @@ class RawBatch:
 async def fetch_once(
     cluster: Cluster, topic_partition: TopicPartition, offset: int, *, read_committed: bool, deadline: Deadline
 ) -> PartitionData:
-    """One Fetch that does not wait, asked again while the leader moves. Raises the partition's error."""
+    """One Fetch without waiting, retried while the leader moves. Raises the partition's error."""
     part = FetchPartition(partition=topic_partition.partition, fetch_offset=offset, partition_max_bytes=_PIECE_BYTES)
     request = FetchRequest(
         max_wait_ms=0,
@@ -81,11 +81,11 @@ async def fetch_once(
 async def iter_raw_batches(
     cluster: Cluster, topic_partition: TopicPartition, offset: int, timeout_ms: float
 ) -> AsyncIterator[RawBatch]:
-    """Batches from the one that holds `offset` up to the high watermark of the first answer."""
+    """Batches from the one that contains `offset` up to the high watermark of the first response."""
     stop_offset = -1
     while True:
         deadline = Deadline.after(timeout_ms)
-        # The committed view first: what it calls stable cannot become open again.
+        # The committed view first: what is stable in it cannot become open again.
         committed = await fetch_once(cluster, topic_partition, offset, read_committed=True, deadline=deadline)
         whole = await fetch_once(cluster, topic_partition, offset, read_committed=False, deadline=deadline)
         if stop_offset < 0:

@@ -1,19 +1,23 @@
-"""The values that callers see: records, where they are, and offsets. Nothing here knows the wire or the loop."""
+"""The values in the public API: records, their positions, and offsets. Nothing here depends on the protocol or the
+loop."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 Headers = Sequence[tuple[str, bytes | None]]
+"""Record headers: `[("name", b"value")]`; names may repeat."""
 
 
 class TopicPartition(NamedTuple):
+    """A topic's name and a partition's index, from 0: `TopicPartition("topic", 0)`."""
+
     topic: str
     partition: int
 
 
 class Record(NamedTuple):
-    """One record as a consumer reads it."""
+    """One record as a consumer returns it; `timestamp_ms` is milliseconds since the epoch."""
 
     topic: str
     partition: int
@@ -25,11 +29,13 @@ class Record(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """`TopicPartition(record.topic, record.partition)`, as offsets are keyed."""
         return TopicPartition(self.topic, self.partition)
 
 
 class RecordMetadata(NamedTuple):
-    """Where a produced record is. `offset` is -1 with acks=0, and for a duplicate whose offset is not known."""
+    """Where a produced record was written. `offset` is -1 with acks=0, and for a duplicate whose offset is not
+    known."""
 
     topic: str
     partition: int
@@ -38,7 +44,7 @@ class RecordMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """The next offset to read, with the group's own words about it."""
+    """A committed offset, the next one to read, with the group's own metadata."""
 
     offset: int
     metadata: str = ""
@@ -46,13 +52,16 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
+    """An offset and the timestamp of its record in milliseconds since the epoch; -1 where there is none."""
+
     offset: int
     timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """Who commits the offsets (KIP-447). With only a group id, the commit is not checked against the membership."""
+    """The member that commits offsets (KIP-447). With a group id alone, the commit is not checked against the
+    membership."""
 
     group_id: str
     generation_id: int = -1
@@ -61,6 +70,7 @@ class ConsumerGroupMetadata:
 
 
 Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
+"""Offsets to commit: `{TopicPartition("topic", 0): 42}`, each the next offset to read."""
 
 
 def as_offset(value: "int | OffsetAndMetadata") -> OffsetAndMetadata:

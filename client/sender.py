@@ -1,11 +1,11 @@
-"""Sends what the accumulator holds, and tells each batch its outcome.
+"""Sends the accumulator's batches and completes each with its outcome.
 
 Owns: which batches go into which Produce request and when (linger.ms, max.in.flight.requests.per.connection), the
-verdict on each answer, delivery.timeout.ms. Does not own: the order within a partition (`accumulator`), producer
-identity and transactions (a `SendGate`). Invariant: one batch of a partition a request, so that with at most five
-requests in flight a broker, which remembers five batches a producer, recognises every repetition.
+verdict on each response, delivery.timeout.ms. Does not own: the order within a partition (`accumulator`), producer
+identity and transactions (a `SendGate`). Invariant: one batch per partition and request, so that with at most five
+requests in flight a broker, which caches five batches per producer, recognizes every duplicate.
 
-One callback an answer and one timer in all: no task runs while records flow.
+One callback per response and one timer in all: no task runs while records flow.
 """
 
 import asyncio
@@ -29,18 +29,18 @@ _GAPS = frozenset((ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRO
 
 
 class SendGate(Protocol):
-    """Whether, and as whom, a partition may be written to now."""
+    """Whether a partition may be written to now, and under which identity."""
 
     transactional_id: str | None
 
     def identity(self) -> ProducerIdentity | None:
-        """None while it is not known; the gate then finds out and wakes the sender."""
+        """None while unknown; the gate then finds it out and wakes the sender."""
 
     def may_send(self, topic_partition: TopicPartition) -> bool:
-        """False while it is not in the transaction; the gate then sees to that and wakes the sender."""
+        """False while the partition is not in the transaction; the gate then adds it and wakes the sender."""
 
     def may_retry(self) -> bool:
-        """False while the transaction is being given up: a failed batch then fails for good."""
+        """False while the transaction is aborting: a failed batch then fails for good."""
 
     def on_failed(self, batch: Batch, error: KafkaError) -> None:
         """A batch failed for good."""
@@ -72,13 +72,13 @@ class Sender:
         self._closed = False
 
     def wake(self) -> None:
-        """Look in the next turn of the loop whether something can be sent."""
+        """Check in the next turn of the loop whether something can be sent."""
         if not self._pump_scheduled and not self._closed:
             self._pump_scheduled = True
             self._loop.call_soon(self._pump)
 
     async def drain(self) -> list[Batch]:
-        """Send all that is held now, without lingering, and wait until each has its outcome."""
+        """Send all buffered batches, without lingering, and wait until each has its outcome."""
         self.accumulator.close_batches()
         batches = self.accumulator.outstanding()
         self.wake()
@@ -86,7 +86,7 @@ class Sender:
         return batches
 
     async def settle(self) -> None:
-        """Wait for the answers to what is in flight."""
+        """Wait for the responses to what is in flight."""
         await self._ended([batch for queue in self.accumulator.queues.values() for batch in queue.in_flight])
 
     async def _ended(self, batches: list[Batch]) -> None:
@@ -107,7 +107,7 @@ class Sender:
         await all_ended
 
     async def close(self, error: KafkaError) -> None:
-        """Nothing is sent any more; what has no outcome fails with `error`."""
+        """Stop sending; batches without an outcome fail with `error`."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -149,7 +149,7 @@ class Sender:
         self._set_timer(wake_at_s, now_s)
 
     def _serve(self, node_id: int, queues: list[PartitionQueue], now_s: float) -> float:
-        """Send to one node what may be sent; returns when to look again, if not woken before."""
+        """Send what is ready to one node; returns when to check again, if not woken before."""
         transport = self._cluster.live_transport(node_id)
         if transport is None:
             return self._connect(node_id, now_s)
@@ -158,7 +158,7 @@ class Sender:
             if not batches:
                 break
             self._send(node_id, transport, batches)
-            # A second request at once only for what is full: the rest may linger.
+            # A second concurrent request carries only full batches: the rest may linger.
             queues = [queue for queue in queues if self._is_ready(queue, now_s)]
         return float("inf")
 
@@ -229,7 +229,7 @@ class Sender:
             deadline = Deadline.after(self._settings.request_timeout_ms)
             await self._cluster.transport(node_id, Purpose.DATA, deadline)
         except KafkaError:
-            # The node may have come back elsewhere. Batches have their own deadline.
+            # The node may be back at another address. Batches have their own deadline.
             self._retry_connect_at_s[node_id] = self._loop.time() + self._settings.retry_backoff_s
             self._cluster.refresh_soon({queue.topic for queue in self.accumulator.queues}, self.wake)
         finally:
@@ -237,7 +237,7 @@ class Sender:
             self.wake()
 
     def _expire(self, now_s: float) -> float:
-        """Fail what waited longer than delivery.timeout.ms; returns when the next would."""
+        """Fail batches older than delivery.timeout.ms; returns when the next would expire."""
         timeout_s = self._settings.delivery_timeout_s
         next_s = float("inf")
         for queue in self.accumulator.queues.values():
@@ -277,7 +277,7 @@ class Sender:
             for batch in batches:
                 answer = answers.get(batch.topic_partition)
                 if answer is None:
-                    self._on_code(batch, None, ConnectionLost(f"no answer for {batch.topic_partition}"))
+                    self._on_code(batch, None, ConnectionLost(f"no response for {batch.topic_partition}"))
                 elif answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     queue = self.accumulator.queue(batch.topic_partition)
                     queue.on_written(batch, answer.base_offset, answer.log_append_time_ms)
@@ -294,7 +294,7 @@ class Sender:
         if code in _GAPS and queue.on_gap(batch, again_at_s):
             return
         if code == ErrorCode.INVALID_TXN_STATE:
-            # Of a coordinator's answer it would be fatal; a partition says so of a transaction that is over.
+            # From a coordinator it would be fatal; a partition reports it for a transaction that has ended.
             error = AbortableError(code=error.code)
         if code in LEADER_MOVED:
             self._cluster.forget_leaders((batch.topic_partition.topic,))
@@ -308,10 +308,10 @@ class Sender:
     # --- for tests and demonstrations ---------------------------------------------------------------------------------
 
     async def resend_last(self, topic_partition: TopicPartition, deadline: Deadline) -> PartitionProduceResponse:
-        """Send the newest batch of a partition once more, byte for byte, and give the broker's answer to it."""
+        """Resend the newest batch of a partition byte for byte, and return the broker's response."""
         last = self.accumulator.queue(topic_partition).last_sent
         if last is None or last.encoded is None:
-            raise KafkaError(f"nothing was sent to {topic_partition} yet")
+            raise KafkaError(f"nothing has been sent to {topic_partition} yet")
         part = PartitionProduceData(topic_partition.partition, last.encoded)
         request = ProduceRequest(
             transactional_id=self._gate.transactional_id,

@@ -1,7 +1,7 @@
-"""What can be set on a producer and on a consumer, under Kafka's names in snake_case, and what may not be combined.
+"""Settings of producers and consumers, under Kafka's names in snake_case, and which combinations are invalid.
 
-Owns: names, types, defaults, checks. Each setting stands twice: as an option, for type checkers, and as a field with
-its default; a test holds the two together. Times are in milliseconds, sizes in bytes.
+Owns: names, types, defaults, checks. Each setting is declared twice: as an option, for type checkers, and as a field
+with its default; a test keeps the two equal. Times are in milliseconds, sizes in bytes.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,18 +14,24 @@ from oncelog.client.offsets import IsolationLevel
 from oncelog.client.records import TopicPartition
 
 Acks = Literal["all", -1, 0, 1]
+"""When the broker responds: "all" (-1) once every in-sync replica has the record, 1 once the leader has, 0 never."""
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+"""The codec of a producer's batches."""
 OffsetReset = Literal["earliest", "latest", "error"]
+"""Where to start without a valid committed offset; "error" raises NoOffsetForPartition."""
 OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None]]
+"""A rebalance callback: `async def on_assign(partitions): ...`."""
 
 _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RESETS = ("earliest", "latest", "error")
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
-_REMEMBERED_BATCHES = 5
-"""What a broker remembers of each producer in a partition: more in flight could not be recognised when repeated."""
+_CACHED_BATCHES = 5
+"""Batches a broker caches per producer and partition: with more in flight it could not recognize a duplicate."""
 
 
 class ProducerOptions(TypedDict, total=False):
+    """The keyword arguments of `Producer`, for type checkers; `ProducerSettings` has their defaults."""
+
     transactional_id: str | None
     enable_idempotence: bool | None
     acks: Acks
@@ -46,9 +52,12 @@ class ProducerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
+    """The options of `Producer` with their defaults; times in milliseconds, sizes in bytes. Raises ConfigError for
+    values and combinations that are not allowed."""
+
     transactional_id: str | None = None
     enable_idempotence: bool | None = None
-    """None: with acks='all'."""
+    """None: on with acks='all'."""
     acks: Acks = "all"
     linger_ms: float = 5
     batch_size: int = 16_384
@@ -58,7 +67,7 @@ class ProducerSettings:
     request_timeout_ms: float = 30_000
     transaction_timeout_ms: int = 60_000
     transaction_two_phase_commit_enable: bool = False
-    """Transactions last until they are ended, and may be prepared; the broker must allow it. Experimental (KIP-939)."""
+    """Transactions never time out and may be prepared; the broker must allow it. Experimental (KIP-939)."""
     retry_backoff_ms: float = 100
     max_block_ms: float = 60_000
     buffer_memory: int = 32 << 20
@@ -69,27 +78,31 @@ class ProducerSettings:
         _one_of("acks", self.acks, ("all", -1, 0, 1))
         _one_of("compression_type", self.compression_type, _COMPRESSIONS)
         in_flight = self.max_in_flight_requests_per_connection
-        if in_flight < 1 or (self.is_idempotent and in_flight > _REMEMBERED_BATCHES):
+        if in_flight < 1 or (self.is_idempotent and in_flight > _CACHED_BATCHES):
             raise ConfigError("max_in_flight_requests_per_connection: 1 to 5 with idempotence, at least 1 without")
         if self.transactional_id == "":
             raise ConfigError("transactional_id is empty")
         if (self.is_idempotent or self.transactional_id is not None) and self.acks_value != -1:
             raise ConfigError("idempotence and transactions need acks='all'")
         if self.transactional_id is not None and not self.is_idempotent:
-            raise ConfigError("a transactional producer is idempotent: leave enable_idempotence on")
+            raise ConfigError("a transactional producer must be idempotent: leave enable_idempotence on")
         if self.transaction_two_phase_commit_enable and self.transactional_id is None:
             raise ConfigError("transaction_two_phase_commit_enable needs a transactional_id")
 
     @property
     def acks_value(self) -> int:
+        """`acks` as the protocol has it: -1, 0 or 1."""
         return -1 if self.acks == "all" else self.acks
 
     @property
     def is_idempotent(self) -> bool:
+        """Whether the producer numbers its batches, so that the broker drops duplicates."""
         return self.acks_value == -1 if self.enable_idempotence is None else self.enable_idempotence
 
 
 class ConsumerOptions(TypedDict, total=False):
+    """The keyword arguments of `Consumer`, for type checkers; `ConsumerSettings` has their defaults."""
+
     bootstrap_servers: str | Sequence[str]
     group_id: str | None
     isolation_level: IsolationLevel
@@ -118,6 +131,9 @@ class ConsumerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
+    """The options of `Consumer` with their defaults; times in milliseconds, sizes in bytes. Raises ConfigError for
+    values and combinations that are not allowed."""
+
     bootstrap_servers: str | Sequence[str] = "localhost:9092"
     group_id: str | None = None
     isolation_level: IsolationLevel = "read_committed"
@@ -142,7 +158,7 @@ class ConsumerSettings:
     on_assign: OnPartitions | None = None
     """Awaited inside poll() or the iterator, after the group assigned these partitions."""
     on_revoke: OnPartitions | None = None
-    """Awaited before they are given up."""
+    """Awaited before the partitions are revoked."""
     client_id: str = "oncelog-consumer"
 
     def __post_init__(self) -> None:
@@ -155,13 +171,14 @@ class ConsumerSettings:
         if self.group_id == "":
             raise ConfigError("group_id is empty")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms, best a third of it")
+            raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms; a third of it is usual")
 
     @property
     def reads_committed(self) -> bool:
+        """Whether the isolation level is read_committed."""
         return self.isolation_level == "read_committed"
 
 
 def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if value not in allowed:
-        raise ConfigError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))}")
+        raise ConfigError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")

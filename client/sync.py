@@ -1,7 +1,7 @@
-"""The client for code without an event loop: scripts, and functions that Spark calls.
+"""Blocking clients, for scripts and for functions that Spark calls.
 
-Owns: one loop in a thread of its own for each object, and the way there and back. Does not own: anything of Kafka's;
-each method is the asyncio one, waited for. Invariant: leaving the `with` block ends the thread.
+Owns: one loop in its own thread per object, and the calls into it. Does not own: any Kafka logic; each method runs the
+asyncio one and waits for it. Invariant: leaving the `with` block ends the thread.
 """
 
 import asyncio
@@ -52,19 +52,20 @@ class LoopThread:
         """Run on the loop and wait here. An exception here, Ctrl-C for one, cancels it there."""
         if not self._thread.is_alive():
             work.close()
-            raise InvalidState("it is closed")
+            raise InvalidState("the client is closed")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout_s)
         except TimeoutError:
             if future.done():
                 raise
-            raise RequestTimedOut(f"not done within {timeout_s} s") from None
+            raise RequestTimedOut(f"not finished within {timeout_s} s") from None
         finally:
             if not future.done():
                 future.cancel()
 
     def stop(self) -> None:
+        """End the loop and its thread."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_STOP_TIMEOUT_S)
@@ -72,7 +73,7 @@ class LoopThread:
 
 
 class _Facade(Generic[ClientT]):
-    """What the three have in common: open in `with`, close at its end."""
+    """Common to the three clients: `with` opens and closes them."""
 
     def __init__(self, client: ClientT) -> None:
         self._client = client
@@ -100,7 +101,7 @@ class _Facade(Generic[ClientT]):
     def _run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         if self._thread is None:
             work.close()
-            raise InvalidState("it is not open", hint="use it in a `with` block")
+            raise InvalidState("the client is not open", hint="use it in a `with` block")
         return self._thread.run(work, timeout_s)
 
     def _stop(self) -> None:
@@ -110,21 +111,24 @@ class _Facade(Generic[ClientT]):
 
 
 class Delivery:
-    """`result(timeout_s)` waits for the record to be written."""
+    """The future outcome of one record: `producer.send_soon("topic", b"value").result(timeout_s=10)`."""
 
     def __init__(self, thread_run: "_Run", delivery: AsyncDelivery) -> None:
         self._run = thread_run
         self._delivery = delivery
 
     def done(self) -> bool:
+        """Whether the record was acknowledged or has failed."""
         return self._delivery.done()
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
+        """Wait for the record's metadata. Raises the error that kept it from being written, and RequestTimedOut after
+        `timeout_s` (default: no limit)."""
         return self._run(_awaited(self._delivery), timeout_s)
 
 
 class _Run:
-    """The façade's way to its loop, for the objects that it hands out."""
+    """Runs coroutines on the client's loop, for the objects that it returns."""
 
     def __init__(self, facade: "_Facade[Any]") -> None:
         self._facade = facade
@@ -134,7 +138,10 @@ class _Run:
 
 
 class Transaction:
-    """`with producer.transaction() as transaction`: commit on a clean exit, abort on an exception."""
+    """`with producer.transaction() as transaction`: commits on a clean exit, aborts on an exception.
+
+    The methods, arguments and errors of `oncelog.Transaction`, blocking.
+    """
 
     def __init__(self, run: _Run, transaction: AsyncTransaction) -> None:
         self._run = run
@@ -151,14 +158,17 @@ class Transaction:
 
     @property
     def state(self) -> str:
+        """ "open", "failed", "prepared", "committing", "committed", "aborting", "aborted" or "fenced"."""
         return self._transaction.state
 
     @property
     def producer_id(self) -> int:
+        """The producer id that writes this transaction."""
         return self._transaction.producer_id
 
     @property
     def producer_epoch(self) -> int:
+        """The epoch of the producer that writes this transaction."""
         return self._transaction.producer_epoch
 
     def send(
@@ -171,6 +181,7 @@ class Transaction:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
+        """Send one record and wait until it is written (not committed). Raises as `oncelog.Producer.send`."""
         return self._run(
             self._transaction.send(
                 topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
@@ -187,31 +198,42 @@ class Transaction:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
+        """Buffer one record; `commit` waits for it. Raises as `oncelog.Producer.send_soon`."""
         work = self._transaction.send_soon(
             topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
         )
         return Delivery(self._run, self._run(work))
 
     def send_many(self, topic: str, records: "Iterable[tuple[bytes | None, bytes | None]]") -> None:
-        """(key, value) pairs, handed over in one go: a step to the loop for each would cost more than the record."""
+        """Buffer (key, value) pairs in one call to the loop: one call per record would cost more than the record."""
         self._run(_send_many(self._transaction, topic, records))
 
     def send_offsets(self, offsets: Offsets, *, group: "ConsumerGroupMetadata | Consumer") -> None:
+        """Commit a group's offsets with this transaction. Raises as `oncelog.Transaction.send_offsets`."""
         metadata: ConsumerGroupMetadata | HasGroupMetadata = group
         self._run(self._transaction.send_offsets(offsets, group=metadata))
 
     def prepare(self) -> PreparedTxnState:
+        """Flush all records and vote to commit (KIP-939). Raises as `oncelog.Transaction.prepare`."""
         return self._run(self._transaction.prepare())
 
     def commit(self) -> None:
+        """Flush all records and commit. Raises as `oncelog.Transaction.commit`."""
         self._run(self._transaction.commit())
 
     def abort(self) -> None:
+        """Drop what is not sent yet and abort. Raises as `oncelog.Transaction.abort`."""
         self._run(self._transaction.abort())
 
 
 class Producer(_Facade[AsyncProducer]):
-    """The arguments of `client.Producer`."""
+    """A blocking `oncelog.Producer`.
+
+        with Producer("host:9092") as producer:
+            producer.send("topic", b"value")
+
+    The arguments, options and errors are the same.
+    """
 
     def __init__(
         self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[ProducerOptions]
@@ -228,6 +250,7 @@ class Producer(_Facade[AsyncProducer]):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
+        """Send one record and wait until it is written. Raises as `oncelog.Producer.send`."""
         return self._run(
             self._client.send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
         )
@@ -242,119 +265,166 @@ class Producer(_Facade[AsyncProducer]):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
+        """Buffer one record; blocks only for metadata and buffer space. Raises as `oncelog.Producer.send_soon`."""
         work = self._client.send_soon(
             topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
         )
         return Delivery(_Run(self), self._run(work))
 
     def send_many(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
-        """(key, value) pairs, handed over in one go; `flush` waits for them and raises what failed."""
+        """Buffer (key, value) pairs in one call to the loop; `flush` waits for them and raises the first failure."""
         self._run(_send_many(self._client, topic, records))
 
     def flush(self, timeout_ms: float | None = None) -> None:
+        """Send all buffered records and wait for them. Raises as `oncelog.Producer.flush`."""
         self._run(self._client.flush(timeout_ms))
 
     def init_transactions(self, *, keep_prepared: bool = False) -> ProducerIdentity:
+        """Fence earlier producers with this transactional id now. Raises as `oncelog.Producer.init_transactions`."""
         return self._run(self._client.init_transactions(keep_prepared=keep_prepared))
 
     def complete(self, prepared: PreparedTxnState | str) -> str:
+        """Commit or abort a prepared transaction (KIP-939). Returns and raises as `oncelog.Producer.complete`."""
         return self._run(self._client.complete(prepared))
 
     def transaction(self) -> Transaction:
+        """A new transaction: `with producer.transaction() as transaction`. Raises ConfigError without a
+        transactional_id."""
         return Transaction(_Run(self), self._client.transaction())
 
     def resend_last_batch(self, topic: str, partition: int) -> RecordMetadata:
+        """Send the newest batch of a partition again unchanged. Raises as `oncelog.Producer.resend_last_batch`."""
         return self._run(self._client.resend_last_batch(topic, partition))
 
 
 class Consumer(_Facade[AsyncConsumer]):
-    """The arguments of `client.Consumer`."""
+    """A blocking `oncelog.Consumer`, with the same arguments, options and errors.
+
+        with Consumer("topic", bootstrap_servers="host:9092", group_id="readers") as consumer:
+            for record in consumer:
+                ...
+                consumer.commit_sync()
+
+    `on_assign` and `on_revoke` run on the client's own loop.
+    """
 
     def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
         super().__init__(AsyncConsumer(*topics, **options))
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[Record]:
+        """Return available records; wait up to `timeout_ms` for the first. Raises as `oncelog.Consumer.poll`."""
         return self._run(self._client.poll(timeout_ms, max_records))
 
     def __iter__(self) -> Iterator[Record]:
-        """Endless, batch by batch: everything handed over counts as consumed when it is committed."""
+        """Endless, fetching a list of records at a time; a commit covers the whole list, also what the loop has not
+        reached yet."""
         while True:
             yield from self.poll(60_000)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, without a group assignment. Raises as `oncelog.Consumer.assign`."""
         self._run(_called(lambda: self._client.assign(partitions)))
 
     def assignment(self) -> list[TopicPartition]:
+        """The partitions this consumer reads now, sorted."""
         return self._run(_called(self._client.assignment))
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Move to `offset`. Raises as `oncelog.Consumer.seek`."""
         self._run(_called(lambda: self._client.seek(topic_partition, offset)))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Move to the first offset of these partitions (default: all assigned)."""
         self._run(self._client.seek_to_beginning(*partitions))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Move to the end of these partitions (default: all assigned), as the isolation level defines it."""
         self._run(self._client.seek_to_end(*partitions))
 
     def position(self, topic_partition: TopicPartition) -> int:
+        """The offset of the next record to be returned. Raises as `oncelog.Consumer.position`."""
         return self._run(self._client.position(topic_partition))
 
     def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records from these partitions until `resume`."""
         self._run(_called(lambda: self._client.pause(*partitions)))
 
     def resume(self, *partitions: TopicPartition) -> None:
+        """Return records from these paused partitions again."""
         self._run(_called(lambda: self._client.resume(*partitions)))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
         return self._run(self._client.beginning_offsets(partitions))
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """How far this consumer may read: the last stable offset at read_committed, otherwise the high watermark."""
         return self._run(self._client.end_offsets(partitions))
 
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """The first record at or after each time (milliseconds since the epoch); offset -1 if there is none."""
         return self._run(self._client.offsets_for_times(times_ms))
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
+        """All partitions of the topic."""
         return self._run(self._client.partitions_for(topic))
 
     def raw_batches(self, topic_partition: TopicPartition, offset: int = 0) -> list[RawBatch]:
+        """Every batch from `offset` to the high watermark, with its fate; see `oncelog.Consumer.raw_batches`."""
         return self._run(_listed(self._client.raw_batches(topic_partition, offset)))
 
     def commit_sync(self, offsets: Offsets | None = None) -> None:
+        """Commit these offsets, or the positions after all returned records. Raises as
+        `oncelog.Consumer.commit_sync`."""
         self._run(self._client.commit_sync(offsets))
 
     def commit_async(self, offsets: Offsets | None = None) -> None:
+        """Commit without waiting; errors are ignored."""
         self._run(_called(lambda: self._client.commit_async(offsets)))
 
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The group's committed offsets of these partitions (default: all assigned)."""
         return self._run(self._client.committed(*partitions))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
+        """This consumer's group, generation and member id, for Transaction.send_offsets."""
         return self._run(_called(self._client.group_metadata))
 
 
 class Admin(_Facade[AsyncAdmin]):
-    """The arguments of `client.Admin`."""
+    """A blocking `oncelog.Admin`.
+
+        with Admin("host:9092") as admin:
+            admin.create_topics("topic")
+
+    The arguments and errors are the same.
+    """
 
     def __init__(self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **settings: Any) -> None:
         super().__init__(AsyncAdmin(bootstrap_servers, **settings))
 
     def create_topics(self, *topics: NewTopic | str, exist_ok: bool = False) -> None:
+        """Create topics and wait for their leaders. Raises as `oncelog.Admin.create_topics`."""
         self._run(self._client.create_topics(*topics, exist_ok=exist_ok))
 
     def delete_topics(self, *names: str) -> None:
+        """Delete topics with their records. Raises as `oncelog.Admin.delete_topics`."""
         self._run(self._client.delete_topics(*names))
 
     def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        """Names of all topics, sorted; with `include_internal`, also Kafka's own."""
         return self._run(self._client.list_topics(include_internal=include_internal))
 
     def describe_topics(self, *names: str) -> list[TopicDescription]:
+        """Describe these topics, or all. Raises as `oncelog.Admin.describe_topics`."""
         return self._run(self._client.describe_topics(*names))
 
     def describe_configs(self, *, topic: str | None = None, node_id: int | None = None) -> dict[str, str | None]:
+        """All settings of a topic or of a node (default: any node): name to value, None for secrets."""
         return self._run(self._client.describe_configs(topic=topic, node_id=node_id))
 
     def describe_cluster(self) -> ClusterDescription:
+        """The cluster id, controller, nodes and features."""
         return self._run(self._client.describe_cluster())
 
     def list_offsets(
@@ -364,11 +434,14 @@ class Admin(_Facade[AsyncAdmin]):
         *,
         isolation_level: IsolationLevel = "read_uncommitted",
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Look up offsets: "latest", "earliest", "max_timestamp" or a time in ms. Raises as
+        `oncelog.Admin.list_offsets`."""
         return self._run(self._client.list_offsets(partitions, at, isolation_level=isolation_level))
 
     def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, require_stable: bool = True
     ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The group's committed offsets of these partitions; those without one are left out."""
         return self._run(self._client.list_group_offsets(group_id, partitions, require_stable=require_stable))
 
 

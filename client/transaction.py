@@ -1,8 +1,9 @@
 """One transaction as a context manager: commit on a clean exit, abort on an exception.
 
 Owns: the exit rules. Does not own: the protocol (`transaction_manager`). Invariants: a cancelled task still aborts, or
-still hears the answer to its commit, before the cancellation goes on; a failed abort never hides the exception that
-caused it; what may be committed is never aborted; what is prepared is left to the outer coordinator (KIP-939).
+still receives the response to its commit, before the cancellation propagates; a failed abort never hides the exception
+that caused it; a transaction that may be committed is never aborted; a prepared one is left to the external coordinator
+(KIP-939).
 """
 
 import asyncio
@@ -26,13 +27,22 @@ T = TypeVar("T")
 
 
 class HasGroupMetadata(Protocol):
-    """A consumer."""
+    """Anything with `group_metadata()`: a consumer."""
 
-    def group_metadata(self) -> ConsumerGroupMetadata: ...
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """The group, generation and member that offsets are committed for."""
 
 
 class Transaction:
-    """`async with producer.transaction() as transaction`."""
+    """One transaction: commits when the block exits cleanly, aborts when it raises.
+
+        async with producer.transaction() as transaction:
+            await transaction.send_soon("totals", b"42")
+            await transaction.send_offsets({record.topic_partition: record.offset + 1}, group=consumer)
+
+    Entering raises ProducerFenced, InvalidState if another transaction of this producer is open, and RequestTimedOut. A
+    clean exit raises what `commit` raises. Once it has ended, every method raises InvalidState.
+    """
 
     def __init__(self, producer: "Producer", manager: TransactionManager) -> None:
         self._producer = producer
@@ -52,25 +62,27 @@ class Transaction:
             await self._commit_or_abort()
             return
         if self._manager.state in (TransactionState.FENCED, TransactionState.COMMITTING, TransactionState.PREPARED):
-            # Nothing is left to abort, or what is open may be committed, perhaps by another.
+            # Nothing is left to abort, or the transaction may be committed, perhaps by another process.
             return
         patience_s = _CANCELLED_PATIENCE_S if isinstance(error, asyncio.CancelledError) else None
         try:
             await to_the_end(self._abort(), patience_s)
         except KafkaError as problem:
-            error.add_note(f"the abort that followed failed: {problem}")
+            error.add_note(f"the subsequent abort failed: {problem}")
 
     @property
     def state(self) -> str:
-        """ "open", "failed", "committing", "committed", "aborting", "aborted" or "fenced"."""
+        """ "open", "failed", "prepared", "committing", "committed", "aborting", "aborted" or "fenced"."""
         return self._outcome or self._manager.state.value
 
     @property
     def producer_id(self) -> int:
+        """The producer id that writes this transaction."""
         return self._manager.producer.producer_id
 
     @property
     def producer_epoch(self) -> int:
+        """The epoch of the producer that writes this transaction."""
         return self._manager.producer.producer_epoch
 
     async def send(
@@ -83,7 +95,8 @@ class Transaction:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send one record and wait until it is written (not: committed)."""
+        """Send one record and wait until it is written (not committed). Arguments and errors as `Producer.send`; a
+        failed record fails the transaction."""
         self._check()
         return await self._producer.send(
             topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
@@ -99,39 +112,56 @@ class Transaction:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Hand over one record; commit waits for it."""
+        """Buffer one record; `commit` waits for it. Arguments and errors as `Producer.send_soon`."""
         self._check()
         return await self._producer.send_soon(
             topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
         )
 
     async def send_offsets(self, offsets: Offsets, *, group: ConsumerGroupMetadata | HasGroupMetadata) -> None:
-        """Commit a group's offsets with this transaction. A bare group id is refused: wrap it in
-        ConsumerGroupMetadata(group_id) if no membership shall be checked."""
+        """Commit a group's offsets with this transaction (KIP-447): each is the next offset to read.
+
+            await transaction.send_offsets({TopicPartition("in", 0): 42}, group=consumer)
+
+        Raises ConfigError for a bare group id (pass ConsumerGroupMetadata(group_id) to skip the membership check),
+        CommitFailed if the member has lost its partitions, ProducerFenced, and AbortableError.
+        """
         self._check()
         if isinstance(group, str):
             raise ConfigError(
-                "send_offsets: group is a bare string",
-                hint="pass the consumer, so that a zombie is recognised, or ConsumerGroupMetadata(group_id)",
+                "send_offsets: group is a plain string",
+                hint="pass the consumer, so that a zombie is detected, or ConsumerGroupMetadata(group_id)",
             )
         metadata = group if isinstance(group, ConsumerGroupMetadata) else group.group_metadata()
         await self._manager.send_offsets({key: as_offset(value) for key, value in offsets.items()}, metadata)
 
     async def prepare(self) -> PreparedTxnState:
-        """Everything is written and stays, whatever becomes of this process, until it is committed or aborted: by this
-        transaction, or by `Producer.complete` with the state that this returns. Keep it (`str`) with the decision.
+        """Flush all records and vote to commit (KIP-939). The transaction then stays open, even if this process dies,
+        until this object or `Producer.complete` commits or aborts it. Store the returned state (`str`) with the
+        external decision.
 
-        A clean exit commits; an exception leaves it prepared, since the outer decision may have been made.
+            state = await transaction.prepare()
+            database.commit(decision=str(state))
+            await transaction.commit()
+
+        A clean exit commits; an exception leaves it prepared, since the external decision may have been made. Raises
+        ConfigError without transaction_two_phase_commit_enable, and the first error of a record that was not delivered.
         """
         self._check()
         return await to_the_end(self._manager.prepare())
 
     async def commit(self) -> None:
-        """Commit now. After CommitUnknown call it again: the broker remembers the outcome."""
+        """Flush all records and commit.
+
+        Raises the first error of an undelivered record (nothing is committed; abort), ProducerFenced, and CommitUnknown
+        if no response came: call commit() again, since the broker knows the outcome.
+        """
         self._check()
         await to_the_end(self._commit())
 
     async def abort(self) -> None:
+        """Drop what is not sent yet and abort. Raises ProducerFenced, RequestTimedOut (the next transaction aborts this
+        one first), and InvalidState after a commit was sent."""
         self._check()
         await to_the_end(self._abort())
 
@@ -151,7 +181,7 @@ class Transaction:
                 try:
                     await self.abort()
                 except KafkaError as problem:
-                    error.add_note(f"the abort that followed failed: {problem}")
+                    error.add_note(f"the subsequent abort failed: {problem}")
             raise
 
     def _check(self) -> None:
@@ -160,10 +190,10 @@ class Transaction:
 
 
 async def to_the_end(work: Coroutine[None, None, T], patience_s: float | None = None) -> T:
-    """Run `work` to its end even when the task is cancelled; the cancellation goes on afterwards.
+    """Run `work` to completion even when the task is cancelled; the cancellation propagates afterwards.
 
-    Once cancelled, a broker that does not answer gets `_CANCELLED_PATIENCE_S`: the coordinator ends the transaction in
-    its own time, and a program that is told to stop must stop.
+    Once cancelled, an unresponsive broker gets `_CANCELLED_PATIENCE_S`: the coordinator times the transaction out on
+    its own, and a program that is asked to stop must stop.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -179,7 +209,7 @@ async def to_the_end(work: Coroutine[None, None, T], patience_s: float | None = 
             await asyncio.gather(task, return_exceptions=True)
             break
     if cancelled is not None:
-        # The cancellation is what the caller must hear of; the outcome is in the transaction's state.
+        # The caller must see the cancellation; the outcome is in the transaction's state.
         if not task.cancelled():
             task.exception()
         raise cancelled

@@ -1,10 +1,10 @@
-"""The transaction protocol of one transactional id (KIP-98, KIP-360, KIP-447, KIP-939), seen from the producer.
+"""The transaction protocol of one transactional id (KIP-98, KIP-360, KIP-447, KIP-939), on the producer's side.
 
 Owns: producer id and epoch, which partitions are in the transaction, and the requests to both coordinators. Does not
-own: records (`sender` asks it as its gate), the context manager (`transaction`). Invariants: a partition is written to
-only after the coordinator said that it is in the transaction; after EndTxn(commit) may have been sent, nothing but its
-own answer decides what becomes of the transaction; a batch of unknown fate never outlives its epoch; what is prepared
-is ended by who prepared it or by `complete` alone.
+own: records (it is the `sender`'s gate), the context manager (`transaction`). Invariants: a partition is written to
+only after the coordinator confirmed that it is in the transaction; once EndTxn(commit) may have been sent, only its
+response decides the outcome; a batch with an unknown outcome never outlives its epoch; a prepared transaction is ended
+only by the producer that prepared it or by `complete`.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class TransactionManager:
         self.transactional_id: str | None = transactional_id
         self.state = _S.UNINITIALIZED
         self.error: KafkaError | None = None
-        """What made the transaction fail; the first cause."""
+        """The first error that failed the transaction."""
         self.sender: Sender | None = None
         self._id = transactional_id
         self._cluster = cluster
@@ -87,7 +87,7 @@ class TransactionManager:
         self._adding: asyncio.Task[None] | None = None
         self._has_offsets = False
         self._is_open_there = False
-        """The coordinator has said that something is in the transaction."""
+        """The coordinator has confirmed that something is in the transaction."""
         self._commit_sent = False
         self._needs_new_epoch = False
         self._began_at_s = 0.0
@@ -131,14 +131,14 @@ class TransactionManager:
 
     async def initialize(self, *, keeps_prepared: bool = False) -> ProducerIdentity:
         """Fence every earlier producer of this id and end its transaction; then the epoch is ours. With
-        `keeps_prepared` its transaction stays as it is, ours to complete."""
+        `keeps_prepared` a prepared transaction stays open, for `complete`."""
         self._raise_if_fenced()
         if keeps_prepared and not self._two_phase_commit:
             raise _not_two_phase()
         if self.state is _S.READY and not self._needs_new_epoch:
             return self._identity
         self._move(_S.INITIALIZING)
-        # With its own epoch a producer that goes on is told apart from one that starts (KIP-360).
+        # Sending its own epoch distinguishes a producer that continues from one that starts (KIP-360).
         current = self._identity
         request = InitProducerIdRequest(
             transactional_id=self._id,
@@ -173,12 +173,12 @@ class TransactionManager:
 
     async def begin(self) -> None:
         if self.state is _S.ABORTING:
-            # The last abort got no answer. Our own epoch must not be bumped over an open transaction: a coordinator
-            # takes that for somebody else's and fences us.
+            # The last abort got no response. Our own epoch must not be bumped over an open transaction: the coordinator
+            # would take that for another producer's transaction and fence us.
             await self.abort()
         if self.state is not _S.READY or self._needs_new_epoch:
             if self.state not in (_S.UNINITIALIZED, _S.READY, _S.FENCED):
-                raise InvalidState(f"a transaction is {self.state.value} already")
+                raise InvalidState(f"a transaction is already {self.state.value}")
             await self.initialize()
         self._move(_S.OPEN)
         self._began_at_s = asyncio.get_running_loop().time()
@@ -190,8 +190,8 @@ class TransactionManager:
         self.error = None
 
     async def prepare(self) -> PreparedTxnState:
-        """Deliver everything, and take no more. From here on nothing but `commit`, `abort` or `complete`, here or in
-        another process, ends the transaction. Raises what kept a record from being delivered."""
+        """Flush all records and accept no more. From here on only `commit`, `abort` or `complete`, in this or another
+        process, ends the transaction. Raises the first error of an undelivered record."""
         if not self._two_phase_commit:
             raise _not_two_phase()
         self.check_open()
@@ -202,8 +202,8 @@ class TransactionManager:
         return self._prepared
 
     async def complete(self, prepared: PreparedTxnState) -> str:
-        """Commit what is prepared if it is what the outer coordinator has kept, else abort it; "committed", "aborted",
-        or "none" if nothing is prepared any more."""
+        """Commit the prepared transaction if its state is the one the external coordinator stored, else abort it;
+        returns "committed", "aborted", or "none" if nothing is prepared."""
         if self.state is _S.UNINITIALIZED:
             await self.initialize(keeps_prepared=True)
         if self.state is _S.READY:
@@ -218,9 +218,9 @@ class TransactionManager:
         return "aborted"
 
     async def commit(self) -> None:
-        """Deliver everything, then EndTxn. Raises what kept a record from being delivered, and sends nothing then.
+        """Flush all records, then EndTxn. Raises the first error of an undelivered record, before sending EndTxn.
 
-        CommitUnknown: ask again. A transaction that touched nothing sends nothing.
+        CommitUnknown: call it again. A transaction that touched nothing sends nothing.
         """
         self._raise_if_fenced()
         if self.state is _S.FAILED and self.error is not None:
@@ -229,18 +229,18 @@ class TransactionManager:
             await self._sender.drain()
             self.check_open()
         if self.state is _S.PREPARED:
-            self._commit_sent = True  # decided outside: there is no way back, whoever may not be reached
+            self._commit_sent = True  # the decision was made externally: even without a response there is no way back
         self._move(_S.COMMITTING)
         if self._touched:
             await self._end(committed=True)
         self._on_ended()
 
     async def abort(self) -> None:
-        """Give up what is not sent, wait for what is, then EndTxn. Raises what is fatal, and RequestTimedOut, after
-        which the next transaction begins with aborting this one; so does the coordinator in its time."""
+        """Drop unsent batches, wait for those in flight, then EndTxn. Raises fatal errors, and RequestTimedOut; in that
+        case the next transaction first aborts this one, or the coordinator's timeout does."""
         self._raise_if_fenced()
         if self.state is _S.COMMITTING:
-            raise InvalidState("a commit was sent: its outcome must be asked for with commit(), not aborted")
+            raise InvalidState("a commit was sent and may have succeeded: call commit() again for its outcome")
         self._move(_S.ABORTING)
         sender = self._sender
         sender.accumulator.abandon(TransactionAborted())
@@ -255,7 +255,7 @@ class TransactionManager:
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> None:
-        """Make the group's offsets part of the transaction: they become visible with its commit (KIP-447)."""
+        """Add the group's offsets to the transaction: they become visible when it commits (KIP-447)."""
         self.check_open()
         if not offsets:
             return
@@ -361,7 +361,7 @@ class TransactionManager:
             self._adding = None
 
     async def _stop_adding(self) -> None:
-        """Hear the answer to what was asked, if it comes in time, since it may open the transaction."""
+        """Wait for a pending AddPartitions response for a limited time, since it may open the transaction."""
         adding = self._adding
         if adding is None:
             return
@@ -394,10 +394,10 @@ class TransactionManager:
                 raise
             if self._commit_sent:
                 raise CommitUnknown(error.message) from error
-            # No coordinator was reached: nothing was decided, and it may still be aborted.
+            # No coordinator was reached: nothing was decided, and the transaction may still be aborted.
             raise self._fail(AbortableError(error.message)) from error
         if response.error_code == ErrorCode.INVALID_TXN_STATE and not committed and not self._is_open_there:
-            # What was to open it never arrived.
+            # The request that would have opened it never arrived.
             return
         if response.error_code:
             raise self._refused(response.error_code, commit_unknown=self._commit_sent)
@@ -428,7 +428,7 @@ class TransactionManager:
             raise self.error
 
     def _refused(self, code: int, *, commit_unknown: bool = False) -> KafkaError:
-        """The error of a coordinator's answer, after the state has taken note of it."""
+        """The error for a coordinator's error code, after updating the state."""
         error = error_for(code)
         if code in _FENCED:
             elapsed_ms = (asyncio.get_running_loop().time() - self._began_at_s) * 1000
@@ -441,7 +441,7 @@ class TransactionManager:
         return self._fail(error)
 
     def _fail(self, error: KafkaError) -> KafkaError:
-        """Fatal errors end the producer, others the transaction; returns the first cause."""
+        """Fatal errors end the producer, others the transaction; returns the first error."""
         if error.fatal:
             if self.state is not _S.FENCED:
                 self.error = error
@@ -456,13 +456,13 @@ class TransactionManager:
 
 def _not_two_phase() -> ConfigError:
     return ConfigError(
-        "the producer takes no part in two-phase commit",
+        "this producer does not take part in two-phase commit",
         hint="Producer(..., transaction_two_phase_commit_enable=True)",
     )
 
 
 def _add_partitions_error(response: AddPartitionsToTxnResponse) -> int:
-    """The cause of a refusal: the other partitions answer OPERATION_NOT_ATTEMPTED."""
+    """The error that caused the rejection: the other partitions have OPERATION_NOT_ATTEMPTED."""
     codes = [
         partition.partition_error_code
         for topic in response.results_by_topic_v3_and_below

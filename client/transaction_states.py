@@ -1,4 +1,4 @@
-"""The states of a transactional producer, and the one table of what may follow what."""
+"""The states of a transactional producer, and the one table of valid transitions."""
 
 from enum import Enum
 
@@ -11,14 +11,14 @@ class TransactionState(Enum):
     READY = "ready"
     OPEN = "open"
     FAILED = "failed"
-    """Something went wrong that aborting mends."""
+    """An error occurred; aborting recovers from it."""
     COMMITTING = "committing"
-    """EndTxn(commit) may have been sent: only its answer ends this state."""
+    """EndTxn(commit) may have been sent: only its response ends this state."""
     ABORTING = "aborting"
     PREPARED = "prepared"
-    """Everything is written, nothing more is taken: an outer coordinator decides (KIP-939)."""
+    """All records are written and no more are accepted: an external coordinator decides (KIP-939)."""
     FENCED = "fenced"
-    """Nothing mends this: another producer has the transactional id, or the broker refuses."""
+    """Final: another producer has the transactional id, or the broker rejects this one."""
 
 
 _S = TransactionState
@@ -36,6 +36,6 @@ VALID_PREVIOUS: dict[TransactionState, frozenset[TransactionState]] = {
 
 
 def check_move(previous: TransactionState, target: TransactionState) -> None:
-    """Raises InvalidState where the table has no such move."""
+    """Raises InvalidState if the table lacks the transition."""
     if previous not in VALID_PREVIOUS[target]:
         raise InvalidState(f"a transactional producer that is {previous.value} cannot become {target.value}")

@@ -1,8 +1,8 @@
-"""A connection on the network: an asyncio Protocol around the connection without I/O.
+"""A connection on the network: an asyncio Protocol around the sans-I/O connection.
 
-Owns: the socket, and the time that the oldest request may take. Does not own: retries or where a broker is
-(`cluster`). Invariant: when the oldest answer is overdue the connection is closed, since answers come in order and no
-later one can come either. One loop callback a chunk of answers; no task and no future a request unless one is awaited.
+Owns: the socket, and the timeout of the oldest request. Does not own: retries or broker addresses (`cluster`).
+Invariant: when the oldest response is overdue the connection is closed, since responses come in order and no later one
+can arrive either. One loop callback per chunk of responses; no task and no future per request unless one is awaited.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Transport(asyncio.Protocol):
     async def connect(
         cls, host: str, port: int, *, client_id: str, request_timeout_ms: float, deadline: Deadline
     ) -> "Transport":
-        """Connected, versions negotiated. Raises ConnectionLost or RequestTimedOut."""
+        """Connect and negotiate versions. Raises ConnectionLost or RequestTimedOut."""
         address = f"{host}:{port}"
         self = cls(address, client_id, request_timeout_ms)
         loop = asyncio.get_running_loop()
@@ -70,7 +70,7 @@ class Transport(asyncio.Protocol):
         on_answer: OnAnswer[ResponseT] | None,
         patience_s: float | None = None,
     ) -> None:
-        """Send now; the callback runs in the turn in which the answer or the end of the connection is seen."""
+        """Send now; the callback runs in the turn that receives the response or loses the connection."""
         transport = self._transport
         if transport is None or not self.connection.ready:
             raise ConnectionLost(f"the connection to {self.address} is closed")
@@ -97,31 +97,31 @@ class Transport(asyncio.Protocol):
                 return await answered
         except TimeoutError:
             raise RequestTimedOut(
-                f"{self.address} did not answer {api.key.name} in {timeout_s * 1000:.0f} ms"
+                f"{self.address} did not respond to {api.key.name} within {timeout_s * 1000:.0f} ms"
             ) from None
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
-        self._end(ConnectionLost(f"the connection to {self.address} was closed on this side"))
+        self._end(ConnectionLost(f"this side closed the connection to {self.address}"))
 
     async def wait_closed(self, timeout_s: float) -> None:
-        """After `close`: until what was written has left, which is all that acks=0 can ask for."""
+        """After `close`: wait until everything written has been sent, which is all that acks=0 can ask for."""
         if self._was_connected:
             await asyncio.wait((self._lost,), timeout=timeout_s)
 
     # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are of no class of asyncio's.
+        # uvloop's transports are not instances of asyncio's classes.
         stream = self._transport = cast(asyncio.Transport, transport)
         self._was_connected = True
         handle = stream.get_extra_info("socket")
         if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
             handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if stream.get_extra_info("sockname") == stream.get_extra_info("peername"):
-            # TCP lets a socket meet itself where nobody listens, on a port that the system also hands out.
-            self._abort(ConnectionLost(f"nobody listens on {self.address}"))
+            # TCP simultaneous open: a socket can connect to itself on an ephemeral port without a listener.
+            self._abort(ConnectionLost(f"nothing listens on {self.address}"))
             return
         stream.write(self.connection.open())
 
@@ -129,7 +129,7 @@ class Transport(asyncio.Protocol):
         try:
             to_send = self.connection.receive(data)
         except ProtocolError as error:
-            self._abort(ConnectionLost(f"{self.address} does not speak Kafka's protocol: {error}"))
+            self._abort(ConnectionLost(f"{self.address} does not speak the Kafka protocol: {error}"))
             return
         self._last_sign_s = self._loop.time()
         if self._transport is not None:
@@ -144,7 +144,7 @@ class Transport(asyncio.Protocol):
         self._end(ConnectionLost(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
 
     def _on_timer(self) -> None:
-        """Time counts from the last sign of life, and only while something is pending."""
+        """Time counts from the last received data, and only while requests are pending."""
         self._timer = None
         pending = self.connection.pending
         if not pending or self._transport is None:
@@ -153,7 +153,7 @@ class Transport(asyncio.Protocol):
         if self._loop.time() < overdue_from_s:
             self._timer = self._loop.call_at(overdue_from_s, self._on_timer)
             return
-        self._abort(RequestTimedOut(f"{self.address} did not answer {pending[0].api.key.name} in time"))
+        self._abort(RequestTimedOut(f"{self.address} did not respond to {pending[0].api.key.name} in time"))
 
     def _abort(self, error: KafkaError) -> None:
         if self._transport is not None:
@@ -168,7 +168,7 @@ class Transport(asyncio.Protocol):
         self.connection.close(error)
         if not self._ready.done():
             self._ready.set_exception(error)
-            # Nobody may be waiting any more: the caller's own deadline has passed.
+            # Every waiter may have gone: the caller's own deadline has passed.
             self._ready.exception()
         if was_open and self.on_closed is not None:
             self.on_closed()

@@ -1,7 +1,7 @@
-"""The public face of oncelog: `from oncelog import Producer, Consumer, Admin`, and every other name that a user needs.
+"""The public API of oncelog: `from oncelog import Producer, Consumer, Admin`, and every other public name.
 
-Owns: the public names, which are those of `oncelog.client`. `oncelog.sync` has the clients for code without an event
-loop. Everything else in this package is ours to change.
+Owns: the public names, which are those of `oncelog.client`. `oncelog.sync` has blocking versions of the clients.
+Everything else in this package is private and may change.
 """
 
 from importlib import import_module
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        # On first use: `oncelog serve` needs none of them, and starts faster without.
+        # Imported on first use: `oncelog serve` needs none of them and starts faster without.
         if name not in __all__:
             raise AttributeError(f"module 'oncelog' has no attribute {name!r}")
         return getattr(import_module("oncelog.client"), name)

@@ -10,11 +10,11 @@ import click
 from oncelog.broker.cli import serve
 
 _TOOLS = {"log": "oncelog.tools.log.cli", "txn": "oncelog.tools.txn.cli"}
-"""Commands with commands of their own, each in a module of which `serve` should not wait for one."""
+"""Command groups, each in a module that `serve` should not have to import."""
 
 
 class _Commands(click.Group):
-    """click's own way to bring commands late: a group that is asked for them by name."""
+    """click's way to load commands lazily: a group that resolves their names."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *_TOOLS])
@@ -39,7 +39,7 @@ main.add_command(serve)
 @click.option("--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True)
 @click.option("--timeout", "timeout_s", metavar="SECONDS", type=float, default=3.0, show_default=True)
 def health(bootstrap: str, timeout_s: float) -> None:
-    """Exit with 0 if a broker answers there, with 1 if not."""
+    """Exit with 0 if a broker responds there, with 1 if not."""
     from oncelog.health import NotHealthy, check_health
     from oncelog.tools.terminal import fail, say
 
@@ -50,19 +50,19 @@ def health(bootstrap: str, timeout_s: float) -> None:
         api_count = check_health(host.strip("[]") or "127.0.0.1", int(port), timeout_s)
     except NotHealthy as error:
         fail(str(error), 1)
-    say(f"{bootstrap} answers: {api_count} APIs")
+    say(f"{bootstrap} responds: {api_count} APIs")
 
 
 @main.group()
 def demo() -> None:
-    """See transactions work."""
+    """Watch transactions at work."""
 
 
 @demo.command()
-@click.option("--bootstrap", metavar="HOST:PORT", help="A running broker. Without it, one is started for the show.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="A running broker. Without it, a temporary one is started.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
 def isolation(bootstrap: str | None, as_json: bool) -> None:
-    """An aborted transaction, a plain write and a committed one, as both kinds of readers see them."""
+    """An aborted transaction, a plain write and a committed one, as readers of both isolation levels see them."""
     from oncelog.tools.demo import isolation as demo_isolation
 
     raise SystemExit(demo_isolation.run(bootstrap=bootstrap, as_json=as_json))

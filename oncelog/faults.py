@@ -1,11 +1,11 @@
-"""Faults on purpose in a running broker, from Python: `FaultClient` speaks to its `oncelog.admin.listen`.
+"""Fault injection in a running broker, from Python: `FaultClient` talks to its `oncelog.admin.listen` address.
 
-Owns: one HTTP request for each call. Does not own: what a rule means (`broker.faults.rule`, whose values are offered
-here). For tests that have a broker of their own, and for whoever wants to see what lies between two steps.
+Owns: one HTTP request per call. Does not own: what a rule means (`broker.faults.rule`, whose values are re-exported).
+For tests with their own broker, and for looking at the state between two steps.
 
     faults = FaultClient("127.0.0.1:9644")
     held = faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(transactional_id="mover"), times=None))
-    ...                                     # commit: it is answered, and no marker is written
+    ...                                     # commit: it succeeds, and no marker is written
     print(faults.transactions())            # PrepareCommit, and which partitions lack their marker
     faults.release(held)
 """
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class FaultsRefused(Exception):
-    """The broker refuses what was asked; the message says why."""
+    """The broker rejected the request; the message says why, `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class FaultsRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RuleStatus:
-    """A planted rule at one moment."""
+    """The state of a planted rule at one moment."""
 
     number: int
     matched_count: int
@@ -56,40 +56,47 @@ class RuleStatus:
 
 
 class FaultClient:
+    """Plants and releases faults, and inspects transactions: `FaultClient("127.0.0.1:9644")`.
+
+    Every call raises OSError if nothing listens on the address, and FaultsRefused for an error response.
+    """
+
     def __init__(self, address: str, timeout_s: float = 30.0) -> None:
-        """`address` is HOST:PORT. Every call raises OSError when nobody listens there, and FaultsRefused."""
+        """`address` is HOST:PORT; `timeout_s` limits each call."""
         self._address = address
         self._timeout_s = timeout_s
 
     # --- rules
 
     def plant(self, rule: Rule) -> int:
-        """The rule's number."""
+        """Plant the rule; returns its number, for the other calls."""
         number: int = self._ask("POST", "/faults", rule.as_json())["number"]
         return number
 
     def status(self, number: int) -> RuleStatus:
+        """How often the rule has matched and fired, and what it holds."""
         return _status(self._ask("GET", f"/faults/{number}"))
 
     def wait_fired(self, number: int, timeout_ms: int = 10_000) -> RuleStatus:
-        """As soon as the rule has fired, or after the timeout: `fired_count` tells."""
+        """Wait until the rule has fired or the timeout passes; check `fired_count`."""
         return _status(self._ask("GET", f"/faults/{number}?{urlencode({'until': 'fired', 'timeout_ms': timeout_ms})}"))
 
     def release(self, number: int, count: int | None = None) -> int:
-        """Let go on what the rule holds, the oldest `count` or all; how many went."""
+        """Release the oldest `count` requests or records that the rule holds, or all; returns how many."""
         released: int = self._ask("POST", f"/faults/{number}/release", {} if count is None else {"count": count})[
             "released"
         ]
         return released
 
     def remove(self, number: int) -> RuleStatus:
-        """It fires no more; what it holds goes on."""
+        """Remove the rule and release everything it holds."""
         return _status(self._ask("DELETE", f"/faults/{number}", {}))
 
     def remove_all(self) -> None:
+        """Remove all rules, as `remove`."""
         self._ask("DELETE", "/faults", {})
 
-    # --- looking
+    # --- inspecting
 
     def transactions(self) -> list[dict[str, Any]]:
         """Every transactional id: its state, its partitions, and those `without_marker`."""
@@ -97,7 +104,7 @@ class FaultClient:
         return transactions
 
     def state(self, transactional_id: str) -> str | None:
-        """`PrepareCommit` and the like; None for an id that is not known."""
+        """ "Ongoing", "PrepareCommit" and the like; None for an unknown id."""
         for transaction in self.transactions():
             if transaction["transactional_id"] == transactional_id:
                 state: str = transaction["state"]
@@ -105,18 +112,19 @@ class FaultClient:
         return None
 
     def partitions(self, topic: str | None = None) -> list[dict[str, Any]]:
-        """Offsets, and the open transactions of each partition."""
+        """Offsets and open transactions of each partition, of one topic or of all."""
         query = "" if topic is None else f"?{urlencode({'topic': topic})}"
         partitions: list[dict[str, Any]] = self._ask("GET", f"/partitions{query}")["partitions"]
         return partitions
 
     def events(self, since: int = 0) -> list[dict[str, Any]]:
-        """Those of the last 1,000 that came after number `since`."""
+        """Those of the last 1,000 events whose number is above `since`."""
         events: list[dict[str, Any]] = self._ask("GET", f"/events?follow=false&since={since}")["events"]
         return events
 
     def follow(self, since: int = 0) -> Iterator[dict[str, Any]]:
-        """Events after number `since`, as they come, until the broker goes; TimeoutError after `timeout_s` of none."""
+        """Stream events with a number above `since` until the broker stops; TimeoutError after `timeout_s` without
+        one."""
         connection = self._connection()
         try:
             connection.request("GET", f"/events?since={since}")
@@ -126,30 +134,31 @@ class FaultClient:
         finally:
             connection.close()
 
-    # --- moving on
+    # --- changing
 
     def move_epoch_on(self, transactional_id: str, producer_epoch: int) -> None:
-        """Go on from a later producer epoch, up to 32766; the id has nothing open."""
+        """Raise the producer epoch of an id without an open transaction, up to 32766."""
         self._ask("POST", f"/transactions/{quote(transactional_id, safe='')}/epoch", {"producer_epoch": producer_epoch})
 
     def skip_producer_ids_to(self, producer_id: int) -> None:
+        """Continue assigning producer ids from `producer_id`."""
         self._ask("POST", "/producer-ids", {"next": producer_id})
 
     def advance_time(self, advance_ms: int) -> None:
-        """Let time pass, as for a machine that slept."""
+        """Advance both clocks, as if the machine had slept."""
         self._ask("POST", "/time", {"advance_ms": advance_ms})
 
     def jump_wall_clock(self, offset_ms: int) -> None:
-        """Set the wall clock by so much, forth or back; timers do not care."""
+        """Shift the wall clock forward or back; timers are not affected."""
         self._ask("POST", "/time", {"jump_wall_ms": offset_ms})
 
     def crash(self) -> None:
-        """kill -9."""
+        """Kill the broker, as kill -9."""
         try:
             self._ask("POST", "/crash", {})
         except (HTTPException, ConnectionError):
-            return  # it did not live to answer
-        raise FaultsRefused(200, "the broker has survived")
+            return  # it died before responding
+        raise FaultsRefused(200, "the broker survived")
 
     # --- HTTP
 

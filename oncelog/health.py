@@ -1,6 +1,6 @@
-"""Asks a broker whether it answers: one ApiVersions request over a plain socket.
+"""A health check: one ApiVersions request over a plain socket.
 
-Owns: the question, for health checks and scripts. Does not own: a client; nothing here needs an event loop.
+Owns: the request, for health checks and scripts. Does not own: a client; nothing here needs an event loop.
 """
 
 import socket
@@ -15,11 +15,11 @@ _MAX_ANSWER_BYTES = 1 << 20
 
 
 class NotHealthy(Exception):
-    """The broker does not answer as one; the message says what happened."""
+    """The broker does not respond as one; the message says what happened."""
 
 
 def check_health(host: str, port: int, timeout_s: float) -> int:
-    """The number of APIs that the broker offers. Raises NotHealthy."""
+    """Number of APIs that the broker supports. Raises NotHealthy."""
     body = b"".join(api_versions_request.encode(ApiVersionsRequest(), 0))
     frame = encode_request_header(api_versions_request.API_KEY, 0, 1, "oncelog-health", flexible=False) + body
     reader = FrameReader(_MAX_ANSWER_BYTES)
@@ -29,18 +29,18 @@ def check_health(host: str, port: int, timeout_s: float) -> int:
             while True:
                 data = connection.recv(65536)
                 if not data:
-                    raise NotHealthy(f"{host}:{port} closed the connection without an answer")
+                    raise NotHealthy(f"{host}:{port} closed the connection without a response")
                 for answer in reader.feed(data):
                     return _api_count(answer)
     except ProtocolError as error:
-        raise NotHealthy(f"{host}:{port} does not speak Kafka's protocol: {error}") from error
+        raise NotHealthy(f"{host}:{port} does not speak the Kafka protocol: {error}") from error
     except OSError as error:
-        raise NotHealthy(f"{host}:{port} does not answer: {error.strerror or error}") from error
+        raise NotHealthy(f"{host}:{port} does not respond: {error.strerror or error}") from error
 
 
 def _api_count(answer: memoryview) -> int:
     _, position = decode_response_header(answer, flexible=False)
     response, _ = api_versions_response.decode(answer, 0, position)
     if response.error_code:
-        raise NotHealthy(f"ApiVersions was answered with error {response.error_code}")
+        raise NotHealthy(f"ApiVersions failed with error {response.error_code}")
     return len(response.api_keys)

@@ -1,4 +1,4 @@
-"""The client for code without an event loop: `from oncelog.sync import Producer, Consumer, Admin`."""
+"""Blocking clients, for code without an event loop: `from oncelog.sync import Producer, Consumer, Admin`."""
 
 from oncelog.client.sync import Admin, Consumer, Delivery, Producer, Transaction
 

@@ -4,6 +4,8 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
+    """The protocol's API keys: `ApiKey.END_TXN`."""
+
     PRODUCE = 0
     FETCH = 1
     LIST_OFFSETS = 2

@@ -34,6 +34,8 @@ class Point(Enum):
 
 
 class Action(Enum):
+    """What a rule does when it fires."""
+
     HOLD = "hold"
     """Wait until released."""
     DELAY = "delay"

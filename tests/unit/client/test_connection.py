@@ -93,12 +93,12 @@ def test_each_request_gets_its_answer_in_order_however_the_bytes_are_cut(sizes: 
 def test_an_answer_out_of_turn_ends_the_connection() -> None:
     connection = opened()
     connection.send(METADATA, MetadataRequest(), lambda *_: None)
-    with pytest.raises(ProtocolError, match="answer 9 came where 2 was due"):
+    with pytest.raises(ProtocolError, match="correlation id 9 instead of 2"):
         connection.receive(metadata(9, "x"))
 
 
 def test_an_answer_without_a_question_ends_the_connection() -> None:
-    with pytest.raises(ProtocolError, match="nobody asked"):
+    with pytest.raises(ProtocolError, match="response without a request"):
         opened().receive(metadata(2, "x"))
 
 
