@@ -1,7 +1,7 @@
-"""What the commands of oncelog print goes through here.
+"""All printing of the oncelog commands.
 
-Owns: lines, tables, JSON, colours, the exit with a message. Invariant: whatever is in a text stays in its line and is
-shown, never obeyed (`protocol.printable`); colours come from `Styled` alone.
+Owns: lines, tables, JSON, colours, the exit with a message. Invariant: text stays on its line and is never interpreted
+by the terminal (`protocol.printable`); colours come from `Styled` alone.
 """
 
 import sys
@@ -41,7 +41,7 @@ def say_json(value: Any, indent: int | None = 2) -> None:
 
 
 def say_progress(text: str) -> None:
-    """In the place of what was said so before, on a terminal; nothing ends it."""
+    """Replace the previous progress line, on a terminal; prints no newline."""
     click.echo(f"\r\x1b[K{printable(text)}", nl=False, err=True)
 
 
@@ -51,7 +51,7 @@ def fail(message: str, exit_code: int) -> NoReturn:
 
 
 def say_table(rows: Sequence[Row]) -> None:
-    """Rows of the same names, with a head."""
+    """Rows with the same names, and a heading."""
     from rich.console import Console
     from rich.table import Table
 
@@ -61,20 +61,20 @@ def say_table(rows: Sequence[Row]) -> None:
         table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
     for row in rows:
         table.add_row(*map(text_of, row.values()))
-    # A pipe gets whole lines: a name that is cut off cannot be copied or searched for.
+    # A pipe gets whole lines: a truncated name cannot be copied or searched for.
     width = None if sys.stdout.isatty() else 1_000
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
 def say_pairs(row: Row) -> None:
-    """A name and its value a line."""
+    """One name and value per line."""
     width = max(map(len, row))
     for name, value in row.items():
         say(f"{name:<{width}}  {text_of(value)}")
 
 
 def text_of(value: Any) -> str:
-    """A value in a cell. A list shows what separates its values only where no value has it."""
+    """A value in a cell. List separators inside a value are escaped."""
     if value is None:
         return "-"
     if isinstance(value, list):
@@ -83,7 +83,7 @@ def text_of(value: Any) -> str:
 
 
 def marked(text: str) -> str:
-    """For a piece of rich markup: shown, whatever it looks like."""
+    """Escape text for a piece of rich markup."""
     from rich.markup import escape
 
     return escape(printable(text))

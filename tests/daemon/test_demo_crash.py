@@ -43,8 +43,8 @@ def test_prepare_commit_on_disk_decides_and_nothing_before_it_does() -> None:
 def test_it_draws_each_step_and_waits_when_it_is_told_to() -> None:
     answer = run("--step", typed="\n" * 10)
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.count("Enter goes on") == 10
-    assert answer.stdout.count("as it must be") == 2
+    assert answer.stdout.count("press Enter to continue") == 10
+    assert answer.stdout.count("as expected") == 2
     for word in ("PrepareCommit", "◆COMMIT", "◆ABORT", "kill -9", "not running", "read_committed sees"):
         assert word in answer.stdout
 

@@ -1,1 +1,1 @@
-"""`oncelog demo`: shows of their own."""
+"""`oncelog demo`: self-contained demonstrations."""

@@ -1,8 +1,8 @@
 """`oncelog demo crash`: why PREPARE_COMMIT is the point of no return.
 
 Owns: the experiment, its drawing, the verdict. A daemon in a temporary directory is stopped in the middle of a commit,
-killed with kill -9, and started again: once before PREPARE_COMMIT is written, once after. Nothing is played: the commit
-is that of a real producer in a process of its own, what is on disk is read from the files, what committed readers see
+killed with SIGKILL, and restarted: once before PREPARE_COMMIT is written, once after. Nothing is simulated: the commit
+is that of a real producer in its own process, the disk contents are read from the files, and what committed readers see
 is read by a consumer. `oncelog.faults` holds the request, then the markers.
 """
 
@@ -33,18 +33,18 @@ _POLL_MS = 500.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Everything that can be seen at one moment."""
+    """All that can be observed at one moment."""
 
     title: str
     coordinator: str | None
     """The state of the transaction; None while no broker runs."""
     without_marker: list[str]
     transaction_log: list[str]
-    """What `__transaction_state` holds of it, on disk."""
+    """Its records in `__transaction_state`, on disk."""
     partitions: dict[str, list[str]]
-    """What the partitions hold, on disk: records and markers."""
+    """The contents of the partitions, on disk: records and markers."""
     committed: list[str] | None
-    """What a read_committed consumer is given; None while no broker runs."""
+    """What a read_committed consumer reads; None while no broker runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Scene:
 
 
 class Experiment:
-    """One transactional id, from its first record to its end, over a kill."""
+    """One transactional id, from its first record to the end of its transaction, across a kill."""
 
     def __init__(self, daemon: DemoDaemon, transactional_id: str, on_step: Callable[[Step], None]) -> None:
         self._daemon = daemon
@@ -66,7 +66,7 @@ class Experiment:
         self.steps: list[Step] = []
 
     def run(self, *, killed_after_prepare: bool) -> None:
-        """Raises DemoFailed when a step does not come about."""
+        """Raises DemoFailed when a step does not happen."""
         daemon = self._daemon
         asyncio.run(_create(daemon.bootstrap, self._topic))
         with _Writer(daemon.bootstrap, self._topic, self._transactional_id) as writer:
@@ -76,24 +76,24 @@ class Experiment:
             writer.go_on()
             if killed_after_prepare:
                 writer.wait_for("committed")
-                self._look("commit: PREPARE_COMMIT is on disk, the producer is answered, the markers are held back")
+                self._look("commit: PREPARE_COMMIT is on disk, the producer has its response, the markers are held")
             else:
                 self._check_fired(held)
-                self._look("commit: the request has arrived and is held back, nobody has looked at it")
+                self._look("commit: the request has arrived and is held before it is handled")
             daemon.kill()
         self._look("kill -9, of the broker and of the producer")
         if killed_after_prepare:
             daemon.start(self._hold(after_prepare=True))
-            self._look("started again: the coordinator finds PREPARE_COMMIT; the markers are held back once more")
+            self._look("restarted: the coordinator finds PREPARE_COMMIT; the markers are held again")
             daemon.faults.remove_all()
             self._wait_for("CompleteCommit")
-            self._look("the markers are let go, and written; nobody had to ask for it")
+            self._look("the markers are released and written; no client had to do anything")
             return
         daemon.start()
-        self._look("started again: nobody knows that a commit was meant, the transaction is still open")
-        # It is given its new epoch once the abort is complete.
+        self._look("restarted: the commit request is lost, the transaction is still open")
+        # It gets its new epoch once the abort is complete.
         asyncio.run(_come_back(daemon.bootstrap, self._transactional_id))
-        self._look("the producer comes back under its transactional id: what it left open is aborted")
+        self._look("the producer comes back with its transactional id: its open transaction is aborted")
 
     def _hold(self, after_prepare: bool) -> Rule:
         of = self._transactional_id
@@ -106,11 +106,11 @@ class Experiment:
             raise DemoFailed("the commit did not reach the broker")
 
     def _wait_for(self, state: str) -> None:
-        """Until COMPLETE is logged: the start does that by itself, a moment after it is ready."""
+        """Until COMPLETE is logged: a start does that by itself, shortly after it is ready."""
         until_s = time.monotonic() + _PATIENCE_S
         while self._daemon.faults.state(self._transactional_id) != state:
             if time.monotonic() > until_s:
-                raise DemoFailed(f"the transaction did not come to {state} within {_PATIENCE_S:g} s")
+                raise DemoFailed(f"the transaction did not reach {state} within {_PATIENCE_S:g} s")
             time.sleep(0.01)
 
     def _look(self, title: str) -> None:
@@ -136,7 +136,7 @@ class Experiment:
 
 
 class _Writer:
-    """The producer, in a process of its own: it waits before it commits, and tells what it knows."""
+    """The producer, in its own process: it waits before it commits, and reports what it knows."""
 
     def __init__(self, bootstrap: str, topic: str, transactional_id: str) -> None:
         command = [sys.executable, "-P", "-m", "oncelog.tools.demo.crash", bootstrap, topic, transactional_id]
@@ -162,7 +162,7 @@ class _Writer:
 
 
 async def _write(bootstrap: str, topic: str, transactional_id: str) -> None:
-    """What runs in the process of `_Writer`."""
+    """Runs in the process of `_Writer`."""
     async with Producer(bootstrap, transactional_id=transactional_id) as producer:
         async with producer.transaction() as transaction:
             for partition, value in enumerate(RECORDS):
@@ -203,13 +203,13 @@ async def _read_committed(bootstrap: str, topic: str) -> list[str]:
 # --- the verdict ------------------------------------------------------------------------------------------------------
 
 _SCENES = (
-    (False, "killed before PREPARE_COMMIT is written", "aborted: nobody was told anything, and no half is visible"),
-    (True, "killed after PREPARE_COMMIT is written", "committed: it was promised, though no marker was written"),
+    (False, "killed before PREPARE_COMMIT is written", "aborted: no commit was acknowledged, and no half is visible"),
+    (True, "killed after PREPARE_COMMIT is written", "committed: it was acknowledged, though no marker was written"),
 )
 
 
 def run_experiment(on_scene: Callable[[str], None], on_step: Callable[[Step], None]) -> Iterator[Scene]:
-    """Both scenes, each on a daemon of its own. Raises DemoFailed."""
+    """Both scenes, each on its own daemon. Raises DemoFailed."""
     for after_prepare, title, expected in _SCENES:
         on_scene(title)
         with tempfile.TemporaryDirectory(prefix="oncelog-demo-") as directory, DemoDaemon(Path(directory)) as daemon:
@@ -219,7 +219,7 @@ def run_experiment(on_scene: Callable[[str], None], on_step: Callable[[Step], No
 
 
 def _is_as_expected(steps: list[Step], after_prepare: bool) -> bool:
-    """At every step, and not only in the end."""
+    """At every step, not only at the end."""
     killed, end = steps[2], steps[-1]
     nothing_seen = all(step.committed in ([], None) for step in steps[:3])
     no_marker = all("COMMIT" not in held and "ABORT" not in held for held in killed.partitions.values())
@@ -259,7 +259,7 @@ def _coloured(held: str) -> str:
 
 
 def run(*, as_json: bool, waits: bool) -> int:
-    """The command; returns the exit code: 0 when all came as it must, 1 when not or when it could not be tried."""
+    """The command; returns the exit code: 0 if everything went as expected, 1 if not or if it could not be run."""
     from rich.console import Console
 
     console = Console(quiet=as_json, emoji=False)
@@ -268,13 +268,13 @@ def run(*, as_json: bool, waits: bool) -> int:
         _draw(step, console)
         if waits:
             with contextlib.suppress(EOFError):
-                console.input("[dim]Enter goes on[/]")
+                console.input("[dim]press Enter to continue[/]")
 
     scenes: list[Scene] = []
     try:
         for scene in run_experiment(lambda title: console.rule(f"[bold]{title}"), on_step):
             scenes.append(scene)
-            mark = "[green]as it must be[/]" if scene.is_as_expected else "[red]NOT as it must be[/]"
+            mark = "[green]as expected[/]" if scene.is_as_expected else "[red]NOT as expected[/]"
             console.print(f"\n{mark}: {scene.expected}\n")
     except (KafkaError, ProtocolError, DemoFailed, FaultsRefused, OSError) as error:
         say(f"oncelog demo crash: {error}", err=True)

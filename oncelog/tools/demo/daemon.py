@@ -1,4 +1,4 @@
-"""A daemon for a demonstration: its own process and directory, killed and started again at one address.
+"""A daemon for a demonstration: its own process and directory, killed and restarted at one address.
 
 Owns: the process. Invariant: when the block ends, the process has ended.
 """
@@ -19,7 +19,7 @@ class DemoFailed(Exception):
 
 
 class DemoDaemon:
-    """With `oncelog.admin.listen` open, for `faults`. Raises DemoFailed when it does not start."""
+    """Runs with `oncelog.admin.listen` open, for `faults`. Raises DemoFailed when it does not start."""
 
     def __init__(self, directory: Path) -> None:
         self.data_dir = directory / "data"
@@ -41,7 +41,7 @@ class DemoDaemon:
         return self._process is not None
 
     def start(self, *rules: Rule) -> None:
-        """With these rules at work before it finishes what the last stop has left."""
+        """Start with these rules active before it completes what the last stop left unfinished."""
         self._rules.write_text(json.dumps([rule.as_json() for rule in rules]))
         command = [
             sys.executable,

@@ -1,8 +1,8 @@
 """`oncelog demo isolation`: what the two isolation levels see of an aborted, a plain and a committed write.
 
-Owns: the experiment and its drawing. Works against any Kafka-compatible broker; without `--bootstrap` it starts a
-daemon of its own in a temporary directory. The experiment is the one by which people learn transactions: everything
-lies in one partition, in the order written, and the isolation level decides what a reader is given.
+Owns: the experiment and its drawing. Works against any Kafka-compatible broker; without `--bootstrap` it starts its own
+daemon in a temporary directory. Everything is in one partition, in the order written, and the isolation level decides
+what a reader sees.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class BatchView:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one reader got: values by offset, and where its position went."""
+    """What one reader read: values by offset, and its final position."""
 
     isolation_level: Isolation
     values: dict[int, str]
@@ -71,7 +71,7 @@ class Scene:
 
 
 async def run_experiment(bootstrap: str) -> list[Scene]:
-    """Write, and look at the partition after each step. Raises KafkaError."""
+    """Write, and inspect the partition after each step. Raises KafkaError."""
     topic = f"isolation-{uuid.uuid4().hex[:8]}"
     partition = TopicPartition(topic, 0)
     scenes = []
@@ -100,7 +100,7 @@ async def run_experiment(bootstrap: str) -> list[Scene]:
 
 
 async def _settled(bootstrap: str, partition: TopicPartition) -> None:
-    """Wait for the marker: a broker writes it a moment after it has answered. Raises DemoFailed."""
+    """Wait for the marker, which a broker writes shortly after its response. Raises DemoFailed."""
     try:
         async with asyncio.timeout(_SETTLE_S):
             while True:
@@ -108,7 +108,7 @@ async def _settled(bootstrap: str, partition: TopicPartition) -> None:
                 if stable == await _end(bootstrap, partition, "read_uncommitted"):
                     return
     except TimeoutError:
-        raise DemoFailed(f"the transaction's marker did not come within {_SETTLE_S:g} s") from None
+        raise DemoFailed(f"the transaction's marker was not written within {_SETTLE_S:g} s") from None
 
 
 async def _end(bootstrap: str, partition: TopicPartition, level: Isolation) -> int:
@@ -205,7 +205,7 @@ def _offsets(batch: BatchView) -> str:
 
 
 def _strip(scene: Scene) -> Any:
-    """One cell an offset, and under it where the last stable offset and the high watermark stand."""
+    """One cell per offset; below it the last stable offset and the high watermark."""
     from rich.text import Text
 
     cells, ruler, names = Text("  "), Text("  "), Text("  ")
@@ -252,7 +252,7 @@ def _side_by_side(scene: Scene) -> Any:
 
 @contextmanager
 def own_daemon() -> Iterator[str]:
-    """A daemon in a temporary directory for as long as the block lasts; its address. Raises DemoFailed."""
+    """A daemon in a temporary directory for the duration of the block; yields its address. Raises DemoFailed."""
     with tempfile.TemporaryDirectory(prefix="oncelog-demo-") as directory:
         command = [sys.executable, "-P", "-m", "oncelog.broker", "serve", "--listen", "127.0.0.1:0"]
         command += ["--data-dir", str(Path(directory) / "data"), "--log-level", "error"]

@@ -1,1 +1,1 @@
-"""`oncelog log`: looks into a data directory."""
+"""`oncelog log`: inspects a data directory."""

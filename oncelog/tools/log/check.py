@@ -1,12 +1,11 @@
-"""`oncelog log verify` and `oncelog log repair`: what a start would make of a data directory, and what is lost in it.
+"""`oncelog log verify` and `oncelog log repair`: what a start would do with a data directory, and what is lost in it.
 
-Owns: the way through a whole directory. Does not own: the judgement of one partition
-(`broker.storage.local.recovery`, which is asked over a disk that takes no change, and `broker.storage.local.survey`),
-the command line.
+Owns: going through a whole directory. Does not own: the verdict on one partition (`broker.storage.local.recovery`,
+which runs over a disk that ignores changes, and `broker.storage.local.survey`), the command line.
 Invariants
 - Verifying changes nothing, except that it holds the directory's lock meanwhile.
-- A block that the disk cannot give is lost, and no more than that (`salvage_disk`); a file that is refused, or that
-  stands in the place of another, is left to a person.
+- Only blocks that the disk cannot read count as lost (`salvage_disk`); a file without permission, or one in another's
+  place, is left to the operator.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,7 +50,7 @@ class NoDataDirectory(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a start would make of one partition."""
+    """What a start would do with one partition."""
 
     topic: str
     partition: int
@@ -60,10 +59,10 @@ class Finding:
     log_end_offset: int
     size_bytes: int
     notes: tuple[str, ...]
-    """What recovery would tell, or do, without anything being lost."""
+    """What recovery would report, or do, without losing anything."""
     problem: str | None
     survey: Survey | None
-    """What can be kept, if there is a problem; None then: no repair may touch these files."""
+    """What can be kept, if there is a problem; None if no repair may touch these files."""
 
     @property
     def name(self) -> str:
@@ -74,9 +73,9 @@ class Finding:
 class Examination:
     findings: list[Finding] = field(default_factory=list)
     unknown_directories: list[str] = field(default_factory=list)
-    """Directories of partitions that the metadata log does not know."""
+    """Directories of partitions that are unknown to the metadata log."""
     problems: list[str] = field(default_factory=list)
-    """What is wrong with files of the whole directory."""
+    """Problems with files of the whole directory."""
 
     @property
     def is_damaged(self) -> bool:
@@ -88,17 +87,17 @@ class Examination:
 
 
 def examine(disk: Disk, on_partition: Callable[[str], None] | None = None) -> Examination:
-    """Read all of a directory that no broker serves. `on_partition` hears of each before its turn.
+    """Read all of a directory that no broker serves. `on_partition` is called before each partition.
 
-    Raises NoDataDirectory, KafkaError when the metadata log makes no sense, OSError when a file of the whole directory
-    is refused."""
+    Raises NoDataDirectory, KafkaError when the metadata log is inconsistent, OSError when access to a file of the whole
+    directory is denied."""
     examiner = _Examiner(SalvageDisk(disk), on_partition)
     examiner.run()
     return examiner.examination
 
 
 def repair(disk: Disk, damaged: list[Finding]) -> list[str]:
-    """Do what `examine` has announced, then let a start rebuild the rest; the files that keep the old bytes."""
+    """Do what `examine` has announced, then rebuild the rest as a start would; returns the files with the old bytes."""
     kept: list[str] = []
     salvage = SalvageDisk(disk)
     for name in _READ_AT_A_START:
@@ -121,7 +120,7 @@ def repair(disk: Disk, damaged: list[Finding]) -> list[str]:
 
 
 def _drop_unreadable(salvage: SalvageDisk, directory: str) -> None:
-    """All but the `.log` can be built anew, and a file that only the disk keeps from being read would stop that."""
+    """All but the `.log` can be rebuilt, and an unreadable file would prevent that."""
     for name in salvage.list_dir(directory):
         path = f"{directory}/{name}"
         if _is_of_a_log(name) and LOG_SUFFIX not in name:
@@ -135,12 +134,12 @@ def _is_of_a_log(name: str) -> bool:
 
 
 class _Directory:
-    """The logs of a data directory, and what the metadata log says of them."""
+    """The logs of a data directory, and what the metadata log says about them."""
 
     def __init__(self, disk: Disk) -> None:
         self.reports: list[RecoveryReport] = []
         self.metadata_lines: tuple[str, ...] = ()
-        """What a start would say of the snapshots of the metadata."""
+        """What a start would report about the metadata snapshots."""
         self._disk = disk
         self._clock = SystemClock()
         loop, failure = _NoLoop(), Failure(_raise)
@@ -152,7 +151,7 @@ class _Directory:
         self._config, _ = load_config()
 
     def is_its_own(self, topic: str, partition: int, topic_id: UUID) -> bool:
-        """Whether the files in a partition's place are this topic's, and none of them is refused."""
+        """Whether the files in a partition's place are this topic's, and all of them are accessible."""
         directory = directory_of(topic, partition)
         try:
             for name in filter(_is_of_a_log, self._disk.list_dir(directory)):
@@ -168,7 +167,7 @@ class _Directory:
         return log_config_for(topic.config, self._config)
 
     def partitions(self) -> Iterator[tuple[str, int, UUID, LogConfig]]:
-        """Every partition that the metadata log knows and that has files or had some, the metadata log itself first."""
+        """Every partition that the metadata log knows and that has or had files, the metadata log itself first."""
         yield METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG
         files = SnapshotFiles(self._disk, directory_of(METADATA_TOPIC, 0))
         metadata = MetadataLog(self.metadata_log(), self._clock, files)
@@ -192,7 +191,7 @@ class _Examiner:
 
     def run(self) -> None:
         if not self._disk.exists(directory_of(METADATA_TOPIC, 0)) and not self._disk.exists("flushed-offsets"):
-            raise NoDataDirectory("this is no data directory of a broker: it has no metadata log")
+            raise NoDataDirectory("this is not a data directory of a broker: it has no metadata log")
         directory = _Directory(self._disk)
         self.examination.problems = [
             *directory.store.problems,
@@ -202,7 +201,7 @@ class _Examiner:
         if metadata.problem is not None and metadata.survey is None:
             raise NoDataDirectory(f"nothing can be checked without the metadata log: {metadata.problem}")
         if metadata.survey is not None:
-            # Go on with what a repair would make of it: otherwise nobody knows which partitions there are.
+            # Continue with what a repair would leave: otherwise the partitions are unknown.
             repair_partition(self._disk, metadata.survey)
             directory = _Directory(self._disk)
         known: set[str] = set()
@@ -262,7 +261,7 @@ class _Examiner:
 
 
 class _NoLoop:
-    """Nothing is appended here, so there is nothing to do later."""
+    """Nothing is appended here, so nothing is scheduled."""
 
     def call_soon(self, function: Callable[[], None]) -> None:
         return
@@ -280,7 +279,7 @@ class _NoLoop:
         return
 
 
-class _NobodyListens:
+class _NoListener:
     def on_high_watermark(self, log: PartitionLog) -> None:
         return
 

@@ -1,8 +1,8 @@
-"""`oncelog log`: commands for the files of a broker. `verify` and `repair` need it to be stopped, the others do not.
+"""`oncelog log`: commands for the files of a broker. `verify` and `repair` need it stopped, the others do not.
 
 Owns: the options of `verify` and `repair`, what they print, the exit codes. Does not own: what is found and done
 (`oncelog.tools.log.check`, imported when a command runs), the other commands.
-Exit codes: 0 all is well (or was repaired), 1 something is damaged, 2 nothing could be checked.
+Exit codes: 0 everything is intact (or was repaired), 1 something is damaged, 2 nothing could be checked.
 """
 
 import sys
@@ -31,7 +31,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="The same as JSO
 
 @click.group()
 def log() -> None:
-    """Look at the files of a broker, check them, repair them."""
+    """Inspect, check and repair the files of a broker."""
 
 
 log.add_command(dump)
@@ -42,7 +42,7 @@ log.add_command(map_)
 @_data_dir
 @_as_json
 def verify(data_dir: Path, as_json: bool) -> None:
-    """Read every byte of DATA_DIR and tell what a start would find. Changes nothing.
+    """Read every byte of DATA_DIR and report what a start would find. Changes nothing.
 
     Exits with 1 if acknowledged records are damaged or missing.
     """
@@ -62,18 +62,18 @@ def verify(data_dir: Path, as_json: bool) -> None:
 @log.command()
 @_data_dir
 @_as_json
-@click.option("--dry-run", is_flag=True, help="Tell what would be done, and stop there.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Report what would be done, and stop there.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
     """Make damaged partitions of DATA_DIR usable again, without what is lost.
 
-    Tells first what is lost, then asks. Every file that changes is kept beside as it was, with .damaged at the end of
-    its name. Offsets of lost records stay empty and are never given to others.
+    Reports what is lost, then asks. The original of every file that changes is kept beside it, with .damaged at the end
+    of its name. Offsets of lost records stay empty and are never reused.
     """
     from oncelog.tools.log.check import repair as repair_partitions
 
     if as_json and not (yes or dry_run):
-        raise click.UsageError("--json cannot ask: add --yes or --dry-run.")
+        raise click.UsageError("--json cannot ask for confirmation: add --yes or --dry-run.")
     disk = _locked(data_dir)
     try:
         before = _examined(disk)
@@ -84,7 +84,7 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
             _show(before, as_json=False)
             say()
         if not yes:
-            click.confirm("Go on without what is lost?", abort=True)
+            click.confirm("Continue without what is lost?", abort=True)
         kept = repair_partitions(disk, before.damaged)
         after = _examined(disk)
     except OSError as error:
@@ -95,7 +95,7 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
         say_json({"repaired": _as_dict(before), "kept_files": kept, "now": _as_dict(after)})
     else:
         for file in kept:
-            say(f"kept as it was: {data_dir / file}")
+            say(f"original kept: {data_dir / file}")
         say(f"{len(before.damaged) - len(after.damaged)} repaired, {len(after.damaged)} still damaged")
     sys.exit(EXIT_DAMAGED if after.damaged else 0)
 
@@ -105,13 +105,13 @@ def _locked(data_dir: Path) -> "RealDisk":
     from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
 
     if not (data_dir / _LOCK).is_file():
-        _fail(f"{data_dir} is no data directory of a broker.")
+        _fail(f"{data_dir} is not a data directory of a broker.")
     disk = RealDisk(data_dir)
     try:
         check_data_directory(disk, _METADATA_DIRECTORY)
         disk.lock()
     except DataDirectoryLocked as error:
-        _fail(f"{error}: stop it first; a running broker checks its files by itself.")
+        _fail(f"{error}: stop it first; a running broker checks its files itself.")
     except ForeignDirectoryError as error:
         _fail(f"cannot use {data_dir}: {error}.")
     except OSError as error:
@@ -169,9 +169,9 @@ def _show(examination: "Examination", as_json: bool) -> None:
         say(problem)
     for name in examination.unknown_directories:
         say()
-        say(f"{name}: the metadata log does not know this partition; a start leaves it as it is")
+        say(f"{name}: this partition is unknown to the metadata log; a start leaves it alone")
     damaged = len(examination.damaged)
-    whole = "all partitions are whole" if not examination.problems else "all partitions are whole as far as is known"
+    whole = "all partitions are intact" if not examination.problems else "all known partitions are intact"
     say()
     say(f"{damaged} of {len(examination.findings)} partitions damaged" if damaged else whole)
 
@@ -190,12 +190,12 @@ def _lines(finding: "Finding") -> list[str]:
         return lines
     lines += ["", f"{finding.name}: {finding.problem.removeprefix(f'{finding.name} is offline: ')}"]
     if finding.survey is None:
-        return [*lines, "  a repair cannot help here, and leaves these files as they are"]
+        return [*lines, "  a repair cannot help here, and leaves these files unchanged"]
     for lost in finding.survey.lost:
         where = f"{lost.file} at position {lost.position}"
         lines.append(f"  lost: offsets {lost.first_offset} to {lost.next_offset - 1}: {where}: {lost.problem}")
     if not finding.survey.lost:
-        lines.append("  nothing is lost: each batch is whole")
+        lines.append("  nothing is lost: each batch is intact")
     for producer_id, first_offset in sorted(finding.survey.open_transactions.items()):
         lines.append(
             f"  the transaction of producer {producer_id} from offset {first_offset} on stays open here, because its "
@@ -207,10 +207,10 @@ def _lines(finding: "Finding") -> list[str]:
 
 
 _CONSEQUENCES = {
-    TRANSACTION_STATE: "transactional ids of this partition may go back to an earlier state: let their producers "
-    "start anew, and look for transactions that hang",
-    CONSUMER_OFFSETS: "groups of this partition may go back to earlier offsets and read records again",
-    METADATA_TOPIC: "topics and settings made or changed from there on are unknown: files of such topics are "
+    TRANSACTION_STATE: "transactional ids of this partition may revert to an earlier state: restart their producers, "
+    "and look for hanging transactions",
+    CONSUMER_OFFSETS: "groups of this partition may revert to earlier offsets and read records again",
+    METADATA_TOPIC: "topics and settings created or changed after that are unknown: files of such topics are "
     "left alone and not served",
 }
 

@@ -1,7 +1,8 @@
-"""Where a partition's log begins and how far it is durable, as the files of its data directory tell.
+"""Where a partition's log begins and up to where it is durable, according to the files of its data directory.
 
-Owns: which of the files is asked. Does not own: their formats. Changes nothing; a broker may be running.
-With `oncelog.flush.policy=os` a broker notes what is on disk only when a segment is complete: its high watermark is
+Owns: which file is read. Does not own: their formats. Changes nothing; a broker may be running.
+With `oncelog.flush.policy=os` a broker records what is on disk only when a segment is complete: its actual high
+watermark is then higher than known here.
 then further on than is known here.
 """
 
@@ -27,14 +28,14 @@ _KAFKAS_HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 @dataclass(frozen=True, slots=True)
 class KnownPoints:
-    """None: no file tells."""
+    """None: no file says."""
 
     log_start_offset: int | None
     high_watermark: int | None
 
 
 def known_points(data_dir: Path, topic: str, partition: int) -> KnownPoints:
-    """From the journal of flushes, or from the checkpoints that Kafka writes."""
+    """From the flush journal, or from the checkpoints that Kafka writes."""
     disk = ReadOnlyDisk(data_dir)
     if disk.exists(JOURNAL):
         topic_id = METADATA_TOPIC_ID if topic == METADATA_TOPIC else _topic_id(disk, topic)
@@ -52,7 +53,7 @@ def _checkpoint(disk: ReadOnlyDisk, name: str, topic: str, partition: int) -> in
 
 
 def _topic_id(disk: ReadOnlyDisk, name: str) -> UUID | None:
-    """The id of the topic that has this name now; journals know ids alone."""
+    """The id of the topic that has this name now; journals have ids only."""
     topic_id = None
     directory = directory_of(METADATA_TOPIC, 0)
     for file in disk.list_dir(directory):
@@ -65,5 +66,5 @@ def _topic_id(disk: ReadOnlyDisk, name: str) -> UUID | None:
                     if isinstance(change, dict) and change["type"] == "TOPIC_RECORD" and change["data"]["name"] == name:
                         topic_id = UUID(bytes=urlsafe_b64decode(change["data"]["topicId"] + "=="))
         except ProtocolError:
-            continue  # a broker may be writing just now
+            continue  # a broker may be writing it right now
     return topic_id

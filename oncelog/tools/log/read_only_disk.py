@@ -1,6 +1,7 @@
-"""The Disk port over files that are only looked at: on media that take no writes, of another user, of a running broker.
+"""The Disk port over files that are only read: on read-only media, of another user, of a running broker.
 
-Owns: the reading half of the port. Invariant: no file is opened for writing, made, or locked; a change raises OSError.
+Owns: the reading half of the port. Invariant: no file is opened for writing, created, or locked; a change raises
+OSError.
 """
 
 import errno
@@ -13,7 +14,7 @@ from oncelog.broker.ports import Buffer
 
 
 class ReadOnlyFile:
-    """Holds a descriptor until `close`. It has the size that it had when it was opened: others may still append."""
+    """Holds a descriptor until `close`. Its size is the size at opening; others may still append."""
 
     def __init__(self, full_path: str, path: str) -> None:
         self.path = path

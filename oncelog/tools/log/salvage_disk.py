@@ -1,7 +1,7 @@
-"""A Disk that reads what can be read of a bad one: zeros stand for the blocks that it cannot give.
+"""A Disk that reads what can be read of a failing one: zeros replace unreadable blocks.
 
-Owns: the way round a block. Everything else goes straight to the disk below.
-Invariant: bytes that are not zero are those of the file; what checks its bytes by checksums finds the rest damaged.
+Owns: skipping a block. Everything else is passed to the disk below.
+Invariant: bytes that are not zero are those of the file; checksums find the rest damaged.
 """
 
 import errno
@@ -17,7 +17,7 @@ class SalvageDisk:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self.bad_files: set[str] = set()
-        """Files of which some block could not be read."""
+        """Files with at least one unreadable block."""
 
     def open(self, path: str) -> File:
         return _SalvagedFile(self._disk.open(path), self)

@@ -1,6 +1,6 @@
-"""What the files of a data directory say of one transaction, read while a broker runs or after it was killed.
+"""What the files of a data directory say about one transaction, read while a broker runs or after it was killed.
 
-Owns: the short words for batches and state records. Does not own: whether the files are sound (`oncelog log verify`).
+Owns: the short words for batches and state records. Does not own: whether the files are intact (`oncelog log verify`).
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from oncelog.protocol.topics import TRANSACTION_STATE
 
 
 def transaction_states(data_dir: Path, transactional_id: str) -> list[str]:
-    """Every state that was logged of the id, in order."""
+    """Every logged state of the id, in order."""
     states = []
     for directory in sorted(data_dir.glob(f"{TRANSACTION_STATE}-*")):
         for _, batch in _batches(directory):

@@ -1,8 +1,8 @@
 """`oncelog txn`: the transactions of a running cluster, for operators. Works with any Kafka from 3.0 on.
 
-Owns: the options, what is printed, the exit codes. Does not own: what is asked and done
-(`oncelog.tools.txn.operations`, imported when a command runs).
-Exit codes: 0 done, 1 hanging transactions were found, 2 it could not be done.
+Owns: the options, what is printed, the exit codes. Does not own: the requests (`oncelog.tools.txn.operations`, imported
+when a command runs).
+Exit codes: 0 done, 1 hanging transactions were found, 2 failed.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _partition = click.option("--partition", metavar="NUMBER", type=click.IntRange(0
 
 @click.group()
 def txn() -> None:
-    """See the transactions of a running broker, and end those that hang."""
+    """Inspect the transactions of a running broker, and end hanging ones."""
 
 
 @txn.command(name="list")
@@ -50,7 +50,7 @@ def list_(
     rows = _ask(
         bootstrap, lambda admin: listed(admin, states, producer_ids, duration_ms=duration_ms, pattern=pattern or None)
     )
-    _show(rows, as_json, "No transactional id is known that is asked for.")
+    _show(rows, as_json, "No transactional id matches.")
 
 
 @txn.command()
@@ -74,12 +74,12 @@ def describe(bootstrap: str, as_json: bool, transactional_id: str) -> None:
 @_topic
 @_partition
 def producers(bootstrap: str, as_json: bool, topic: str, partition: int) -> None:
-    """Who writes to a partition, and what is open there."""
+    """The producers that write to a partition, and their open transactions."""
     from oncelog.client.records import TopicPartition
     from oncelog.tools.txn.operations import producers as producers_of
 
     rows = _ask(bootstrap, lambda admin: producers_of(admin, TopicPartition(topic, partition)))
-    _show(rows, as_json, "No producer is known there: nobody wrote with sequences, or not for a day.")
+    _show(rows, as_json, "The partition has no producer state: no idempotent producer wrote in the last day.")
 
 
 @txn.command(name="find-hanging")
@@ -107,12 +107,12 @@ def find_hanging(
 ) -> None:
     """Transactions that a partition holds open and that no coordinator will end.
 
-    Readers of committed records wait for them. Exits with 1 if there are any.
+    read_committed readers wait for them. Exits with 1 if there are any.
     """
     from oncelog.tools.txn.operations import find_hanging as search
 
     if partition is not None and topic is None:
-        raise click.UsageError("--partition is of a topic: add --topic.")
+        raise click.UsageError("--partition needs --topic.")
     rows = _ask(
         bootstrap,
         lambda admin: search(
@@ -153,7 +153,7 @@ def abort(
 ) -> None:
     """Abort a hanging transaction on one partition, by --start-offset or by producer and epochs.
 
-    Do this to a transaction that find-hanging shows, and to no other: its coordinator is not asked.
+    Use it only for a transaction that find-hanging reports: its coordinator is not involved.
     """
     from oncelog.client.records import TopicPartition
     from oncelog.tools.txn.operations import abort as abort_by_producer
@@ -162,7 +162,7 @@ def abort(
     place = TopicPartition(topic, partition)
     if start_offset is not None:
         if (producer_id, producer_epoch, coordinator_epoch) != (None, None, None):
-            raise click.UsageError("--start-offset says it all: leave out the producer and the epochs.")
+            raise click.UsageError("--start-offset is enough: leave out the producer and the epochs.")
         offset = start_offset
         row = _ask(bootstrap, lambda admin: abort_at(admin, place, offset))
     else:
@@ -180,7 +180,7 @@ def abort(
 @_as_json
 @click.argument("transactional_ids", metavar="TRANSACTIONAL_ID...", nargs=-1, required=True)
 def fence(bootstrap: str, as_json: bool, transactional_ids: Sequence[str]) -> None:
-    """Abort what these ids have open, and shut out whoever writes with them now."""
+    """Abort the open transactions of these ids, and fence their producers."""
     from oncelog.tools.txn.operations import fence as fence_all
 
     _show(_ask(bootstrap, lambda admin: fence_all(admin, transactional_ids)), as_json, "")
@@ -189,7 +189,7 @@ def fence(bootstrap: str, as_json: bool, transactional_ids: Sequence[str]) -> No
 txn.add_command(tail)
 
 
-# --- asking, printing -------------------------------------------------------------------------------------------------
+# --- requests, printing -----------------------------------------------------------------------------------------------
 
 
 def _ask(bootstrap: str, work: "Callable[[Admin], Awaitable[Any]]") -> Any:
@@ -211,9 +211,9 @@ def _ask(bootstrap: str, work: "Callable[[Admin], Awaitable[Any]]") -> Any:
     except (KafkaError, ProtocolError, NotFound) as error:
         fail(str(error), EXIT_FAILED)
     except UnicodeEncodeError as error:
-        fail(f"{error.object} is no text in UTF-8, which every name is", EXIT_FAILED)
+        fail(f"{error.object} is not valid UTF-8, as names must be", EXIT_FAILED)
     except OSError as error:
-        message = f"{bootstrap} does not answer: {error}; `oncelog health --bootstrap {bootstrap}` tells when it does"
+        message = f"{bootstrap} does not respond: {error}; `oncelog health --bootstrap {bootstrap}` checks again"
         fail(message, EXIT_FAILED)
 
 

@@ -1,8 +1,8 @@
-"""What an operator asks about transactions of a running cluster, over the client.
+"""An operator's requests about transactions of a running cluster, through the client.
 
 Owns: which partitions are searched, when a transaction counts as hanging (KIP-664, as Kafka's kafka-transactions.sh
 decides it), rows of plain values. Does not own: options and printing (`oncelog.tools.txn.cli`).
-Invariant: nothing is changed but by `abort` and `fence`.
+Invariant: only `abort` and `fence` change anything.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,16 +19,16 @@ Row = dict[str, Any]
 
 _MS_IN_A_MINUTE = 60_000
 _OVER = frozenset(("Empty", "CompleteCommit", "CompleteAbort", "Dead"))
-"""States in which no transaction runs. DescribeTransactions does not tell when the last one ended."""
+"""States without a running transaction. DescribeTransactions does not say when the last one ended."""
 
 
 class NotFound(Exception):
-    """Nothing is there of what was named; the message says what to do next."""
+    """What was named does not exist; the message says what to do next."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that a partition holds open, whatever its coordinator knows."""
+    """A transaction that a partition holds open, whether or not its coordinator knows it."""
 
     partition: TopicPartition
     producer: ProducerState
@@ -98,7 +98,7 @@ async def find_hanging(
     broker_id: int | None = None,
     max_timeout_ms: int = 15 * _MS_IN_A_MINUTE,
 ) -> list[Row]:
-    """Transactions that a partition holds open for longer than any may last, and that no coordinator will end."""
+    """Transactions that a partition has held open for longer than any may last, and that no coordinator will end."""
     names = (topic,) if topic is not None else tuple(await admin.list_topics(include_internal=True))
     searched = [
         TopicPartition(description.name, index)
@@ -135,7 +135,7 @@ async def _unknown_to_coordinators(admin: Admin, candidates: Sequence[OpenTransa
         try:
             description = await admin.describe_transaction(found.transactional_id)
         except KafkaError as error:
-            if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # it expired since
+            if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # it has expired since
                 continue
             raise
         known.update((description.producer_id, partition) for partition in description.partitions)
@@ -160,11 +160,11 @@ def _hanging_row(each: OpenTransaction, now_ms: int) -> Row:
 
 
 async def abort_at(admin: Admin, partition: TopicPartition, start_offset: int) -> Row:
-    """Abort the transaction that the partition holds open since this offset."""
+    """Abort the transaction that the partition has held open since this offset."""
     for each in await _opened(admin, (partition,)):
         if each.producer.current_txn_start_offset == start_offset:
             producer = each.producer
-            # The epoch of the coordinator that wrote here last; 0 where none has.
+            # The epoch of the coordinator that last wrote here; 0 if none has.
             epoch = max(producer.coordinator_epoch, 0)
             return await abort(admin, partition, producer.producer_id, producer.producer_epoch, epoch)
     raise NotFound(
@@ -187,8 +187,8 @@ async def abort(
 
 
 async def fence(admin: Admin, transactional_ids: Sequence[str]) -> list[Row]:
-    """Abort what these ids have open, and shut out whoever writes with them. Raises TRANSACTIONAL_ID_NOT_FOUND for an
-    id without a transaction before anything is changed: InitProducerId would create it."""
+    """Abort the open transactions of these ids, and fence their producers. Raises TRANSACTIONAL_ID_NOT_FOUND for an id
+    without a transaction before anything is changed: InitProducerId would create it."""
     for transactional_id in transactional_ids:
         await admin.describe_transaction(transactional_id)
     rows = []

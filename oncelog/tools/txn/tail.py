@@ -1,9 +1,9 @@
-"""Transitions of transactions, live: what the coordinators write to `__transaction_state`, read as any consumer would.
+"""Transitions of transactions, live: the coordinators' writes to `__transaction_state`, read as any consumer would.
 
-Owns: what one record says in words, given what was known of its id before; which records count as live. Does not own:
-options and the printed line (`oncelog.tools.txn.tail_cli`). Works with any Kafka from 0.11 on; from 3.0 on the states
-at the start are asked for (KIP-664), before that they are told as they come.
-Invariant: every transition logged after the start is told once, those of one id in order.
+Owns: the transition that one record means, given the previous state of its id; which records count as live. Does not
+own: options and the printed line (`oncelog.tools.txn.tail_cli`). Works with any Kafka from 0.11 on; from 3.0 on the
+states at the start are requested (KIP-664), before that they are learned from the records.
+Invariant: every transition logged after the start is reported once, those of one id in order.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _MISSING_TOPIC_RETRY_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One step of one transactional id. `previous_state` is None where nothing is known of the time before."""
+    """One step of one transactional id. `previous_state` is None if it is unknown."""
 
     time_ms: int
     transactional_id: str
@@ -38,9 +38,9 @@ class Transition:
     previous_state: str | None
     state: str
     partitions: tuple[str, ...]
-    """Of the transaction, also after its end, when the log names them no longer."""
+    """Those of the transaction, also after its end, when the log no longer names them."""
     duration_ms: int | None
-    """Since the transaction began; None outside of one."""
+    """Since the transaction began; None outside a transaction."""
 
     def as_row(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -55,17 +55,17 @@ class _Known:
 
 
 class TransitionReader:
-    """Records in the order of their partitions to transitions."""
+    """Turns records, read in partition order, into transitions."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
     def know(self, transactional_id: str, state: str) -> None:
-        """It is in this state before anything was read of it."""
+        """Its state before any record of it was read."""
         self._known[transactional_id] = _Known(state)
 
     def read(self, record: Record) -> Transition | None:
-        """None for a record of another kind. Raises ProtocolError for one that is not readable."""
+        """None for a record of another kind. Raises ProtocolError for one that cannot be decoded."""
         if record.key is None or state_record_codec.prefix(record.key) != transaction_log_key.API_KEY:
             return None
         key: TransactionLogKey = state_record_codec.decode(transaction_log_key, record.key, 0)
@@ -107,7 +107,7 @@ class TransitionReader:
 async def transitions(
     bootstrap: str, *, from_beginning: bool, timeout_ms: float, on_ready: Callable[[], None] = lambda: None
 ) -> AsyncIterator[Transition]:
-    """All that are logged from now on, or since the log begins, without end. Raises KafkaError, OSError."""
+    """All that are logged from now on, or from the beginning of the log, endlessly. Raises KafkaError, OSError."""
     reader = TransitionReader()
     async with Consumer(
         bootstrap_servers=bootstrap, isolation_level="read_uncommitted", default_api_timeout_ms=timeout_ms
@@ -118,7 +118,7 @@ async def transitions(
             await consumer.seek_to_beginning(*partitions)
         else:
             await consumer.seek_to_end(*partitions)
-            for partition in partitions:  # before the states are asked for: nothing falls between
+            for partition in partitions:  # before the states are requested: no transition is missed in between
                 await consumer.position(partition)
             await _know_all(reader, bootstrap, timeout_ms)
         on_ready()
@@ -134,11 +134,11 @@ def _read(reader: TransitionReader, record: Record) -> Transition | None:
         return reader.read(record)
     except (ProtocolError, ValueError) as error:
         place = f"{record.topic}-{record.partition} offset {record.offset}"
-        raise ProtocolError(f"{place} is no transition that this release can read: {error}") from error
+        raise ProtocolError(f"{place} is not a transition that this release can decode: {error}") from error
 
 
 async def _partitions(consumer: Consumer) -> tuple[list[TopicPartition], bool]:
-    """Of the topic, which is there from the first transaction on; and whether it was waited for."""
+    """Of the topic, which exists from the first transaction on; and whether it had to be waited for."""
     is_new = False
     while True:
         try:

@@ -1,6 +1,6 @@
-"""`oncelog txn tail`: one line a transition, as it happens.
+"""`oncelog txn tail`: one line per transition, as it happens.
 
-Owns: options, the line, its colours, the end by Ctrl-C or after so many lines. Does not own: what a transition is
+Owns: options, the line, its colours, the end by Ctrl-C or after --count lines. Does not own: what a transition is
 (`oncelog.tools.txn.tail`, imported when the command runs).
 """
 
@@ -35,11 +35,11 @@ _COLOURS = {
 
 @click.command()
 @click.option("--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
 @click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match as a whole.")
 @click.option("--state", "states", metavar="STATE", multiple=True, help="Only into this state, such as CompleteAbort.")
-@click.option("--from-beginning", is_flag=True, help="First what the log still tells of the time before.")
-@click.option("--count", metavar="NUMBER", type=click.IntRange(1), help="End after so many transitions.")
+@click.option("--from-beginning", is_flag=True, help="Start with the transitions that the log still has.")
+@click.option("--count", metavar="NUMBER", type=click.IntRange(1), help="Stop after this many transitions.")
 def tail(
     bootstrap: str, as_json: bool, pattern: str | None, states: tuple[str, ...], from_beginning: bool, count: int | None
 ) -> None:
@@ -54,7 +54,7 @@ def tail(
     try:
         wanted = re.compile(pattern) if pattern is not None else None
     except re.error as error:
-        raise click.BadParameter(f"{pattern!r} is no regular expression: {error}") from error
+        raise click.BadParameter(f"{pattern!r} is not a regular expression: {error}") from error
     printer = Printer(as_json)
     try:
         asyncio.run(_follow(bootstrap, wanted, frozenset(states), from_beginning, count, printer))
@@ -62,10 +62,10 @@ def tail(
         return
     except (KafkaError, ProtocolError) as error:
         fail(str(error), EXIT_FAILED)
-    except BrokenPipeError:  # whoever read this has seen enough
+    except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
     except OSError as error:
-        message = f"{bootstrap} does not answer: {error}; `oncelog health --bootstrap {bootstrap}` tells when it does"
+        message = f"{bootstrap} does not respond: {error}; `oncelog health --bootstrap {bootstrap}` checks again"
         fail(message, EXIT_FAILED)
 
 
@@ -80,7 +80,7 @@ async def _follow(
     from oncelog.tools.txn.tail import transitions
 
     def on_ready() -> None:
-        say(f"following {bootstrap}; Ctrl-C ends this", err=True)
+        say(f"following {bootstrap}; press Ctrl-C to stop", err=True)
 
     all_of_them = transitions(bootstrap, from_beginning=from_beginning, timeout_ms=_TIMEOUT_MS, on_ready=on_ready)
     async with aclosing(all_of_them) as followed:  # type: ignore[type-var]
@@ -89,7 +89,7 @@ async def _follow(
                 continue
             if states and transition.state not in states:
                 continue
-            printer.tell(transition)
+            printer.show(transition)
             if count is not None:
                 count -= 1
                 if count == 0:
@@ -97,21 +97,21 @@ async def _follow(
 
 
 class Printer:
-    """Lines of one width as far as that goes: a longer id moves the columns of those after it."""
+    """Lines with aligned columns, as far as possible: a longer id shifts the columns after it."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
         self._id_width = 20
         self._producer_width = 8
 
-    def tell(self, transition: "Transition") -> None:
+    def show(self, transition: "Transition") -> None:
         if self._as_json:
             say_json(transition.as_row(), indent=None)
         else:
             say(*self.line(transition))
 
     def line(self, transition: "Transition") -> tuple[str | Styled, ...]:
-        """Its pieces: before the state, the state, behind it."""
+        """Its pieces: before the state, the state, after it."""
         producer = f"{transition.producer_id}:{transition.producer_epoch}" if transition.producer_id >= 0 else "-"
         transactional_id = printable(transition.transactional_id)
         self._id_width = max(self._id_width, len(transactional_id))
@@ -129,7 +129,7 @@ class Printer:
 def _time_text(time_ms: int) -> str:
     try:
         at = datetime.fromtimestamp(time_ms / 1000).astimezone()
-    except (OverflowError, OSError, ValueError):  # of no year that a calendar has
+    except (OverflowError, OSError, ValueError):  # outside the range of years that the calendar has
         return f"{time_ms} ms"
     return f"{at:%H:%M:%S}.{time_ms % 1000:03}"
 

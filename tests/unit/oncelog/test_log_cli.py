@@ -79,7 +79,7 @@ def test_whole_directory_is_found_whole_and_left_as_it_is(filled: tuple[Path, Fi
     before = contents(data_dir)
     result = run("verify", data_dir)
     assert result.exit_code == 0, result.output
-    assert "all partitions are whole" in result.output
+    assert "all partitions are intact" in result.output
     assert f"{TOPIC}-0" in result.output
     assert contents(data_dir) == before
 
@@ -232,7 +232,7 @@ def test_directory_of_something_else_is_refused_and_not_made(tmp_path: Path) -> 
     for data_dir in (tmp_path, tmp_path / "nowhere"):
         result = run("verify", data_dir)
         assert result.exit_code == 2
-        assert "no data directory" in result.output
+        assert "not a data directory" in result.output
     assert list(tmp_path.iterdir()) == []
 
 

@@ -233,7 +233,7 @@ def test_index_entry_larger_than_the_limit_or_without_a_log_is_told(tmp_path: Pa
     shutil.copy(index, tmp_path)
     result = dump(tmp_path / index.name)
     assert result.exit_code == 1
-    assert f"{tmp_path / index.name}: there is no .log file" in result.stderr
+    assert f"{tmp_path / index.name}: the .log file of this index is missing" in result.stderr
 
 
 def test_room_that_kafka_sets_aside_in_an_index_is_no_damage(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_decoders_without_a_name_are_those_of_text() -> None:
 def test_values_too_short_for_a_number_are_told() -> None:
     result = dump(ROOT / "numbers-0", "--value-decoder-class", "LongDecoder")
     assert result.exit_code == 1
-    assert "bytes hold no number of 8" in result.stderr
+    assert "bytes are not a number of 8 bytes" in result.stderr
 
 
 def test_nothing_is_changed_by_looking(tmp_path: Path) -> None:

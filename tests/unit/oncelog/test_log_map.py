@@ -294,9 +294,9 @@ def test_end_that_is_torn_is_damage_only_below_the_high_watermark(data: st.DataO
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        ("nothing", "is no directory"),
+        ("nothing", "is not a directory"),
         ("orders", "would be named TOPIC-NUMBER"),
-        ("empty-0", "there is no .log file in it"),
+        ("empty-0", "it has no .log file"),
     ],
 )
 def test_what_is_no_partition_is_refused(tmp_path: Path, make: str, told: str) -> None:

@@ -1,8 +1,7 @@
 """The batches and records of a `.log` or `.checkpoint` file, as far as they can be read.
 
-Owns: the way through the file, and what is wrong with it. Does not own: the formats, the words (`log_dump_lines`), what
-keys and values mean (`log_dump_decoders`). As in Kafka's tool a batch whose checksum does not hold is shown, and the
-next one after it.
+Owns: going through the file, and its problems. Does not own: the formats, the lines (`lines`), the meaning of keys and
+values (`decoders`). As in Kafka's tool a batch with a wrong checksum is shown, and so is the one after it.
 """
 
 from collections.abc import Iterator
@@ -49,13 +48,13 @@ _SHORT, _SHORT_AND_LONG = Struct(">h"), Struct(">hq")
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What of a log is shown."""
+    """Which parts of a log are shown."""
 
     decode: Decode
     is_deep: bool = False
-    """A line a record."""
+    """One line per record."""
     print_data: bool = False
-    """Keys and values as well."""
+    """Keys and values too."""
     skip_record_metadata: bool = False
     max_bytes: int = MAX_INT
     """Nothing past this position."""
@@ -64,7 +63,7 @@ class LogOptions:
 def dump_log(
     file: ReadOnlyFile, shown_path: str, full_path: str, options: LogOptions, findings: Findings
 ) -> Iterator[LogLine]:
-    """Every line of one file; what is wrong with it goes to `findings`."""
+    """Every line of one file; problems go to `findings`."""
     name = PurePath(shown_path).name
     yield Title(_title(name))
     end = min(file.size_bytes, options.max_bytes)
@@ -77,7 +76,7 @@ def dump_log(
         if not is_valid or header.magic != MAGIC:
             problem = "the checksum of the batch does not match its bytes"
             if is_valid:
-                problem = f"the batch is of format {header.magic}, {MAGIC} is the newest that is known"
+                problem = f"the batch has format {header.magic}, {MAGIC} is the newest known"
             findings.problems.append(Problem(shown_path, problem, position, header.base_offset))
         if options.is_deep:
             for line in _records(batch, header, position, shown_path, options, findings):
@@ -105,7 +104,7 @@ def _title(name: str) -> str:
 
 
 def _batches(file: ReadOnlyFile, shown_path: str, end: int, findings: Findings) -> Iterator[memoryview]:
-    """Batch after batch by their lengths, whatever their checksums say, as far as Kafka's tool goes."""
+    """Batch after batch by their lengths, whatever their checksums, as far as Kafka's tool reads."""
     position, chunk, chunk_start = 0, memoryview(b""), 0
     while position < end - _UP_TO_MAGIC_BYTES:
         at = position - chunk_start
@@ -119,7 +118,7 @@ def _batches(file: ReadOnlyFile, shown_path: str, end: int, findings: Findings) 
         elif size_bytes > end - position:
             return
         elif chunk[at + MAGIC_AT] < MAGIC:
-            problem = "this batch is of a format older than Kafka 0.11, which is not read here"
+            problem = "this batch has a format older than Kafka 0.11, which is not supported"
         elif at + HEADER_SIZE > len(chunk):
             problem = "the header of the batch is cut off"
         if problem is not None:
@@ -162,7 +161,7 @@ def _records(
 
 
 def _whole_records(batch: memoryview, header: BatchHeader) -> Iterator[Record]:
-    """Of a batch with a malformed record: those before it."""
+    """Those before a malformed record in the batch."""
     log_append_time = header.max_timestamp if header.is_log_append_time else None
     try:
         body = bytes(batch[HEADER_SIZE:])

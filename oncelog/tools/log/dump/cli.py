@@ -1,7 +1,8 @@
 """The command line of `oncelog log dump`: the options of Kafka's DumpLogSegments (4.3), and --json.
 
 Owns: the options, the exit codes. Does not own: what is shown (`oncelog.tools.log.dump.files`, imported when the
-command runs). Exit codes: 0 all is well, 1 something is damaged, 2 a file could not be read, or was no file of a log.
+command runs). Exit codes: 0 everything is intact, 1 something is damaged, 2 a file could not be read, or is not a file
+of a log.
 """
 
 import sys
@@ -24,9 +25,9 @@ _LINES_AT_ONCE = 1_000
 
 @click.command()
 @click.argument("paths", metavar="[FILE_OR_DIRECTORY]...", nargs=-1)
-@click.option("--files", metavar="FILE,...", help="The same as Kafka's tool takes it: separated by commas.")
-@click.option("--print-data-log", is_flag=True, help="Print the contents of records; any decoder does so as well.")
-@click.option("--deep-iteration", is_flag=True, help="Print a line for each record; --print-data-log does so as well.")
+@click.option("--files", metavar="FILE,...", help="The files, separated by commas, as Kafka's tool takes them.")
+@click.option("--print-data-log", is_flag=True, help="Print the contents of records; implied by any decoder.")
+@click.option("--deep-iteration", is_flag=True, help="Print a line for each record; implied by --print-data-log.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Decode the records of __transaction_state.")
 @click.option("--offsets-decoder", is_flag=True, help="Decode the records of __consumer_offsets.")
 @click.option("--cluster-metadata-decoder", is_flag=True, help="Decode the records of __cluster_metadata.")
@@ -40,12 +41,12 @@ _LINES_AT_ONCE = 1_000
 @click.option(
     "--value-decoder-class", metavar="CLASS", is_flag=False, flag_value=_STRING_DECODER, help="The same for values."
 )
-@click.option("--skip-record-metadata", is_flag=True, help="Of records print only what they contain.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print only the contents of records.")
 @click.option(
     "--max-bytes", type=click.IntRange(0, _MAX_INT), default=_MAX_INT, help="Read a .log only up to this position."
 )
-@click.option("--index-sanity-check", is_flag=True, help="Only ask of indexes what a broker asks at its start.")
-@click.option("--verify-index-only", is_flag=True, help="Hold indexes against the log, without printing their entries.")
+@click.option("--index-sanity-check", is_flag=True, help="Check indexes only as a broker does at its start.")
+@click.option("--verify-index-only", is_flag=True, help="Check indexes against the log, without printing entries.")
 @click.option(
     "--max-message-size",
     type=click.IntRange(0, _MAX_INT),
@@ -55,9 +56,9 @@ _LINES_AT_ONCE = 1_000
 )
 @click.option("--share-group-state-decoder", is_flag=True, hidden=True)
 @click.option("--remote-log-metadata-decoder", is_flag=True, hidden=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
 def dump(paths: Sequence[str], files: str | None, as_json: bool, **options: Any) -> None:
-    """Print what is in the files of a partition, in the lines of Kafka's kafka-dump-log.sh.
+    """Print what is in the files of a partition, in the format of Kafka's kafka-dump-log.sh.
 
     Takes .log, .index, .timeindex, .txnindex and .snapshot files, or the directory of a partition. Changes nothing; a
     broker may be running on the files. Exits with 1 if a file is damaged, and says where.
@@ -101,7 +102,7 @@ def _decoder(options: dict[str, Any]) -> "Decode":
         return decoders.metadata
     for name, what in (("share_group_state", "share groups"), ("remote_log_metadata", "tiered storage")):
         if options[f"{name}_decoder"]:
-            raise click.UsageError(f"--{name.replace('_', '-')}-decoder is not there: the broker has no {what}.")
+            raise click.UsageError(f"--{name.replace('_', '-')}-decoder is not supported: the broker has no {what}.")
     try:
         return decoders.by_class(
             options["key_decoder_class"] or _STRING_DECODER, options["value_decoder_class"] or _STRING_DECODER
@@ -115,7 +116,7 @@ def _print(files: Sequence[str], options: Any, findings: Any, as_json: bool) -> 
 
     out = sys.stdout.buffer
     errors = sys.stderr.buffer
-    # What Kafka's tool prints is for programs and comparisons, to the byte; people look at a terminal.
+    # Kafka's output is for programs and comparisons, byte for byte; on a terminal it is for people.
     shown = printable if sys.stdout.isatty() else str
     waiting: list[str] = []
 

@@ -1,6 +1,6 @@
-"""What the keys and values of records mean, topic by topic, as the decoders of Kafka's dump tool tell it.
+"""The meaning of record keys and values, topic by topic, as the decoders of Kafka's dump tool print it.
 
-Owns: which decoder there is, and its words for what it cannot decode. Does not own: the formats (`protocol`), JSON.
+Owns: the choice of decoder, and the text for what it cannot decode. Does not own: the formats (`protocol`), JSON.
 Left out: records of share groups and streams groups, of tiered storage, and of Kafka's own controllers: this broker
 writes none of them.
 """
@@ -54,18 +54,18 @@ class Decoded:
 
 
 Decode = Callable[[Record], Decoded]
-"""Raises ProtocolError if the record is not of the kind at all."""
+"""Raises ProtocolError if the record is of another kind."""
 
 
 class NoSuchDecoder(Exception):
-    """The message names what there is."""
+    """The message names the decoders that exist."""
 
 
 # --- records of users -------------------------------------------------------------------------------------------------
 
 
 def by_class(key_class: str, value_class: str) -> Decode:
-    """Kafka's own decoder classes, by name; others would need a Java machine. Raises NoSuchDecoder."""
+    """Kafka's own decoder classes, by name; others would need a JVM. Raises NoSuchDecoder."""
     decode_key, decode_value = _class_decoder(key_class), _class_decoder(value_class)
 
     def decode(record: Record) -> Decoded:
@@ -91,7 +91,7 @@ def _class_decoder(name: str) -> Callable[[bytes], Any]:
 
 
 def java_string(data: bytes) -> str:
-    """UTF-8 as Java reads it: like Python, except that an encoded surrogate gives one replacement and not three."""
+    """UTF-8 as Java decodes it: like Python, except that an encoded surrogate gives one replacement and not three."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -102,7 +102,7 @@ def _number(layout: Struct, data: bytes) -> int:
     try:
         return int(layout.unpack_from(data)[0])
     except error:
-        raise ProtocolError(f"{len(data)} bytes hold no number of {layout.size}") from None
+        raise ProtocolError(f"{len(data)} bytes are not a number of {layout.size} bytes") from None
 
 
 # --- records of coordinators ------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def transactions(record: Record) -> Decoded:
 
 def _coordinator_record(record: Record, kinds: Mapping[int, str]) -> Decoded:
     if record.key is None:
-        raise ProtocolError("the record has no key: this is no log of a coordinator")
+        raise ProtocolError("the record has no key: this is not a coordinator's log")
     try:
         kind = prefix(record.key)
         name = kinds.get(kind)
@@ -162,10 +162,10 @@ def _coordinator_value(name: str, kind: int, data: bytes) -> dict[str, Any]:
 
 
 def _consumer_protocol(name: str, data: bytes) -> dict[str, Any] | None:
-    """What a consumer has sent about itself, None if that is something else."""
+    """A consumer's description of itself, None if the bytes are something else."""
     module = _module(name)
     try:
-        version = min(prefix(data), module.VERSIONS.stop - 1)  # a later version may only add to it
+        version = min(prefix(data), module.VERSIONS.stop - 1)  # a later version may only append fields
         message, _ = module.decode(memoryview(data), version, 2)
     except ProtocolError:
         return None
@@ -193,9 +193,9 @@ def metadata(record: Record) -> Decoded:
 
 
 def _metadata_kind(data: bytes) -> tuple[str, int]:
-    """Frame version, type and version of a record: unsigned varints, and all of ours fit into one byte each."""
+    """Frame version, type and version of a record: unsigned varints, one byte each in every record of ours."""
     if len(data) < 3:
-        raise ProtocolError(f"{len(data)} bytes are no metadata record")
+        raise ProtocolError(f"{len(data)} bytes are not a metadata record")
     if data[0] != _METADATA_FRAME_VERSION:
         raise ProtocolError(
             f"Could not deserialize metadata record due to unknown frame version {data[0]}"
@@ -203,10 +203,10 @@ def _metadata_kind(data: bytes) -> tuple[str, int]:
         )
     name = _METADATA_RECORDS.get(data[1])
     if name is None:
-        raise ProtocolError(f"records of type {data[1]} are not known here")
+        raise ProtocolError(f"records of type {data[1]} are unknown here")
     return name, data[2]
 
 
 def _module(name: str) -> ModuleType:
-    """Imported at its first record: few logs hold them all."""
+    """Imported at its first record: few logs contain all of them."""
     return import_module(f"oncelog.protocol.generated.{name}")

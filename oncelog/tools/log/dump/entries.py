@@ -1,6 +1,6 @@
-"""The lines of index entries and producers in the words of Kafka's dump tool, and the same as objects for programs.
+"""Lines for index entries and producers in the format of Kafka's dump tool, and the same as objects for programs.
 
-Owns: how an entry is told. Does not own: where entries come from.
+Owns: how an entry is printed. Does not own: where entries come from.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from oncelog.tools.log.dump.lines import optional_long
 
 @dataclass(frozen=True, slots=True)
 class EntryLine:
-    """One entry; its values in the order in which they are shown."""
+    """One entry; its values in the order they are shown."""
 
     kind: str
     values: tuple[tuple[str, Any], ...]

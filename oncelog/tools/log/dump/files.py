@@ -1,6 +1,7 @@
-"""`oncelog log dump`: files of a partition, line by line as Kafka's DumpLogSegments (kafka-dump-log.sh) has them.
+"""`oncelog log dump`: files of a partition, line by line as Kafka's DumpLogSegments (kafka-dump-log.sh) prints them.
 
-Owns: which file is what, and the order of things. Does not own: the lines of each kind of file, the command line.
+Owns: the kind of each file, and the order of the output. Does not own: the lines of each kind of file, the command
+line.
 Invariant: nothing is changed or locked; a running broker does not notice.
 """
 
@@ -23,7 +24,7 @@ _NAMES = re.compile(
 
 
 class Line(Protocol):
-    """Something that is shown: as text, or as an object for programs (None: nothing that a program needs)."""
+    """One output line: as text, or as an object for programs (None: nothing that a program needs)."""
 
     @property
     def text(self) -> str: ...
@@ -46,11 +47,11 @@ class DumpOptions:
 
 
 class UnknownFile(Exception):
-    """A file that is no part of a log."""
+    """A file that is not part of a log."""
 
 
 def files_of(path: str) -> list[str]:
-    """The file itself, or the files of a partition's directory, a segment's files one after the other."""
+    """The file itself, or the files of a partition's directory, segment by segment."""
     if not os.path.isdir(path):
         return [path]
     names = sorted(name for name in os.listdir(path) if _NAMES.fullmatch(name))
@@ -58,7 +59,7 @@ def files_of(path: str) -> list[str]:
 
 
 def dump_files(paths: Iterable[str], options: DumpOptions, findings: Findings) -> Iterator[tuple[str, Line]]:
-    """Every line with the file that it is of. What is wrong goes to `findings`, and the next file comes."""
+    """Every line with its file. Problems go to `findings`, and the next file follows."""
     for path in paths:
         shown_path = re.sub("/+", "/", path)
         yield shown_path, Heading(f"Dumping {shown_path}")
@@ -91,7 +92,7 @@ def _dump_file(path: str, options: DumpOptions, findings: Findings) -> Iterator[
         elif suffix == "txnindex":
             yield from dump_transaction_index(data, path, findings)
         elif not os.path.exists(f"{beside}.log"):
-            findings.problems.append(Problem(path, "there is no .log file of this name, which the index is of"))
+            findings.problems.append(Problem(path, "the .log file of this index is missing"))
         else:
             log = opened.enter_context(ReadOnlyFile(f"{beside}.log", f"{beside}.log"))
             if suffix == "index":

@@ -1,7 +1,7 @@
-"""What a dump says is wrong with the files it went through.
+"""What is wrong with the dumped files.
 
-Owns: the complaints and the way they are told: Kafka's own, in its words, and ours, with file, position and offset.
-Does not own: finding them.
+Owns: the problems and their text: Kafka's own, in its words, and ours, with file, position and offset. Does not own:
+finding them.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ Pairs = dict[str, list[tuple[int, int]]]
 
 @dataclass(slots=True)
 class Findings:
-    """By absolute path, as Kafka's tool tells them at its end."""
+    """By absolute path, as Kafka's tool prints them at its end."""
 
     problems: list[Problem] = field(default_factory=list)
     index_mismatches: Pairs = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Findings:
         )
 
     def lines(self) -> Iterator[str]:
-        """Kafka's words first, then ours."""
+        """Kafka's lines first, then ours."""
         for file, pairs in self.index_mismatches.items():
             yield f"Mismatches in :{file}"
             for first, second in sorted(pairs, reverse=True):
@@ -89,7 +89,7 @@ class Findings:
         yield from (problem.text for problem in self.problems)
 
     def objects(self) -> Iterator[dict[str, Any]]:
-        """The same as objects, one for each finding."""
+        """The same as objects, one per finding."""
         named = (
             ("index_mismatch", self.index_mismatches, ("index_offset", "log_offset")),
             ("timestamp_mismatch", self.timestamp_mismatches, ("index_timestamp", "log_timestamp")),

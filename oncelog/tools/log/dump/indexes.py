@@ -1,7 +1,7 @@
-"""The entries of `.index` and `.timeindex`, held against the log.
+"""The entries of `.index` and `.timeindex`, compared with the log.
 
-Owns: which entries do not fit. Does not own: the formats. A file is read entry by entry: the broker's own readers
-refuse a bad file as a whole, and here one wants to see how far it is good.
+Owns: which entries are wrong. Does not own: the formats. A file is read entry by entry: the broker's own readers reject
+a bad file as a whole, and a dump shows how far it is good.
 """
 
 from bisect import bisect_right
@@ -24,9 +24,9 @@ from oncelog.tools.log.read_only_disk import ReadOnlyFile
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
     sanity_only: bool = False
-    """What a broker asks of an index at its start, and no more."""
+    """Only what a broker checks in an index at its start."""
     verify_only: bool = False
-    """Hold entries against the log without showing them."""
+    """Compare entries with the log without showing them."""
     max_message_bytes: int = 5 * 1024 * 1024
 
 
@@ -52,10 +52,10 @@ def dump_offset_index(
     used_bytes = _used_bytes(data)
     for slot, (offset, position) in enumerate(entries):
         if offset == base_offset and slot:
-            return  # zeros: room that was set aside and never used
+            return  # zeros: preallocated and unused
         header = _header_at(log, position, options.max_message_bytes)
         if slot * ENTRY_BYTES >= used_bytes:
-            pass  # Kafka takes its own empty index for one that does not fit
+            pass  # Kafka reports its own empty index as inconsistent
         elif header is None:
             problem = f"entry {slot} names position {position} of the log, where no batch begins"
             findings.problems.append(Problem(shown_path, problem, slot * ENTRY_BYTES, offset))
@@ -81,12 +81,12 @@ def whole_entries(data: bytes, entry_bytes: int) -> bytes:
 
 
 def _used_bytes(data: bytes) -> int:
-    """Without the room that Kafka sets aside for the entries of the segment that grows."""
+    """Without the space that Kafka preallocates for entries of the active segment."""
     return len(data.rstrip(b"\x00"))
 
 
 def _odd_size(data: bytes, entry_bytes: int) -> str | None:
-    return f"its size of {len(data)} bytes is no multiple of {entry_bytes}" if len(data) % entry_bytes else None
+    return f"its size of {len(data)} bytes is not a multiple of {entry_bytes}" if len(data) % entry_bytes else None
 
 
 def note_odd_size(data: bytes, entry_bytes: int, shown_path: str, findings: Findings) -> None:
@@ -167,7 +167,7 @@ def _batch_of(log: ReadOnlyFile, position: int, offset: int) -> tuple[BatchHeade
 
 
 def _max_timestamp(log: ReadOnlyFile, header: BatchHeader, position: int, shown_path: str, findings: Findings) -> int:
-    """Of the records themselves: a batch may have lost those with its greatest timestamp to compaction."""
+    """That of the records themselves: compaction may have removed those with the batch's greatest timestamp."""
     if not header.record_count:
         return -1
     try:

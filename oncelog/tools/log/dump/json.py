@@ -1,7 +1,7 @@
 """Decoded messages as Kafka's tools print them: JSON with Kafka's field names, and only the fields of the version.
 
-Owns: which fields a version of a record has, and Jackson's way of writing strings. Does not own: the decoding. A test
-holds the table of fields to the declarations, which the running program does not load.
+Owns: which fields a version of a record has, and Jackson's string format. Does not own: the decoding. A test compares
+the table of fields with the declarations, which the running program does not load.
 """
 
 import json
@@ -14,8 +14,8 @@ from uuid import UUID
 from oncelog.protocol.message import Message
 
 _ALWAYS = (0, 32_767, False)
-# (first version, last version, is tagged) of each field that not every version has in its place. By message and field;
-# fields of the structures inside go by the structure's name.
+# (first version, last version, is tagged) of each field that not every version has. Keyed by message and field; fields
+# of nested structures are keyed by the structure's name.
 FIELDS: Mapping[tuple[str, str], tuple[int, int, bool]] = {
     ("OffsetCommitValue", "leader_epoch"): (3, 32_767, False),
     ("OffsetCommitValue", "expire_timestamp"): (1, 1, False),
@@ -39,13 +39,13 @@ FIELDS: Mapping[tuple[str, str], tuple[int, int, bool]] = {
     ("ConsumerProtocolSubscription", "generation_id"): (2, 32_767, False),
     ("ConsumerProtocolSubscription", "rack_id"): (3, 32_767, False),
 }
-# Tagged fields of ours, which Kafka's tools pass over.
+# Tagged fields of ours, which Kafka's tools ignore.
 NOT_KAFKAS = frozenset({("TransactionLogValue", "last_producer_epoch")})
 _LOWER_CASE_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][a-f])")
 
 
 def as_json(value: Any, version: int) -> Any:
-    """A field's value, or a whole message, as JSON's types; tagged fields that have their default are left out."""
+    """A field's value, or a whole message, as JSON types; tagged fields with their default are left out."""
     match value:
         case Message():
             return _message_as_json(value, version)
@@ -78,6 +78,6 @@ def _camel_case(name: str) -> str:
 
 
 def to_text(value: Any) -> str:
-    """As Jackson writes it: without spaces, everything but control characters as it is."""
+    """As Jackson writes it: without spaces, everything but control characters unescaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _LOWER_CASE_ESCAPE.sub(lambda found: f"{found[1]}\\u00{found[2].upper()}", text)

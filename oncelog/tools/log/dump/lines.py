@@ -1,6 +1,6 @@
-"""The lines of a log in the words of Kafka's dump tool, and the same as objects for programs.
+"""The lines of a log in the format of Kafka's dump tool, and the same as objects for programs.
 
-Owns: how a batch, a record and a control record are told. Does not own: where they come from (`log_dump_batches`).
+Owns: how a batch, a record and a control record are printed. Does not own: where they come from (`batches`).
 """
 
 from base64 import b64encode
@@ -78,13 +78,13 @@ class BatchLine:
 
 @dataclass(frozen=True, slots=True)
 class ControlValue:
-    """What a control record says."""
+    """The content of a control record."""
 
     name: str
     type_id: int
     coordinator_epoch: int | None = None
     snapshot: str | None = None
-    """Where a snapshot begins or ends, in Kafka's words."""
+    """The header or footer of a snapshot, in Kafka's words."""
 
     @property
     def text(self) -> str:
@@ -143,7 +143,7 @@ class RecordLine:
 
 
 def _content(name: str, data: bytes | None, decoded: Any) -> dict[str, Any]:
-    """Text that is not the bytes any more is given as base64 as well."""
+    """Text that is not the exact bytes is given as base64 too."""
     if not isinstance(decoded, str) or data is None or decoded.encode() == data or "\ufffd" not in decoded:
         return {name: decoded}
     return {name: decoded, f"{name}_base64": b64encode(data).decode()}
@@ -162,12 +162,12 @@ def _timestamp_type(header: BatchHeader) -> str:
 
 
 def _last_sequence(header: BatchHeader) -> int:
-    """Of a negative number that means nothing as well, as Kafka counts it on."""
+    """Also for a meaningless negative sequence, which Kafka counts up too."""
     return add_to_sequence(header.base_sequence, header.last_offset_delta) if header.base_sequence != -1 else -1
 
 
 def add_to_sequence(sequence: int, count: int) -> int:
-    """Kafka's sum in Java's 32 bits, for numbers too that no producer writes."""
+    """Kafka's addition in 32 bits, also for numbers that no producer writes."""
     if sequence > _int32(MAX_INT - count):
         return _int32(count - _int32(MAX_INT - sequence) - 1)
     return _int32(sequence + count)

@@ -1,7 +1,7 @@
-"""The entries of `.txnindex`, `.snapshot` and our `.batches`: aborted transactions, and what is known of producers.
+"""The entries of `.txnindex`, `.snapshot` and our `.batches`: aborted transactions, and producer state.
 
-Owns: reading them entry by entry. The broker's own readers refuse a bad file as a whole; here one wants to see how far
-it is good.
+Owns: reading them entry by entry. The broker's own readers reject a bad file as a whole; a dump shows how far it is
+good.
 """
 
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ def dump_transaction_index(data: bytes, shown_path: str, findings: Findings) -> 
     for slot, values in enumerate(entry.iter_unpack(whole_entries(data, entry.size))):
         version, *rest = values
         if version != transaction_index.VERSION:
-            problem = f"entry {slot} is of version {version}, which is not known"
+            problem = f"entry {slot} has the unknown version {version}"
             findings.problems.append(Problem(shown_path, problem, slot * entry.size))
-        version >>= 8  # Kafka looks at the first byte alone, and goes no further where that is greater than 0
+        version >>= 8  # Kafka reads only the first byte, and stops if it is greater than 0
         if version > transaction_index.VERSION:
             return
         yield EntryLine("aborted_transaction", tuple(zip(names, (version, *rest), strict=True)))
@@ -70,7 +70,7 @@ def _batch_values(
 
 
 def dump_producer_batches(data: bytes, shown_path: str, findings: Findings) -> Iterator[EntryLine]:
-    """The file of ours that keeps all batches of a producer beside Kafka's snapshot, which has the newest alone."""
+    """Our file with all cached batches of a producer, beside Kafka's snapshot, which has only the newest."""
     problem = _snapshot_problem(data, BATCHES_HEADER, BATCHES_ROW, BATCHES_VERSION)
     if problem is not None:
         findings.problems.append(Problem(shown_path, problem))

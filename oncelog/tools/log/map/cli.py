@@ -2,7 +2,7 @@
 
 Owns: the options, the progress bar, the exit codes. Does not own: what is found (`oncelog.tools.log.map.reader`) and
 drawn (`oncelog.tools.log.map.picture`), which are imported when the command runs.
-Exit codes: 0 all is well, 1 something is damaged, 2 there is no partition to look at.
+Exit codes: 0 everything is intact, 1 something is damaged, 2 there is no partition.
 """
 
 import sys
@@ -27,9 +27,9 @@ _WORTH_A_BAR_BYTES = 32 * 1024 * 1024
 @click.argument("directory", metavar="DATA_DIR/TOPIC-PARTITION", type=click.Path(path_type=Path))
 @click.option("--from", "from_offset", metavar="OFFSET", type=click.IntRange(0), help="Draw from this offset on.")
 @click.option("--to", "to_offset", metavar="OFFSET", type=click.IntRange(0), help="Draw up to this offset.")
-@click.option("--width", metavar="COLUMNS", type=click.IntRange(_MIN_WIDTH), help="Instead of the terminal's.")
-@click.option("--svg", "svg_path", metavar="FILE", type=click.Path(path_type=Path), help="Write the picture there.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: the partition, segments, batches.")
+@click.option("--width", metavar="COLUMNS", type=click.IntRange(_MIN_WIDTH), help="Use this width, not the terminal's.")
+@click.option("--svg", "svg_path", metavar="FILE", type=click.Path(path_type=Path), help="Write the picture to FILE.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line: the partition, segments, batches.")
 def map_(
     directory: Path,
     from_offset: int | None,
@@ -38,7 +38,7 @@ def map_(
     svg_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Draw a partition: one cell a batch, and where its readers stand.
+    """Draw a partition: one cell per batch, and how far readers may read.
 
     Shows what is committed, aborted, still open, a marker, or emptied by compaction. Changes nothing; a broker may be
     running on the files. Exits with 1 if something is damaged.
@@ -70,7 +70,7 @@ def _read(directory: Path) -> "PartitionMap":
     except NoPartition as error:
         _fail(str(error))
     except FileNotFoundError as error:
-        _fail(f"{error.filename} is gone: files come and go while a broker cleans up; look again")
+        _fail(f"{error.filename} has been deleted: a broker is cleaning up; try again")
     except OSError as error:
         _fail(f"{error.filename or directory}: {error.strerror or error}")
 

@@ -1,7 +1,7 @@
 """What each batch of a partition is to its readers: plain, committed, aborted, open, a marker, emptied, damaged.
 
-Owns: the map of a partition, and where readers stand in it. Does not own: how it is read (`log_map_reader`) or drawn
-(`log_map_picture`).
+Owns: the map of a partition, and the offsets up to which readers may read. Does not own: how it is read (`reader`) or
+drawn (`picture`).
 """
 
 from array import array
@@ -14,7 +14,7 @@ from oncelog.tools.log.points import KnownPoints
 
 
 class State(IntEnum):
-    """Of one batch."""
+    """The state of one batch."""
 
     PLAIN = 0
     COMMITTED = 1
@@ -38,7 +38,7 @@ class SegmentMap:
     end_cell: int
     next_offset: int
     problems: list[tuple[int, int, str]]
-    """Position and offset from which on something is wrong, and what."""
+    """Position and offset of each problem, and its description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class OpenTransaction:
 
 @dataclass(slots=True)
 class PartitionMap:
-    """Columns: one entry a batch, in the order of offsets."""
+    """Columns: one entry per batch, in the order of offsets."""
 
     topic: str
     partition: int
@@ -95,13 +95,13 @@ class PartitionMap:
 
     @property
     def is_damaged(self) -> bool:
-        """Something is missing that was durable: more than the torn end of a write that nobody was told of."""
+        """Something durable is missing: more than the torn end of an unacknowledged write."""
         return any(
             not self.is_torn_end(segment, offset) for segment in self.segments for _, offset, _ in segment.problems
         )
 
     def is_torn_end(self, segment: SegmentMap, offset: int) -> bool:
-        """Is what is wrong at `offset` a write that was cut short, or goes on at this moment?"""
+        """Whether the problem at `offset` is a torn write, or one in progress."""
         return segment is self.segments[-1] and offset >= (self.points.high_watermark or 0)
 
     @property
@@ -109,7 +109,7 @@ class PartitionMap:
         return sum(segment.size_bytes for segment in self.segments)
 
     def cell_of(self, offset: int) -> int:
-        """The batch that has `offset`, or the first after it."""
+        """The batch that contains `offset`, or the first after it."""
         return bisect_right(self.next_offsets, offset)
 
 

@@ -1,7 +1,7 @@
-"""A partition as a picture in the terminal: one cell a batch, and below the cells where readers stand.
+"""A partition as a picture in the terminal: one cell per batch, and below the cells how far readers may read.
 
-Owns: letters, colours, rulers, the legend. Does not own: what the batches are (`log_map`). Every cell has a letter, so
-that the picture says the same in a pipe and to those who do not tell its colours apart.
+Owns: letters, colours, rulers, the legend. Does not own: what the batches are (`partition`). Every cell has a letter,
+so that the picture is the same in a pipe and readable without its colours.
 """
 
 import re
@@ -16,7 +16,7 @@ from rich.text import Text
 from oncelog.protocol.printable import printable
 from oncelog.tools.log.map.partition import PartitionMap, SegmentMap, State
 
-_LOOKS: dict[int, tuple[str, str, str]] = {
+_STYLES: dict[int, tuple[str, str, str]] = {
     State.PLAIN: (".", "white on grey30", "outside any transaction"),
     State.COMMITTED: ("C", "#000000 on green3", "committed"),
     State.ABORTED: ("A", "white on red3", "aborted"),
@@ -61,7 +61,7 @@ def draw(found: PartitionMap, console: Console, width: int, first_cell: int = 0,
 
 
 def svg(found: PartitionMap, width: int | None = None, first_cell: int = 0, end_cell: int | None = None) -> str:
-    """The same as an image that needs nothing from elsewhere, and is the same for the same files."""
+    """The same as a self-contained image, identical for identical files."""
     console = Console(
         record=True,
         file=StringIO(),
@@ -71,7 +71,7 @@ def svg(found: PartitionMap, width: int | None = None, first_cell: int = 0, end_
         emoji=False,
     )
     draw(found, console, console.width, first_cell, end_cell)
-    # The fonts that are named there would be fetched by whoever looks at the image.
+    # Viewers would download the fonts that are named there.
     layout = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     layout = layout.replace("<svg ", '<svg xml:space="preserve" ')  # some viewers drop spaces, hard ones too
     image = console.export_svg(title=f"oncelog log map {printable(found.name)}", code_format=layout, unique_id="map")
@@ -103,9 +103,7 @@ def _segment_line(segment: SegmentMap) -> Text:
 
 def _problems(found: PartitionMap, segment: SegmentMap) -> Iterator[Text]:
     for position, offset, problem in segment.problems[:_MOST_SHOWN]:
-        cause = (
-            "; it is not durable: a write that was cut short, or goes on" if found.is_torn_end(segment, offset) else ""
-        )
+        cause = "; it is not durable: a torn write, or one in progress" if found.is_torn_end(segment, offset) else ""
         yield Text(f"  position {position}, offset {offset}: {printable(problem)}{cause}", style="magenta")
     if len(segment.problems) > _MOST_SHOWN:
         yield Text(f"  and {len(segment.problems) - _MOST_SHOWN} more", style="magenta")
@@ -115,7 +113,7 @@ def _problems(found: PartitionMap, segment: SegmentMap) -> Iterator[Text]:
 
 
 def _rulers(found: PartitionMap) -> list[tuple[int, str]]:
-    """(cell, text), one for each offset that means something, in the order of offsets."""
+    """(cell, text) for each named offset, in the order of offsets."""
     named: dict[int, list[str]] = {}
     for name, offset in (
         ("log start offset", found.log_start_offset),
@@ -136,10 +134,10 @@ def _rows(
         first_offset = found.base_offsets[start] if start < end else found.log_end_offset
         row = Text(f"{first_offset:>{offset_width}} ")
         for state, same in groupby(found.states[start:end]):
-            letter, style, _ = _LOOKS[state]
+            letter, style, _ = _STYLES[state]
             row.append(letter * len(list(same)), style)
         yield row
-        # What lies behind the last batch belongs to the last row.
+        # Offsets after the last batch belong to the last row.
         is_end = is_last and end == starts.stop
         for cell, text in rulers:
             if start <= cell < end or (is_end and cell >= end):
@@ -156,9 +154,9 @@ def _ruler(column: int, text: str, margin: int, cells_a_row: int) -> Text:
 
 
 def _legend(found: PartitionMap) -> Iterator[Text]:
-    counts = {state: found.states.count(state) for state in _LOOKS}
+    counts = {state: found.states.count(state) for state in _STYLES}
     width = len(str(max(counts.values(), default=0)))
-    for state, (letter, style, meaning) in _LOOKS.items():
+    for state, (letter, style, meaning) in _STYLES.items():
         if counts[state]:
             yield Text.assemble((letter, style), f" {counts[state]:>{width}}  {meaning}")
 

@@ -1,10 +1,10 @@
 """Reads the batches of a partition, segment by segment, into a map.
 
-Owns: the way through the files, the fates of transactions, what can be read behind damage. Does not own: the map.
-Invariant: changes nothing and locks nothing; a broker may be writing meanwhile, and then the end is as of the moment.
+Owns: going through the files, the outcomes of transactions, what can be read after damage. Does not own: the map.
+Invariant: changes nothing and locks nothing; a broker may be writing meanwhile, and the end is as of that moment.
 
-A transaction's batches are open until a marker of their producer comes. As compaction keeps a marker for as long as a
-batch of its transaction is left, no marker ever decides about a transaction before its own.
+A transaction's batches are open until a marker of their producer follows. As compaction keeps a marker while any batch
+of its transaction is left, a marker never decides about a transaction before its own.
 """
 
 import re
@@ -33,18 +33,18 @@ class NoPartition(Exception):
 def log_files(directory: Path) -> list[Path]:
     """Raises NoPartition."""
     if not directory.is_dir():
-        raise NoPartition(f"{directory} is no directory")
+        raise NoPartition(f"{directory} is not a directory")
     files = sorted(path for path in directory.iterdir() if _LOG_NAME.fullmatch(path.name))
     if not files:
-        raise NoPartition(f"{directory} is no directory of a partition: there is no .log file in it")
+        raise NoPartition(f"{directory} is not a directory of a partition: it has no .log file")
     return files
 
 
 def read_map(directory: Path, points: KnownPoints, on_progress: Callable[[int], None] | None = None) -> PartitionMap:
-    """Read every batch; `on_progress` hears how many bytes were read. Raises NoPartition, OSError."""
+    """Read every batch; `on_progress` is called with the number of bytes read. Raises NoPartition, OSError."""
     topic, _, partition = directory.resolve().name.rpartition("-")
     if not topic or not partition.isdecimal():
-        raise NoPartition(f"{directory} is no directory of a partition, which would be named TOPIC-NUMBER")
+        raise NoPartition(f"{directory} is not a directory of a partition, which would be named TOPIC-NUMBER")
     files = log_files(directory)
     reader = _Reader(PartitionMap(topic, int(partition), points), on_progress)
     reader.begin(files[0].with_suffix(SUFFIX))
@@ -68,12 +68,13 @@ class _Reader:
         self._on_progress = on_progress
         self._read_bytes = 0
         self._open: dict[int, _Transaction] = {}
-        # Open where damage begins: their markers may be among what is lost, and no later one speaks of them for sure.
+        # Open where damage begins: their markers may be lost, and no later marker is certain to be theirs.
         self._lost_sight_of: list[tuple[int, _Transaction]] = []
         self._undecided: list[int] = []
 
     def begin(self, snapshot: Path) -> None:
-        """Transactions that were open where the log begins now: readers wait for them, whatever is left of them."""
+        """Transactions that were open where the log now begins: readers wait for them, even if their batches are
+        gone."""
         try:
             producers = load_snapshot(snapshot.read_bytes(), MonotonicMs(0)).producers()
         except (FileNotFoundError, ValueError):
@@ -93,10 +94,11 @@ class _Reader:
         segment.end_cell = len(self.map.states)
         self.map.segments.append(segment)
         self._read_bytes += segment.size_bytes
-        self._tell(0)
+        self._report(0)
 
     def _read_run(self, file: ReadOnlyFile, segment: SegmentMap, start: int, next_base: int | None) -> int | None:
-        """Read up to the first bad batch; where the next one may begin behind it, None at the end of the file."""
+        """Read up to the first bad batch; returns where the next one may begin after it, None at the end of the
+        file."""
         scan = BatchScan(
             file.read_view, file.size_bytes, segment.next_offset, has_gaps=True, end_offset=next_base, position=start
         )
@@ -105,7 +107,7 @@ class _Reader:
             self._add(header, position, len(batch), self._state_of(header, batch))
             position = scan.position
             if number % _BATCHES_A_STEP == 0:
-                self._tell(position)
+                self._report(position)
         segment.next_offset = scan.next_offset
         if scan.problem is None:
             return None
@@ -117,14 +119,14 @@ class _Reader:
         segment.problems.append((position, segment.next_offset, scan.problem))
         return position + size_bytes if goes_on else None
 
-    def _tell(self, position: int) -> None:
+    def _report(self, position: int) -> None:
         if self._on_progress is not None:
             self._on_progress(self._read_bytes + position)
 
     def _add(self, header: BatchHeader, position: int, size_bytes: int, state: State) -> None:
         columns = self.map
         if columns.states and columns.states[-1] == State.DAMAGED:
-            columns.next_offsets[-1] = header.base_offset  # now it is known how far the damage reaches
+            columns.next_offsets[-1] = header.base_offset  # now the extent of the damage is known
         columns.states.append(state)
         columns.base_offsets.append(header.base_offset)
         columns.next_offsets.append(header.next_offset)
