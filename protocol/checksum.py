@@ -1,8 +1,8 @@
 """CRC-32C, by the extension module of the crc32c package.
 
-Owns: finding it. The package itself, when it is imported, looks up its own version with all of importlib.metadata and
-the email parser below it: 15 ms, of the 200 that a broker takes to load what it needs before it can answer. Where the
-extension is not to be found under its name, the package is imported as it is.
+Owns: finding it. The package itself looks up its own version on import, with all of importlib.metadata and the email
+parser below it: 15 ms, of the 200 that a broker takes to load what its first response needs. If the extension is not
+found under its name, the package is imported as it is.
 """
 
 from collections.abc import Callable
@@ -25,4 +25,4 @@ def _crc32c() -> Callable[..., int]:
 
 
 crc32c = _crc32c()
-"""(data, checksum of what came before, 0) -> checksum."""
+"""(data, checksum of the preceding data, 0) -> checksum."""

@@ -1,8 +1,8 @@
 """Writes the codecs that serve: walks the declarations, emits one module a message.
 
 `python -m oncelog.protocol.codec` (`make generate`) rewrites `protocol/generated/`, which is kept in git; a test
-regenerates and compares. Owns: the shape of generated code. Does not own: the format, which the declarations say, and
-which plain construct proves (`tests/property`), nor the bodies of functions (`codec_reader`, `codec_writer`).
+regenerates and compares. Owns: the structure of generated code. Does not own: the format, which the declarations define
+and plain construct verifies (`tests/property`), nor the bodies of functions (`codec_reader`, `codec_writer`).
 
 Straight-line code is written for what clients send while they work and for what is stored (`_OFTEN`). Messages of other
 APIs have their classes, for handlers and type checkers, and are read and written by their declarations
@@ -111,7 +111,7 @@ def all_schemas() -> Iterator[tuple[str, Schema]]:
 
 
 class _Module:
-    """One generated module in the making."""
+    """One generated module under construction."""
 
     def __init__(self, source: str, schema: Schema) -> None:
         self._source = source
@@ -210,7 +210,7 @@ class _Module:
 
     @property
     def _sliced_verb(self) -> str:
-        """A broker reads requests and writes responses, of any size; clients and logs do neither."""
+        """A broker reads requests and writes responses of any size; clients and logs do neither."""
         return {"Request": "read", "esponse": "write"}.get(self._schema.name[-7:], "")
 
     def _imports_of_classes(self, body: str) -> list[str]:
@@ -272,7 +272,7 @@ class _Module:
         return f"encode_in_slices = sliced_encode(VERSIONS, {changes}, encode)"
 
     def _function(self, verb: str, structure: Structure, version: int, *, sliced: bool = False) -> str:
-        """The name of the function that reads or writes one layout, emitted at its first use."""
+        """The name of the function that reads or writes one layout, emitted on first use."""
         flexible = self._schema.is_flexible(version)
         if verb == "read":
             emitter: ReaderEmitter | WriterEmitter = self._sliced_reader if sliced else self._reader
@@ -298,7 +298,7 @@ class _Module:
 
 
 def _changes(functions: Mapping[int, str | None]) -> str:
-    """As a dictionary: each function beside the first version that it is for."""
+    """A dictionary: each function by the first version it applies to."""
     rows, latest = [], ""
     for version, function in functions.items():
         if str(function) != latest:

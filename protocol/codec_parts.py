@@ -1,6 +1,6 @@
-"""What the text of generated codecs is made of: names, types and defaults of Python, and what a module gathers.
+"""The building blocks of generated code: Python names, types and defaults, and a module's collected helpers.
 
-Owns: how a declaration is spelt in Python. Does not own: what is read and written (`codec_reader`, `codec_writer`).
+Owns: how a declaration is written in Python. Does not own: what is read and written (`codec_reader`, `codec_writer`).
 """
 
 import re
@@ -11,11 +11,11 @@ from oncelog.protocol.schema import ArrayOf, Field, FieldType, Structure
 from oncelog.protocol.types import Primitive, Variable
 
 FunctionOf = Callable[[Structure, int], str]
-"""The name of the function that reads (or writes) a structure in a version, emitted at its first use."""
+"""The name of the function that reads (or writes) a structure in a version, emitted on first use."""
 
 
 class Gathered:
-    """What the functions of one module need beside themselves: precompiled structs, helpers of `protocol.message`."""
+    """What the functions of one module need besides themselves: precompiled structs, helpers of `protocol.message`."""
 
     def __init__(self) -> None:
         self.structs: dict[str, str] = {}

@@ -1,6 +1,6 @@
 """Emits the functions that read: (view, position) to (message, next position).
 
-Invariant of what is emitted: every announced length is checked before it is used, nothing is read past the end, and
+Invariant of the emitted code: every announced length is checked before it is used, nothing is read past the end, and
 the data of a tag ends exactly where its size says.
 """
 
@@ -21,12 +21,12 @@ from oncelog.protocol.types import Primitive
 
 
 class ReaderEmitter:
-    """Lines of Python that read the layouts of one message, at once or in slices: then a step after each element."""
+    """Lines of Python that read the layouts of one message, at once or in slices: one step after each element."""
 
     def __init__(
         self, gathered: Gathered, function_of: FunctionOf, sliced_function_of: FunctionOf | None = None
     ) -> None:
-        """With `sliced_function_of`, the names of functions that read in slices, what is emitted does so too."""
+        """With `sliced_function_of`, the names of functions that read in slices, the emitted code does so too."""
         self._gathered = gathered
         self._function_of = function_of
         self._sliced_function_of = sliced_function_of
@@ -118,7 +118,7 @@ class ReaderEmitter:
             ]
             return lines
         if isinstance(element, Primitive) and element.name != "uuid":
-            # The count is not more than the bytes left, so neither the format nor what it reads can grow beyond them.
+            # The count is at most the bytes left, so neither the format nor what it reads can grow beyond them.
             unpacked = f'unpack_from(f">{{count_}}{element.letter}", view, position)'
             size = f" * {element.size}" if element.size > 1 else ""
             if nullable:
@@ -179,7 +179,7 @@ def _own_item(lines: list[str], name: str) -> list[str]:
 
 
 def _tag_lists(lines: list[str], fields: list[Field]) -> list[str]:
-    """Tagged arrays are filled in a list of their own; the declared type is the field's Sequence."""
+    """Tagged arrays are filled in their own list; the declared type is the field's Sequence."""
     fixed = []
     for line in lines:
         for field in fields:

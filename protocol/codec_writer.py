@@ -1,7 +1,7 @@
 """Emits the functions that write: a message to parts that are joined later.
 
-Invariants of what is emitted: record data becomes a part as it was given, tagged fields ascend and leave out what has
-its default, a field that the version lacks is left out whatever its value.
+Invariants of the emitted code: record data becomes a part as it was given, tagged fields are in ascending order without
+those at their default, and a field that the version lacks is left out whatever its value.
 """
 
 from oncelog.protocol.codec_parts import FunctionOf, Gathered, default_text, holds_many, is_fixed, runs
@@ -10,12 +10,12 @@ from oncelog.protocol.types import Primitive, Variable
 
 
 class WriterEmitter:
-    """Lines of Python that write the layouts of one message, at once or in slices: then a step after each element."""
+    """Lines of Python that write the layouts of one message, at once or in slices: one step after each element."""
 
     def __init__(
         self, gathered: Gathered, function_of: FunctionOf, sliced_function_of: FunctionOf | None = None
     ) -> None:
-        """With `sliced_function_of`, the names of functions that write in slices, what is emitted does so too."""
+        """With `sliced_function_of`, the names of functions that write in slices, the emitted code does so too."""
         self._gathered = gathered
         self._function_of = function_of
         self._sliced_function_of = sliced_function_of

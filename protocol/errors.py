@@ -1,6 +1,6 @@
 """The protocol's error codes: one table of name, code, whether a retry may help, and Kafka's text.
 
-Owns: the codes (Kafka 4.3's `Errors`) and the two exceptions of the wire. Does not own: what a client makes of them.
+Owns: the codes (Kafka 4.3's `Errors`) and the protocol's two exceptions. Does not own: how a client reacts to them.
 """
 
 from enum import IntEnum
@@ -349,11 +349,11 @@ class ErrorCode(IntEnum):
 
 
 _LONGEST_MESSAGE = 2_000
-"""Characters. A message may quote names that a client sent, and a plain string has no room for more than 32 KB."""
+"""Characters. A message may quote names from a client, and a plain string holds no more than 32 KB."""
 
 
 class KafkaError(Exception):
-    """An expected refusal: a code of the protocol, and words for people."""
+    """An expected error: a code of the protocol, and a message for people."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         message = message[:_LONGEST_MESSAGE]
@@ -363,7 +363,8 @@ class KafkaError(Exception):
 
 
 class InvalidRecordsError(KafkaError):
-    """A batch is refused for some of its records (KIP-467): `record_errors` holds the index and a text of each."""
+    """A batch is rejected because of some of its records (KIP-467): `record_errors` has the index and a text of
+    each."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: tuple[tuple[int, str], ...]) -> None:
         super().__init__(code, message)
@@ -371,8 +372,8 @@ class InvalidRecordsError(KafkaError):
 
 
 class ProtocolError(Exception):
-    """Bytes that are not what they claim to be."""
+    """Malformed bytes."""
 
 
 class DecompressedSizeError(ProtocolError):
-    """Compressed data that may well be good, and becomes more than whoever asked can take."""
+    """Compressed data that may be valid, but decompresses to more than the caller allows."""

@@ -1,8 +1,8 @@
 """Frames: a four-byte length, then that many bytes.
 
-Owns: cutting a byte stream into frames. Invariants: a frame that lies whole in one chunk is a view of it, not a copy;
+Owns: cutting a byte stream into frames. Invariants: a frame that is complete in one chunk is a view of it, not a copy;
 an announced length alone allocates nothing (a frame grows with what arrives); a length that is not positive or above
-the limit ends the stream, but takes away no frame before it, however the stream was cut into chunks.
+the limit ends the stream, but discards no frame before it, however the stream was cut into chunks.
 """
 
 from struct import Struct
@@ -13,7 +13,7 @@ _LENGTH = Struct(">i")
 
 
 class FrameReader:
-    """Feed it what the socket gives; it returns whole frames without their length."""
+    """Pass it what the socket received; it returns complete frames without their length."""
 
     __slots__ = ("_max_frame_bytes", "_needed", "_partial", "error")
 
@@ -21,10 +21,10 @@ class FrameReader:
         self._max_frame_bytes = max_frame_bytes
         self._partial = bytearray()
         self._needed = 0
-        """Bytes that `_partial` must have before it can be looked at again; 0 when it is empty."""
+        """The size that `_partial` must reach before the next check; 0 when it is empty."""
         self.error: str | None = None
-        """Why the stream cannot be read on. Words alone: an exception would hold the frames that it went through, and
-        they the reader."""
+        """Why the stream cannot be read further. A string: an exception would keep its stack frames alive, and they the
+        reader."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -32,15 +32,15 @@ class FrameReader:
 
     @property
     def missing_bytes(self) -> int:
-        """What is known to be missing of the frame at hand."""
+        """How many bytes of the current frame are known to be missing."""
         return max(0, self._needed - len(self._partial))
 
     def drop(self) -> None:
-        """Let go of the frame at hand; nothing may be fed any more."""
+        """Discard the current frame; nothing may be fed afterwards."""
         self._partial = bytearray()
 
     def feed(self, data: bytes) -> list[memoryview]:
-        """The frames that are whole now. Raises ProtocolError when there is none because of `error`."""
+        """The frames that are complete now. Raises ProtocolError if there are none because of `error`."""
         frames: list[memoryview] = []
         view = memoryview(data)
         try:
@@ -54,7 +54,7 @@ class FrameReader:
         return frames
 
     def _complete(self, view: memoryview, frames: list[memoryview]) -> int:
-        """Go on with the frame at hand; gives how much of `view` it took."""
+        """Continue the current frame; returns how much of `view` it took."""
         position = 0
         while self._needed:
             stop = position + self._needed - len(self._partial)
@@ -65,7 +65,7 @@ class FrameReader:
             if self._needed == _LENGTH.size:
                 self._needed += self._check(_LENGTH.unpack(self._partial)[0])
             else:
-                # The reader lets go of the buffer, so the frame may keep it instead of a copy.
+                # The reader drops its buffer, so the frame may keep it instead of a copy.
                 frames.append(memoryview(self._partial).toreadonly()[_LENGTH.size :])
                 self._partial = bytearray()
                 self._needed = 0

@@ -1,9 +1,9 @@
 """Request and response headers.
 
 Owns: the rules for which header an API has. A request header is flexible (v2) when the body is; the client id stays a
-plain string even then; any negative length of it is null, and bytes that are no text are replaced. A response header is
-flexible (v1) when the body is, except for ApiVersions, whose answer must be readable before the versions are known
-(KIP-511): the caller says so with `flexible=False`.
+plain string even then; any negative length of it is null, and invalid UTF-8 is replaced. A response header is flexible
+(v1) when the body is, except for ApiVersions, whose response must be readable before the versions are known (KIP-511):
+the caller passes `flexible=False`.
 """
 
 from struct import Struct, error
@@ -47,8 +47,8 @@ def _client_id(text: memoryview) -> str:
     try:
         return str(text, "utf-8")
     except UnicodeDecodeError:
-        # Nothing depends on it, so what is no text does not cost a client its connection. The marks for what cannot be
-        # read are longer than that: cut, so that answers can repeat it.
+        # Nothing depends on it, so invalid UTF-8 does not cost a client its connection. Replacement characters take
+        # more bytes than what they replace: truncated, so that responses can repeat the text.
         return str(text, "utf-8", "replace")[:_LONGEST_REPLACED]
 
 

@@ -1,8 +1,8 @@
-"""What every generated codec leans on: the base of messages and the readers and writers of variable-length types.
+"""Runtime support of the generated codecs: the base of messages, and readers and writers of variable-length types.
 
 Owns: equality and text of messages, bounds checks for strings, bytes and counts. Does not own: any message's layout.
-Invariants: a reader takes (view, position) and gives (value, next position); bytes that are not what they claim raise
-ProtocolError, IndexError, struct.error or UnicodeDecodeError, which `decode` folds into ProtocolError.
+Invariants: a reader takes (view, position) and returns (value, next position); malformed bytes raise ProtocolError,
+IndexError, struct.error or UnicodeDecodeError, which `decode` turns into ProtocolError.
 
 Messages are read-only by type: their attributes are Final, which costs nothing at run time.
 """
@@ -59,23 +59,23 @@ class Decode(Protocol[ReadT]):
 
 class Encode(Protocol[WrittenT]):
     def __call__(self, message: WrittenT, version: int) -> list[Data]:
-        """The parts of the encoded message, to be joined; record data is among them as it was given."""
+        """The parts of the encoded message, to be joined; record data is among them unchanged."""
 
 
 class DecodeInSlices(Protocol[ReadT]):
     def __call__(self, view: memoryview, version: int, position: int = 0) -> Generator[int, None, tuple[ReadT, int]]:
-        """As `decode`; each step is so many more elements."""
+        """As `decode`; each step yields the number of further elements read."""
 
 
 class EncodeInSlices(Protocol[WrittenT]):
     def __call__(self, out: list[Data], message: WrittenT, version: int) -> Iterator[int]:
-        """As `encode`; each step is so many more elements, whose parts are in `out` and may be taken from there."""
+        """As `encode`; each step yields the number of further elements, whose parts are in `out` and may be removed."""
 
 
 def codec(
     name: str, versions: range, readers: Mapping[int, Reader[MessageT]], writers: Mapping[int, Writer[MessageT]]
 ) -> tuple[Decode[MessageT], Encode[MessageT]]:
-    """`decode` and `encode` of a message; readers and writers are given for each version that changes the layout."""
+    """`decode` and `encode` of a message; readers and writers are passed for each version that changes the layout."""
     read_by_version, write_by_version = _by_version(versions, readers), _by_version(versions, writers)
 
     def decode(view: memoryview, version: int, position: int = 0) -> tuple[MessageT, int]:
@@ -101,7 +101,7 @@ def codec(
 def sliced_decode(
     name: str, versions: range, readers: Mapping[int, SlicedReader[MessageT] | None], decode: Decode[MessageT]
 ) -> DecodeInSlices[MessageT]:
-    """None: versions from this one on hold nothing that is long."""
+    """None: versions from this one on contain nothing long."""
     read_by_version = _by_version(versions, readers)
 
     def decode_in_slices(
@@ -121,7 +121,7 @@ def sliced_decode(
 def sliced_encode(
     versions: range, writers: Mapping[int, SlicedWriter[MessageT] | None], encode: Encode[MessageT]
 ) -> EncodeInSlices[MessageT]:
-    """None: versions from this one on hold nothing that is long."""
+    """None: versions from this one on contain nothing long."""
     write_by_version = _by_version(versions, writers)
 
     def encode_in_slices(out: list[Data], message: MessageT, version: int) -> Iterator[int]:
@@ -142,7 +142,7 @@ def _by_version(versions: range, changes: Mapping[int, FunctionT]) -> dict[int, 
 
 
 def _same(one: object, other: object) -> bool:
-    # An array is a list when decoded and whatever its maker took when built.
+    # An array is a list when decoded, and any sequence when built.
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_same, one, other))
     return one == other
@@ -195,7 +195,8 @@ def read_nullable_string(view: memoryview, position: int) -> tuple[str | None, i
 
 
 def _read_long_text_length(view: memoryview, position: int) -> tuple[int, int]:
-    """A compact text is no longer than a plain one: what one client sends, another may be told in any version."""
+    """A compact string is no longer than a plain one: what one client sends may be returned to another in any
+    version."""
     length, position = read_varint(view, position)
     if length > LONGEST_TEXT_BYTES + 1:
         raise ProtocolError(f"a text of {length - 1} bytes is announced, {LONGEST_TEXT_BYTES} are the most")
@@ -227,7 +228,7 @@ def read_nullable_compact_string(view: memoryview, position: int) -> tuple[str |
 
 
 def read_records(view: memoryview, position: int) -> tuple[memoryview, int]:
-    """Record data stays where it is: a slice, no copy."""
+    """Record data is not copied: a slice of the view."""
     length: int = _INT32.unpack_from(view, position)[0]
     position += 4
     end = position + length
@@ -280,7 +281,7 @@ def read_nullable_compact_bytes(view: memoryview, position: int) -> tuple[bytes 
 
 
 def read_count(view: memoryview, position: int) -> tuple[int, int]:
-    """An array's count; every element takes at least one byte, so more than is left is a lie."""
+    """An array's count; every element takes at least one byte, so a count above the bytes left is malformed."""
     count: int = _INT32.unpack_from(view, position)[0]
     position += 4
     if not 0 <= count <= len(view) - position:
@@ -339,7 +340,7 @@ def skip_tags(view: memoryview, position: int) -> int:
 def read_numbers_in_slices(
     view: memoryview, position: int, number_count: int, letter: str
 ) -> Generator[int, None, list[Any]]:
-    """The elements of an array of numbers, whose count is not more than the bytes left; each step is some of them."""
+    """The elements of an array of numbers, whose count is at most the bytes left; each step reads some of them."""
     struct = Struct(f">{_NUMBERS_A_STEP}{letter}")
     numbers: list[Any] = []
     while number_count - len(numbers) >= _NUMBERS_A_STEP:

@@ -1,7 +1,7 @@
-"""Text that somebody else chose, made fit to be shown: it cannot steer a terminal, forge a line or hide what it is.
+"""Escapes text from untrusted sources for display: it cannot steer a terminal, forge a line or hide characters.
 
-Owns: what is shown as it is and what is escaped. Names, keys, values and messages come from clients and from foreign
-brokers, as they like.
+Owns: which characters are escaped. Names, keys, values and messages come from clients and from other brokers, and may
+contain anything.
 Invariants
 - The result is one line that str.isprintable calls printable: no control character of C0 or C1 (no ESC, CSI, OSC), no
   line or paragraph separator, no bidirectional override, nothing invisible but the space, no lone surrogate.
@@ -16,7 +16,7 @@ _UNPRINTABLE = re.compile("[^\n -~]")
 
 
 def printable(text: str) -> str:
-    """`text` in one line; what is not printable as Python writes it in a literal (\\x1b, \\u202e), and then backslashes
+    """`text` on one line; unprintable characters as in Python literals (\\x1b, \\u202e), and then backslashes
     doubled."""
     if text.isprintable():
         return text
@@ -30,7 +30,7 @@ def _escaped(character: str) -> str:
 
 
 def json_text(value: Any, *, indent: int | None = None, is_ascii: bool = True, **settings: Any) -> str:
-    """`value` as JSON, exactly, with every character that is not printable as an escape of JSON's."""
+    """`value` as JSON, exactly, with every unprintable character as a JSON escape."""
     text = json.dumps(value, indent=indent, ensure_ascii=is_ascii, **settings)
     # JSON itself escapes neither DEL nor, when it may have more than ASCII, C1 and bidirectional overrides.
     return text if text.isprintable() else _UNPRINTABLE.sub(_json_escaped, text)

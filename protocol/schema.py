@@ -1,4 +1,4 @@
-"""Versioned declarations of messages: what `protocol.messages` is written in.
+"""Versioned declarations of messages: the language of `protocol.messages`.
 
 Owns: the meaning of a declaration. Does not own: what is made of it: the plain construct of each version, which is the
 definition of the format (`protocol.plain_construct`), the codecs that serve, which `protocol.codec` writes, and those
@@ -71,7 +71,7 @@ class Field:
 
     @property
     def defaults_to_structure(self) -> bool:
-        """Without a default of its own a structure has one made of its fields' defaults, even where it is nullable."""
+        """Without an explicit default a structure defaults to its fields' defaults, even if it is nullable."""
         return isinstance(self.type, Structure) and self.default is _REQUIRED
 
     @property
@@ -96,7 +96,7 @@ class Field:
 
 
 class Structure:
-    """A named group of fields, by itself or as the element of an array."""
+    """A named group of fields, standalone or as the element of an array."""
 
     __slots__ = ("fields", "name")
 
@@ -114,7 +114,7 @@ class Structure:
         return sorted(tagged, key=lambda field: field.tag or 0)
 
     def nested(self) -> Iterator["Structure"]:
-        """Every structure used inside, innermost first, each once."""
+        """Every nested structure, innermost first, each once."""
         seen: dict[str, Structure] = {}
         for field in self.fields:
             inner = field.type

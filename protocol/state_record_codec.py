@@ -33,7 +33,7 @@ def prefix(data: bytes | memoryview) -> int:
 
 
 def decode(module: ModuleType, data: bytes | memoryview, version: int | None = None) -> Any:
-    """The message behind the prefix; `version` is given for keys, and read from the prefix for values."""
+    """The message after the prefix; `version` is passed for keys, and read from the prefix for values."""
     message, _ = module.decode(memoryview(data), prefix(data) if version is None else version, 2)
     return message
 

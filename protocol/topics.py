@@ -1,6 +1,6 @@
-"""The topics that Kafka keeps for itself, by name and id, and the id that stands for none.
+"""Kafka's internal topics, by name and id, and the id that means none.
 
-Owns: the names alone. Does not own: their settings (`broker.config.topic_config`), what lies in them.
+Owns: only the names. Does not own: their settings (`broker.config.topic_config`), their contents.
 """
 
 from uuid import UUID
@@ -8,10 +8,10 @@ from uuid import UUID
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
-"""What clients see and may not write to."""
+"""Visible to clients, and read-only for them."""
 
 METADATA_TOPIC = "__cluster_metadata"
-"""KRaft's log (KIP-595): a topic by its files and by its id, never one that clients see."""
+"""KRaft's log (KIP-595): a topic by its files and its id, never visible to clients."""
 METADATA_TOPIC_ID = UUID("00000000-0000-0000-0000-000000000001")
 
 ZERO_UUID = UUID(int=0)

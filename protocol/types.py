@@ -19,7 +19,7 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A type behind its length: text, bytes or record data."""
+    """A type with a length prefix: text, bytes or record data."""
 
     name: str
     python: str

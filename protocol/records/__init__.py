@@ -1,1 +1,1 @@
-"""Record batches of magic 2, records, control records, compression, and the files beside a log."""
+"""Record batches of magic 2, records, control records, compression, and the file formats of a log."""

@@ -1,7 +1,7 @@
 """Record batches, magic 2 (KIP-98): a header of 61 bytes, then the records.
 
-Owns: the header's layout, its checksum, walking over batches. Does not own: the records (`record`). The readable
-declaration is `protocol.records.formats.BATCH_HEADER`; this is its fused form, held to it by a property test.
+Owns: the header's layout, its checksum, iterating over batches. Does not own: the records (`record`). The readable
+declaration is `protocol.records.formats.BATCH_HEADER`; a property test compares this optimized form with it.
 
 Base offset and partition leader epoch lie outside the checksum, so that a broker stamps them without touching it.
 """
@@ -15,10 +15,10 @@ from oncelog.protocol.records.record import Record, encode_records
 
 HEADER_SIZE = 61
 LENGTH_OVERHEAD = 12
-"""Base offset and batch length, which the batch length does not count."""
+"""Base offset and batch length, which the batch length does not include."""
 MAGIC = 2
 
-# Where a field begins, for those that look at a batch without reading its whole header.
+# Where a field begins, for code that reads single fields of a header.
 LENGTH_AT = 8
 MAGIC_AT = 16
 CRC_AT = 17
@@ -43,10 +43,10 @@ TIMESTAMP_TYPE_MASK = 0x08
 TRANSACTIONAL_MASK = 0x10
 CONTROL_MASK = 0x20
 DELETE_HORIZON_MASK = 0x40
-"""The base timestamp tells when tombstones and markers of a compacted batch may go (KIP-534)."""
+"""The base timestamp is when tombstones and markers of a compacted batch may be removed (KIP-534)."""
 
 PREFIX = Struct(">qii")
-"""Base offset, batch length, partition leader epoch: all that lies outside the checksum."""
+"""Base offset, batch length, partition leader epoch: everything outside the checksum."""
 SPAN = Struct(">qi11xiqq")
 """The header up to its max timestamp, and of it base offset, batch length, last offset delta and both timestamps."""
 _HEADER = Struct(">qiibIhiqqqhii")
@@ -149,7 +149,7 @@ class BatchHeader:
 
 
 def read_header(view: bytes | memoryview, position: int = 0) -> BatchHeader:
-    """The header at `position`; its content is not judged. Raises ProtocolError when fewer than 61 bytes are left."""
+    """The header at `position`, not validated. Raises ProtocolError when fewer than 61 bytes are left."""
     try:
         return BatchHeader(*_HEADER.unpack_from(view, position))
     except error:
@@ -157,12 +157,12 @@ def read_header(view: bytes | memoryview, position: int = 0) -> BatchHeader:
 
 
 def check_crc(batch: memoryview) -> bool:
-    """Does the checksum of exactly this one batch hold?"""
+    """Whether the checksum of exactly this one batch is correct."""
     return crc32c(batch[CRC_COVERS_FROM:]) == int.from_bytes(batch[CRC_AT:CRC_COVERS_FROM], "big")
 
 
 def iter_batches(view: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Whole batches one after the other; a partial one at the end, as a Fetch may return, is left out."""
+    """Complete batches in order; a partial one at the end, as a Fetch may return, is left out."""
     position = 0
     end = len(view)
     while end - position >= HEADER_SIZE:
@@ -227,7 +227,7 @@ def assemble_batch(
 ) -> bytes:
     """Header and checksum around an encoded (and compressed) body of `record_count` records.
 
-    `last_offset_delta` is given where records are missing: in a batch of a compacted log.
+    `last_offset_delta` is passed where records are missing: in a batch of a compacted log.
     """
     tail = _BODY.pack(
         attributes,

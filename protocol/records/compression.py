@@ -1,9 +1,9 @@
-"""Compression of record batches. Brokers keep what producers sent; clients and checking tools come here.
+"""Compression of record batches. Brokers store what producers sent; clients and checking tools use this.
 
 Owns: the four codecs and their framing (snappy in the xerial block format that Java clients write). Libraries are
-imported at their first use; each is for one codec: Python's own for gzip and, from 3.14 on, zstd (before that its
-backport), lz4 for lz4 (cramjam's takes ten times longer), cramjam for snappy. Invariant: decompression stops at
-`max_bytes`, so that a bomb costs no more than that.
+imported on first use, one per codec: Python's own for gzip and, from 3.14 on, zstd (before that its backport), lz4 for
+lz4 (cramjam's takes ten times longer), cramjam for snappy. Invariant: decompression stops at `max_bytes`, so that a
+decompression bomb costs no more than that.
 """
 
 import sys
@@ -26,7 +26,7 @@ _XERIAL_BLOCK_BYTES = 32 * 1024
 _STEP_BYTES = 256 * 1024
 _BLOCK_LENGTH = Struct(">i")
 _SNAPPY_RATIO = 64
-"""Three bytes of snappy copy at most 64, and as much as a block announces is allocated before it is read."""
+"""Three bytes of snappy copy at most 64, and the announced size of a block is allocated before it is read."""
 
 
 def compress(codec: int, body: bytes, level: int | None = None) -> bytes:
@@ -45,7 +45,7 @@ def compress(codec: int, body: bytes, level: int | None = None) -> bytes:
     if codec == _LZ4:
         import lz4.frame
 
-        # Java's reader refuses frames whose blocks lean on each other.
+        # Java's reader rejects frames with linked blocks.
         return bytes(lz4.frame.compress(body, compression_level=level or 0, block_linked=False))
     if codec == _ZSTD:
         return bytes(_zstd().compress(body, _ZSTD_LEVEL if level is None else level))
@@ -53,7 +53,7 @@ def compress(codec: int, body: bytes, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, body: bytes | memoryview, max_bytes: int | None = None) -> bytes:
-    """Raises ProtocolError for an unknown codec, for data that is not what the codec writes, and above `max_bytes`."""
+    """Raises ProtocolError for an unknown codec, for malformed data, and above `max_bytes`."""
     limit = DEFAULT_MAX_BYTES if max_bytes is None else max_bytes
     try:
         if codec == _GZIP:
@@ -123,7 +123,7 @@ def _unlz4(body: bytes | memoryview, limit: int) -> bytes:
 
     decompressor = lz4.frame.LZ4FrameDecompressor()
     parts, left = [], limit
-    # A step at a time: decompress() allocates as much as it is allowed to return.
+    # In steps: decompress() allocates as much as it is allowed to return.
     part = decompressor.decompress(body, _STEP_BYTES)
     while part:
         parts.append(part)
@@ -137,7 +137,7 @@ def _unlz4(body: bytes | memoryview, limit: int) -> bytes:
 
 
 def _zstd() -> Any:
-    """`compression.zstd`, which Python has from 3.14 on."""
+    """`compression.zstd`, part of Python from 3.14 on."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

@@ -1,7 +1,7 @@
 """Control records: the COMMIT and ABORT markers that end a transaction in a partition (KIP-98).
 
-One record a batch, 78 bytes in all. Key: version 0 and the type; value: version 0 and the coordinator epoch. The batch
-is transactional and control, carries producer id and epoch, and has no sequence.
+One record per batch, 78 bytes in all. Key: version 0 and the type; value: version 0 and the coordinator epoch. The
+batch is transactional and control, carries producer id and epoch, and has no sequence.
 """
 
 from enum import IntEnum
@@ -30,7 +30,7 @@ def encode_end_txn_marker(
     base_offset: int = 0,
     leader_epoch: int = 0,
 ) -> bytes:
-    """A marker as a whole batch."""
+    """A whole marker batch."""
     record = Record(0, timestamp, _KEY.pack(0, control_type), _VALUE.pack(0, coordinator_epoch))
     return encode_batch(
         [record],
@@ -47,11 +47,11 @@ def decode_end_txn_marker(batch: memoryview) -> tuple[ControlRecordType, int]:
     """The type and coordinator epoch of a marker; raises ProtocolError for any other control record."""
     records = decode_records(batch)
     if not records:
-        raise ProtocolError("a control batch without a record is no marker")
+        raise ProtocolError("a control batch without a record is not a marker")
     record = records[0]
     try:
         _, control_type = _KEY.unpack_from(record.key or b"")
         _, coordinator_epoch = _VALUE.unpack_from(record.value or b"")
         return ControlRecordType(control_type), coordinator_epoch
     except (error, ValueError) as problem:
-        raise ProtocolError(f"the control record at offset {record.offset} is no marker: {problem}") from problem
+        raise ProtocolError(f"the control record at offset {record.offset} is not a marker: {problem}") from problem

@@ -1,7 +1,7 @@
-"""construct declarations of what lies in a log's files: batches, indexes, producer snapshots.
+"""construct declarations of a log's file formats: batches, indexes, producer snapshots.
 
-The readable definition and the oracle of the property tests; the fused forms that serve are in `protocol.records` and
-in the broker's log. Nothing that serves imports this module. Source: Kafka's DefaultRecordBatch, OffsetIndex,
+The readable definition, and the oracle of the property tests; the optimized forms that serve are in `protocol.records`
+and in the broker's log. Serving code does not import this module. Source: Kafka's DefaultRecordBatch, OffsetIndex,
 TimeIndex, AbortedTxn and ProducerStateManager.
 """
 
