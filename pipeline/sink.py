@@ -1,11 +1,12 @@
 """Publishes a micro-batch to a topic exactly once: one transaction in the driver, with the batch number inside it.
 
-Owns: the decision whether a batch is new. Spark re-executes instead of remembering, so that decision has to live where
-the data lives: the number of the next batch is a group offset that is committed in the same transaction.
+Owns: the decision whether a batch is new. Spark re-executes instead of remembering, so the decision has to be stored
+with the data: the number of the next batch is a group offset that is committed in the same transaction.
 Invariants
-- Fence first, then read the marker: after InitProducerId nobody else can still be committing, so what is read is final.
-- Batch N is published if the marker says N, skipped if it says N + 1 and its fingerprint is the same. Anything else
-  (an old checkpoint, a lost marker, somebody else's) raises: skipping silently would lose data.
+- Fence first, then read the marker: after InitProducerId no other process can still be committing, so what is read is
+  final.
+- Batch N is published if the marker says N, skipped if it says N + 1 and its fingerprint is the same. Anything else (an
+  old checkpoint, a lost marker, another query's) raises: skipping silently would lose data.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ Row = tuple[str, bytes]
 
 
 class MarkerMismatch(Exception):
-    """The batch and the marker do not belong together; the message says what is likely."""
+    """The batch and the marker contradict each other; the message says what is likely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def sink_id_of(checkpoint: Path) -> str:
 
 
 def fingerprint_of(checkpoint: Path, batch_id: int) -> str:
-    """A digest of the offsets that Spark planned for a batch, written before anything of it ran."""
+    """A digest of the offsets that Spark planned for a batch, written before any of it ran."""
     return hashlib.sha256((checkpoint / "offsets" / str(batch_id)).read_bytes()).hexdigest()[:16]
 
 
@@ -60,16 +61,16 @@ def decide(batch_id: int, fingerprint: str, marker: OffsetAndMetadata | None) ->
         )
     if batch_id < expected:
         raise MarkerMismatch(
-            f"batch {batch_id} comes again, but {expected} batches are applied: this is an old copy of the checkpoint"
+            f"batch {batch_id} was run again, but {expected} batches are applied: this is an old copy of the checkpoint"
         )
     raise MarkerMismatch(
-        f"batch {batch_id} comes, but the marker knows only {expected} batches: "
+        f"batch {batch_id} was run, but the marker knows only {expected} batches: "
         "the marker has expired or was deleted, or the checkpoint belongs to another cluster"
     )
 
 
 class TransactionalSink:
-    """`foreachBatch` calls it in the driver."""
+    """Called by `foreachBatch` in the driver."""
 
     def __init__(
         self,
@@ -79,7 +80,8 @@ class TransactionalSink:
         on_outcome: Callable[[Outcome], None],
         after_commit: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`after_commit` hears the batch number between EndTxn and Spark's own commit: the moment to die in a test."""
+        """`after_commit` is called with the batch number between EndTxn and Spark's own commit: the moment to die in a
+        test."""
         self._bootstrap = bootstrap
         self._topic = topic
         self._checkpoint = checkpoint
@@ -87,7 +89,7 @@ class TransactionalSink:
         self._after_commit = after_commit
 
     def apply(self, batch_id: int, rows: Sequence[Row]) -> None:
-        """Publish a batch unless it is applied already. Raises MarkerMismatch and the client's errors."""
+        """Publish a batch unless it is already applied. Raises MarkerMismatch and the client's errors."""
         outcome = asyncio.run(self._apply(batch_id, rows))
         if outcome.published:
             self._after_commit(batch_id)

@@ -4,10 +4,10 @@ Owns: which offsets a micro-batch covers, and reading them. Options: `bootstrap`
 Invariants
 - A batch ends at or before the last stable offset, so that every transaction in it is decided: read again after a
   restart, the same range gives the same rows.
-- The first batch starts at the log's start, whoever asks however often: Spark asks again after an early crash, and
-  keeps no answer.
-- A range is read until the *position* has passed its end, not until so many rows have come: markers and aborted
-  records take offsets and give no rows.
+- The first batch starts at the log's start, however often it is requested: Spark asks again after an early crash, and
+  does not store the first response.
+- A range is read until the *position* has passed its end, not until a number of rows: markers and aborted records take
+  offsets and give no rows.
 """
 
 import asyncio
@@ -61,7 +61,8 @@ class OncelogStreamReader(DataSourceStreamReader):
         return asyncio.run(partition_offsets(self._bootstrap, self._topic, earliest=True))
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
-        """The last stable offsets, at most `max_per_partition` beyond `start` unless Spark wants all there is."""
+        """The last stable offsets, at most `max_per_partition` beyond `start` unless Spark wants everything
+        available."""
         stable = self.stable_offsets()
         if isinstance(limit, ReadAllAvailable) and self._max_per_partition <= 0:
             return stable
@@ -87,7 +88,7 @@ class OncelogStreamReader(DataSourceStreamReader):
         yield from asyncio.run(read_range(self._bootstrap, self._topic, partition))
 
     def commit(self, end: dict[str, int]) -> None:
-        """Spark's checkpoint holds the progress; a group offset for lag tools would only come later."""
+        """Spark's checkpoint holds the progress; a group offset for lag tools would only lag behind it."""
 
     def stop(self) -> None:
         """Nothing is kept open between calls."""
@@ -105,7 +106,7 @@ async def partition_offsets(bootstrap: str, topic: str, *, earliest: bool) -> di
 async def read_range(bootstrap: str, topic: str, wanted: OffsetRange) -> "list[RecordBatch]":
     """Every committed record of a range as Arrow batches.
 
-    Raises NoOffsetForPartition when retention has eaten the start, RuntimeError when the end does not come.
+    Raises NoOffsetForPartition when retention has deleted the start, RuntimeError when the end is not reached.
     """
     import pyarrow
 
@@ -123,7 +124,7 @@ async def read_range(bootstrap: str, topic: str, wanted: OffsetRange) -> "list[R
             before, position = position, await consumer.position(target)
             stalled = stalled + 1 if position == before else 0
             if stalled > _STALLED_POLLS:
-                raise RuntimeError(f"{target} does not move beyond offset {before}, {wanted.end} is wanted")
+                raise RuntimeError(f"{target} does not advance beyond offset {before} to {wanted.end}")
             rows = [record for record in records if record.offset < wanted.end]
             if rows:
                 batches.append(

@@ -63,7 +63,7 @@ CLIENTS = (
 
 
 class Unavailable(Exception):
-    """Why a client cannot be had here."""
+    """Why a client is not available here."""
 
 
 def main(arguments: list[str]) -> int:
@@ -151,7 +151,7 @@ def prepare_node() -> str:
 def prepare_kcat() -> str:
     if shutil.which("kcat") is None:
         if shutil.which("apt-get") is None or os.geteuid() != 0:
-            raise Unavailable("there is no kcat, and it can be installed by root on Debian alone (apt install kcat)")
+            raise Unavailable("kcat is not installed, and only root on Debian can install it here (apt install kcat)")
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         call("apt-get", "update", "-qq", environment=environment)
         call("apt-get", "install", "-y", "-qq", "--no-install-recommends", "kcat", environment=environment)
@@ -161,7 +161,7 @@ def prepare_kcat() -> str:
 def need(*programs: str) -> None:
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
-        raise Unavailable(f"there is no {' and no '.join(missing)} here")
+        raise Unavailable(f"{' and '.join(missing)} not found here")
 
 
 def is_same(source: Path, stamp: Path) -> bool:
@@ -187,7 +187,7 @@ def answer(*command: str) -> str:
 def jar_version(name: str) -> str:
     jars = sorted((PLACE / "kafka").glob(f"{name}-[0-9]*.jar"))
     if not jars:
-        raise Unavailable(f"Maven brought no {name}")
+        raise Unavailable(f"Maven did not fetch {name}")
     return jars[0].stem.removeprefix(f"{name}-")
 
 

@@ -1,4 +1,4 @@
-"""Rewrites the parts of docs/architecture.md that the code itself says: state diagrams and the file map.
+"""Rewrites the generated parts of docs/architecture.md: state diagrams and the file map.
 
     python tools/update_architecture.py
 
@@ -50,7 +50,7 @@ START = "<!-- from the code: python tools/update_architecture.py -->"
 
 
 def first_sentence(path: Path) -> str:
-    """What a file says it is: the first paragraph of its docstring."""
+    """A file's own description: the first paragraph of its docstring."""
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return " ".join(docstring.split("\n\n")[0].split())
 
@@ -64,9 +64,9 @@ def generated() -> str:
     lines += ["```mermaid", life.mermaid(), "```", ""]
     lines += ["## File map", ""]
     lines += [
-        "Beside these: `protocol/messages/` and `protocol/state_records/` hold one declaration an API or record,",
-        "`protocol/generated/` the codecs written from them, `broker/handlers/` one module an API with its contract,",
-        "and `refusals.py` for all that have nothing behind them.",
+        "Besides these: `protocol/messages/` and `protocol/state_records/` have one declaration per API or record,",
+        "`protocol/generated/` the codecs made from them, `broker/handlers/` one module per API with its contract,",
+        "and `refusals.py` for all APIs without an implementation.",
         "",
     ]
     for folder in FOLDERS:
@@ -81,7 +81,7 @@ def generated() -> str:
 
 
 def updated(page: str) -> str:
-    """The page with its generated end made anew."""
+    """The page with its generated end rewritten."""
     return page.partition(START)[0].rstrip() + "\n\n" + generated()
 
 

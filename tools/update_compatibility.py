@@ -98,13 +98,13 @@ KAFKA = {
 """Every API of Apache Kafka 4.3's broker listeners with its stable versions (validVersions in the message schemas)."""
 
 NOT_SERVED = {
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "Kafka lists it only where a plugin receives client metrics. None does here.",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "Kafka lists it only if a plugin receives client metrics. None does here.",
     ApiKey.PUSH_TELEMETRY: "As above.",
 }
 
 OTHER_DEFAULTS = {
     "node.id": ("none, required", "One node needs no number."),
-    "listeners": ("PLAINTEXT://:9092", "There is no authentication yet, so nobody else is let in unasked."),
+    "listeners": ("PLAINTEXT://:9092", "There is no authentication yet, so no other machine has access by default."),
     "controller.listener.names": ("none, required", "No controller listens beside the broker."),
     "log.dir": ("/tmp/kafka-logs", "Data should outlive a cleaned /tmp."),
     "socket.listen.backlog.size": ("50", "One process accepts for all listeners."),

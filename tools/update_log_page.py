@@ -1,4 +1,4 @@
-"""Runs the commands of docs/log.md anew, and writes what they print below them; draws docs/images/log_map.svg.
+"""Runs the commands of docs/log.md again, and writes their output below them; draws docs/images/log_map.svg.
 
     PYTHONPATH=. python tools/update_log_page.py
 
@@ -39,7 +39,7 @@ def _run_block(block: str, directory: str) -> str:
 def _run(command: str, directory: str) -> str:
     run = subprocess.run(
         ["bash", "-c", _ONCELOG + command],
-        check=False,  # a command may fail, and the page shows how
+        check=False,  # a command may fail, and the page shows that
         cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

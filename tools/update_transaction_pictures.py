@@ -50,7 +50,7 @@ SOLID = {
     (_S.PREPARE_COMMIT, _S.COMPLETE_COMMIT),
     (_S.PREPARE_ABORT, _S.COMPLETE_ABORT),
 }
-"""The life of one transaction; all else is drawn dashed."""
+"""The life of one transaction; everything else is drawn dashed."""
 
 
 def text(x: float, y: float, words: str, size: int = 14, colour: str = INK, anchor: str = "start") -> str:
@@ -138,7 +138,7 @@ _TOP, _LANE_HEIGHT, _LEFT, _COLUMN = 90, 76, 140, 112
 
 
 def timeline_svg(runs: Sequence[Sequence[Event]]) -> str:
-    """In the order in which they happened, one column an event: milliseconds apart, they would lie on each other."""
+    """In order, one column per event: at a scale of milliseconds they would overlap."""
     run_height = len(LANES) * _LANE_HEIGHT + 30
     width = _LEFT + max(map(len, runs)) * _COLUMN + 30
     parts = [text(30, 34, "A committed transaction, then an aborted one, as a running broker logged them", 18)]
@@ -175,7 +175,7 @@ def _lane_y(lane: str, top: int) -> int:
 
 
 async def _written(bootstrap: str) -> list[Event]:
-    """What lies in the partitions, by the times that the producer and the coordinator have put on it."""
+    """The contents of the partitions, by the timestamps of the producer and the coordinator."""
     from oncelog.client.consumer import Consumer
 
     written: list[Event] = []
@@ -194,7 +194,8 @@ async def _written(bootstrap: str) -> list[Event]:
 
 
 async def recorded(bootstrap: str) -> list[Event]:
-    """What a producer asked, what its coordinator logged, what came into the partitions: each with its own time."""
+    """The producer's requests, what its coordinator logged, what was written to the partitions: each with its own
+    time."""
     from oncelog.client.admin import Admin, NewTopic
     from oncelog.client.producer import Producer
     from oncelog.tools.txn.tail import transitions

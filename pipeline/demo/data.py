@@ -1,6 +1,6 @@
 """Purchases from files: CDNOW's text format, and completejourney's parquet. Money is integer cents from here on.
 
-Owns: reading and checking input, and the totals that everything later is held against, computed straight from it.
+Owns: reading and checking input, and the totals that everything later is compared with, computed straight from it.
 Invariant: an amount is parsed as decimal text, never as a binary fraction; a bad line is an error with its number.
 """
 
@@ -21,7 +21,7 @@ _LINE = re.compile(rf"\s*(\S+)\s+({_DATE})\s+(\d+)\s+(\d+)\.(\d{{2}})\s*\Z")
 
 
 class InputError(Exception):
-    """The input is not what it should be; the message names file and line."""
+    """The input is malformed; the message names file and line."""
 
 
 class Purchase(NamedTuple):
@@ -37,7 +37,7 @@ class Purchase(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the purchases add up to."""
+    """The sums over the purchases."""
 
     count: int
     cents: int
@@ -55,7 +55,7 @@ def totals_of(purchases: Sequence[Purchase]) -> Totals:
 
 
 def packaged_file(package: str, name: str) -> Path:
-    """A data file out of an installed package, which is never imported. Raises InputError."""
+    """A data file of an installed package, which is never imported. Raises InputError."""
     try:
         files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
@@ -67,12 +67,12 @@ def packaged_file(package: str, name: str) -> Path:
 
 
 def _is_heading(line: str) -> bool:
-    """A spoilt purchase in the first line must not pass for one."""
+    """A malformed purchase in the first line must not pass for a heading."""
     return not any(character.isdigit() for character in line)
 
 
 def read_cdnow(path: Path) -> list[Purchase]:
-    """`customer date quantity amount` a line, as in CDNOW_master.txt, below a heading. Raises InputError."""
+    """`customer date quantity amount` per line, as in CDNOW_master.txt, below a heading. Raises InputError."""
     purchases = []
     try:
         with path.open(encoding="ascii") as lines:
@@ -90,7 +90,7 @@ def read_cdnow(path: Path) -> list[Purchase]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not plain text: {error}") from error
     if not purchases:
-        raise InputError(f"{path} holds no purchases")
+        raise InputError(f"{path} contains no purchases")
     return purchases
 
 
@@ -112,7 +112,7 @@ def read_completejourney(path: Path) -> list[Purchase]:
 
 
 def read_purchases(name: str, path: Path | None) -> tuple[Path, list[Purchase]]:
-    """The purchases of a named data set, or of a file of CDNOW's columns. Raises InputError."""
+    """The purchases of a named data set, or of a file with CDNOW's columns. Raises InputError."""
     if path is not None:
         return path, read_cdnow(path)
     if name == "cdnow":

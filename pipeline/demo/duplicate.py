@@ -1,7 +1,7 @@
-"""The same Produce twice, byte for byte, and what the broker answers to the second.
+"""The same Produce twice, byte for byte, and the broker's response to the second.
 
-Owns: the demonstration of idempotence (KIP-98): same producer id, epoch and sequence give the first offset again, and
-the log does not grow. The record is a real purchase, so a duplicate would spoil the totals.
+Owns: the demonstration of idempotence (KIP-98): the same producer id, epoch and sequence return the first offset again,
+and the log does not grow. The record is a real purchase, so a duplicate would corrupt the totals.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from oncelog.client import Producer, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class DuplicateAnswers:
-    """The offset that each of the two sendings was answered with."""
+    """The offset in the response to each of the two."""
 
     first_offset: int
     second_offset: int
 
 
 async def send_twice(bootstrap: str, partition: TopicPartition, key: bytes, value: bytes) -> DuplicateAnswers:
-    """Write one record, then the very same batch again. Raises KafkaError."""
+    """Write one record, then the identical batch again. Raises KafkaError."""
     async with Producer(bootstrap, enable_idempotence=True) as producer:
         first = await producer.send(partition.topic, value, key=key, partition=partition.partition)
         second = await producer.resend_last_batch(partition.topic, partition.partition)

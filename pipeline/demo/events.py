@@ -1,6 +1,6 @@
-"""What the processes of the demonstration tell each other: one JSON object a line on standard output.
+"""Events that the demonstration's processes report: one JSON object per line on standard output.
 
-Owns: writing and reading such lines. A line that is not JSON is somebody's chatter and is kept apart.
+Owns: writing and reading such lines. A line that is not JSON is other output and is kept apart.
 """
 
 import json

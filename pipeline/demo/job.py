@@ -1,7 +1,7 @@
 """The PySpark job: committed purchases in, totals out, exactly once, restarted from its checkpoint as often as needed.
 
-Owns: the Spark session, the query, the driver's life. `--kill-after N` makes the driver die, as by kill -9, after
-batch N is committed in the broker and before Spark notes that it is: the worst moment there is.
+Owns: the Spark session, the query, the driver's life. `--kill-after N` makes the driver die, as by kill -9, after batch
+N is committed in the broker and before Spark records that: the worst possible moment.
 """
 
 import argparse
@@ -30,10 +30,10 @@ _SETTINGS = {
 
 
 def prepare_environment(work: Path) -> str:
-    """What Spark reads from the environment; returns where its Java comes from. Raises JavaMissing."""
+    """Set up the environment that Spark reads; returns where its Java comes from. Raises JavaMissing."""
     home, origin = java_home(work)
     os.environ["JAVA_HOME"] = str(home)
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # else Spark's workers run whatever `python3` the PATH has
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # otherwise Spark's workers run the first `python3` on the PATH
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     return origin
@@ -61,7 +61,7 @@ def output_rows(batch: Any) -> list[Row]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """One life of the driver: until everything stable at its start, and what follows meanwhile, is processed."""
+    """One life of the driver: until everything stable at its start, and what arrives meanwhile, is processed."""
     from oncelog.pipeline.source import OncelogSource
 
     checkpoint: Path = arguments.checkpoint
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
     def after_commit(batch_id: int) -> None:
         if batch_id == arguments.kill_after:
             emit("dying", batch=batch_id)
-            os.killpg(os.getpgid(0), signal.SIGKILL)  # the JVM goes with its driver
+            os.killpg(os.getpgid(0), signal.SIGKILL)  # the JVM dies with its driver
 
     sink = TransactionalSink(arguments.bootstrap, arguments.output, checkpoint, on_outcome, after_commit)
     records = (

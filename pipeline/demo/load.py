@@ -1,12 +1,12 @@
 """One loader: writes its share of the purchases, in transactions, exactly once whatever happens to it or the broker.
 
-Owns: the loop. How far it is, is written in the transaction itself, as the committed offset of a group of its own:
-purchases and progress become visible together or not at all, so a restart, a lost answer or a killed broker costs
-nothing but the repetition of one transaction. It makes some trouble itself: every `abort_every`th transaction is
-aborted first and then sent again.
+Owns: the loop. Its progress is part of the transaction, as the committed offset of the loader's own group: purchases
+and progress become visible together or not at all, so a restart, a lost response or a killed broker costs only the
+repetition of one transaction. It causes some faults itself: every `abort_every`th transaction is first aborted and then
+sent again.
 
-As `zombie` it writes half a transaction, waits to be told to go on, and then tries to commit: by then somebody else
-has its transactional id.
+As `zombie` it writes half a transaction, waits for a signal, and then tries to commit: by then another process has its
+transactional id.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _RETRY_S = 0.1
 
 
 class _Wanted(Exception):
-    """An abort that the loader wants."""
+    """An intended abort."""
 
 
 def transactional_id_of(loader: int) -> str:
@@ -52,7 +52,7 @@ def share_of(
 
 
 def encode(row: int, purchase: Purchase) -> bytes:
-    """`row` is the place in the file: two purchases alike in everything else are still two."""
+    """`row` is the line in the file: two otherwise identical purchases are still two."""
     return json.dumps(
         {"row": row, "customer": purchase.customer, "date": purchase.date, "cents": purchase.cents},
         separators=(",", ":"),
@@ -78,7 +78,7 @@ class Loader:
         )
 
     async def run(self) -> None:
-        """Until everything is committed; a fence is final, everything else is begun again from the marker."""
+        """Until everything is committed; a fence is final, everything else is retried from the marker."""
         while True:
             try:
                 await self._load_from_marker()
@@ -91,7 +91,7 @@ class Loader:
 
     async def _load_from_marker(self) -> None:
         async with self._producer() as producer:
-            await producer.init_transactions()  # fence first: after this nobody else can move the marker
+            await producer.init_transactions()  # fence first: after this no other process can move the marker
             position = await self._read_marker()
             emit("start", loader=self._arguments.loader, position=position, total=len(self._share))
             while position < len(self._share):
@@ -120,7 +120,7 @@ class Loader:
                     await transaction.send_soon(
                         self._arguments.topic, encode(row, purchase), key=purchase.customer.encode()
                     )
-                await producer.flush()  # the records are really there, and read_uncommitted sees them
+                await producer.flush()  # the records are written, and read_uncommitted sees them
                 raise _Wanted
         except _Wanted:
             cents = sum(purchase.cents for _, purchase in self._share[position:end])
@@ -135,7 +135,7 @@ class Loader:
             await transaction.send_offsets({self._marker: OffsetAndMetadata(end)}, group=self._group)
 
     async def be_a_zombie(self) -> None:
-        """Half a transaction, a long sleep, and a commit that must be refused."""
+        """Half a transaction, a long sleep, and a commit that must be rejected."""
         async with self._producer() as producer:
             transaction = producer.transaction()
             await transaction.__aenter__()
@@ -170,7 +170,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--input", type=Path)
     parser.add_argument("--loader", type=int, required=True)
     parser.add_argument("--loaders", type=int, required=True)
-    parser.add_argument("--batch", type=int, default=500, help="records a transaction")
+    parser.add_argument("--batch", type=int, default=500, help="records per transaction")
     parser.add_argument("--abort-every", type=int, default=0, help="abort every n-th transaction, then send it again")
     parser.add_argument("--zombie", action="store_true")
     return parser.parse_args()

@@ -1,6 +1,6 @@
-"""The load, seen from above: several loaders, a zombie, a duplicate, and a daemon killed in the middle.
+"""The load as a whole: several loaders, a zombie, a duplicate, and a daemon killed in the middle.
 
-Owns: who runs when, and what happened. Does not own: how a loader works (`load`), how things look (`demo`).
+Owns: which process runs when, and what happened. Does not own: how a loader works (`load`), the output (`demo`).
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Troubles:
 
     @property
     def dirty_cents(self) -> int:
-        """What was surely written and surely aborted. A killed daemon may leave more."""
+        """Certainly written and certainly aborted. A killed daemon may leave more."""
         return self.aborted_cents + self.zombie_cents
 
 
@@ -53,11 +53,11 @@ class LoadPlan:
     batch: int
     abort_every: int
     source_arguments: list[str]
-    """What tells a loader process which purchases to read."""
+    """The arguments that select a loader process's purchases."""
 
 
 class Load:
-    """Runs the load; `on_progress(committed)` hears how many purchases are committed."""
+    """Runs the load; `on_progress(committed)` is called with the number of committed purchases."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Load:
         self._children: list[Child] = []
         self._started = time.monotonic()
         shares = [len(share_of(purchases, loader, LOADER_COUNT, plan.partitions)) for loader in range(LOADER_COUNT)]
-        # The others may have nothing to do: one customer's purchases all lie in one partition.
+        # The others may have nothing to do: one customer's purchases are all in one partition.
         self._busiest_loader = shares.index(max(shares))
         self.troubles = Troubles()
 
@@ -112,7 +112,7 @@ class Load:
         self.troubles.duplicate = answers
         if answers.first_offset != answers.second_offset:
             raise ProcessFailed(f"the duplicate Produce was written again: {answers}")
-        self._news(f"one Produce sent twice: both answered with offset {answers.first_offset}")
+        self._news(f"one Produce sent twice: both responses have offset {answers.first_offset}")
 
     def _child(self, loader: int, *extra: str) -> Child:
         plan = self._plan
@@ -124,7 +124,7 @@ class Load:
         return child
 
     def _await(self, wanted: str) -> dict[str, Any]:
-        """The next event of that name; others are noted on the way. Raises ProcessFailed."""
+        """The next event of that name; others are recorded on the way. Raises ProcessFailed."""
         deadline = time.monotonic() + _EVENT_TIMEOUT_S
         while True:
             try:
@@ -153,10 +153,11 @@ class Load:
             case "retry":
                 troubles.retries += 1
             case "committed-as-zombie":
-                raise ProcessFailed("the zombie's commit was not refused")
+                raise ProcessFailed("the zombie's commit was not rejected")
 
     def _fence_a_zombie(self) -> None:
-        """A loader is stopped in mid-transaction, its successor takes over, then it wakes up and tries to commit."""
+        """A loader is stopped in the middle of a transaction, its successor takes over, then it resumes and tries to
+        commit."""
         loader = self._busiest_loader
         zombie = self._child(loader, "--zombie")
         half = self._await("mid-transaction")
@@ -165,12 +166,12 @@ class Load:
         self._news(f"loader {loader} stopped (SIGSTOP) with {half['records']} records in an open transaction")
         self._child(loader, "--abort-every", str(self._plan.abort_every))
         self._await("committed")
-        self._news("its successor has the same transactional.id: the open transaction is aborted, the load goes on")
+        self._news("its successor has the same transactional.id: the open transaction is aborted, the load continues")
         zombie.send_signal(signal.SIGCONT)
         zombie.wake()
         refused = self._await("refused")
         self.troubles.zombie_error = f"{refused['error']} ({refused['code']})"
-        self._news(f"loader {loader} continued (SIGCONT): its commit is refused with {self.troubles.zombie_error}")
+        self._news(f"loader {loader} continued (SIGCONT): its commit is rejected with {self.troubles.zombie_error}")
         zombie.wait(_EVENT_TIMEOUT_S)
         self._children.remove(zombie)
 
@@ -196,6 +197,4 @@ class Load:
         self.troubles.restart_s = time.monotonic() - started
         self.troubles.kills += 1
         self.troubles.kill_at_records = committed
-        self._news(
-            f"daemon killed (-9) after {committed:,} purchases, started again in {self.troubles.restart_s:.2f} s"
-        )
+        self._news(f"daemon killed (-9) after {committed:,} purchases, restarted in {self.troubles.restart_s:.2f} s")

@@ -1,7 +1,7 @@
-"""The result as an SVG picture, for people who would rather look.
+"""The result as an SVG picture.
 
-Owns: the drawing; plain text, no library. It shows the money as each reader sees it, what was done to the load, what it
-left in the partitions, and the micro-batches with the one that came twice.
+Owns: the drawing; plain text, no library. It shows the money as each reader sees it, what was done to the load, the
+resulting partitions, and the micro-batches with the one that was run twice.
 """
 
 from collections.abc import Sequence

@@ -21,16 +21,16 @@ _STOP_S = 20
 
 
 class ProcessFailed(Exception):
-    """A child ended as it should not; the message holds its last words."""
+    """A child ended unexpectedly; the message has the end of its output."""
 
 
 def environment() -> dict[str, str]:
-    """Children find our packages wherever they are started from."""
+    """Lets children import our packages from any working directory."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 
 
 class DaemonProcess:
-    """The broker as a process of its own."""
+    """The broker in its own process."""
 
     def __init__(self, data_dir: Path, log_path: Path) -> None:
         self._data_dir = data_dir
@@ -53,13 +53,13 @@ class DaemonProcess:
         self.bootstrap = line.removeprefix(READY).strip()
 
     def check_alive(self) -> None:
-        """Raises ProcessFailed when it has ended by itself or by somebody else's signal."""
+        """Raises ProcessFailed when it has ended by itself or by a foreign signal."""
         code = self._process.poll() if self._process is not None else None
         if code is not None:
             raise ProcessFailed(f"the daemon ended with {code}: {self._log_path.read_text()[-3000:]}")
 
     def kill(self) -> None:
-        """As by kill -9."""
+        """As kill -9."""
         if self._process is not None:
             self.kill_count += 1
             self._process.kill()
@@ -75,7 +75,7 @@ class DaemonProcess:
 
 
 class Child:
-    """A Python module that runs as its own process and tells events; `on_event` is called in a thread."""
+    """A Python module that runs in its own process and reports events; `on_event` is called in a thread."""
 
     def __init__(
         self, module: str, arguments: list[str], log_path: Path, on_event: Callable[[dict[str, Any]], None]
@@ -112,7 +112,7 @@ class Child:
             self._process.stdin.flush()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, once all its events were told. Raises ProcessFailed when it does not end in time."""
+        """Its exit code, once all its events were reported. Raises ProcessFailed when it does not end in time."""
         try:
             code = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -126,13 +126,13 @@ class Child:
         self.check_alive()
 
     def check_alive(self) -> None:
-        """Raises ProcessFailed with its last words if it ended badly; one that ended well is no news."""
+        """Raises ProcessFailed with the end of its output if it failed; a clean exit is ignored."""
         code = self._process.poll()
         if code:
             raise ProcessFailed(f"{self._module} ended with {code}: {self._log_path.read_text()[-2000:]}")
 
     def end(self) -> None:
-        """Take the whole process group down, whatever state it is in."""
+        """Kill the whole process group, whatever its state."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -1,7 +1,7 @@
-"""`make demo`: real purchases, exactly once, under trouble; verified with somebody else's client.
+"""`make demo`: real purchases, exactly once, under faults; verified with a third-party client.
 
-Owns: the order of the show, what people see, the exit code: 0 when everything is equal to the file, 1 when anything
-differs, 2 when the input cannot be used, 130 when it was stopped.
+Owns: the order of the steps, the output, the exit code: 0 when everything equals the file, 1 when anything differs, 2
+when the input cannot be used, 130 when interrupted.
 """
 
 import argparse
@@ -43,11 +43,11 @@ WORK_MARK = ".oncelog-demo"
 def main() -> int:
     arguments = _arguments()
     console = Console(emoji=False)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it, its processes end with it
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # its processes end with it, however it is ended
     try:
         path, purchases = read_purchases(arguments.data, arguments.input)
         if len(purchases) < MINIMUM_PURCHASES:
-            raise InputError(f"{path} holds {len(purchases)} purchases; the show needs {MINIMUM_PURCHASES} at least")
+            raise InputError(f"{path} contains {len(purchases)} purchases; the demo needs at least {MINIMUM_PURCHASES}")
         work = _emptied(arguments.work.absolute())
     except (InputError, OSError) as error:
         console.print(f"[red]oncelog demo:[/] {_shown(str(error))}", soft_wrap=True)
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def _emptied(work: Path) -> Path:
-    """The work folder, empty. Raises InputError rather than empty a folder that is not ours."""
+    """The work folder, empty. Raises InputError rather than empty a folder of another origin."""
     if work.exists():
         if not (work / WORK_MARK).exists() and (not work.is_dir() or any(work.iterdir())):
             raise InputError(f"{work} is not a work folder of this demo: remove it, or name another with --work")
@@ -86,14 +86,14 @@ def _show(console: Console, path: Path, purchases: list[Purchase], arguments: ar
     )
     if arguments.input is None and arguments.data in CAVEATS:
         console.print(f"  [dim]{_shown(CAVEATS[arguments.data])}[/]", soft_wrap=True)
-    java_home(work)  # a missing Java should be told now, not after the load
+    java_home(work)  # report a missing Java now, not after the load
     daemon = DaemonProcess(work / "data", work / "daemon.log")
     try:
         daemon.start()
         troubles, totalling = _run(console, daemon, purchases, arguments, work)
         committed, uncommitted, published, strips = _read_back(console, daemon.bootstrap)
     except (ProcessFailed, Unreadable, KafkaError):
-        daemon.check_alive()  # if it is gone, that is the reason, and all else only follows from it
+        daemon.check_alive()  # if it has died, that is the cause, and all else only follows from it
         raise
     finally:
         daemon.stop()
@@ -107,8 +107,8 @@ def _arguments() -> argparse.Namespace:
         prog="python -m oncelog.pipeline.demo", description="Purchases through the broker and PySpark, exactly once."
     )
     parser.add_argument("--data", default="cdnow", help="cdnow (default) or completejourney")
-    parser.add_argument("--input", type=Path, help="a file of CDNOW's columns instead")
-    parser.add_argument("--work", type=Path, default=Path(".demo"), help="folder for all it writes; emptied first")
+    parser.add_argument("--input", type=Path, help="a file with CDNOW's columns instead")
+    parser.add_argument("--work", type=Path, default=Path(".demo"), help="folder for all its output; emptied first")
     return parser.parse_args()
 
 
@@ -132,7 +132,7 @@ def _run(
         source_arguments += ["--input", str(arguments.input.absolute())]
     plan = LoadPlan(TOPIC, PARTITIONS, batch, 10, source_arguments)
     with _progress(console) as progress:
-        loading = progress.add_task("loading under trouble", total=len(purchases))
+        loading = progress.add_task("loading under faults", total=len(purchases))
         load = Load(
             daemon,
             plan,
@@ -191,17 +191,17 @@ class Findings:
         if surplus < troubles.dirty_cents:
             found.append(f"read_uncommitted saw {surplus:,} cents too much, not the {troubles.dirty_cents:,} aborted")
         if troubles.kills != 1:
-            found.append(f"the daemon was killed {troubles.kills} times during the load, once is wanted")
+            found.append(f"the daemon was killed {troubles.kills} times during the load instead of once")
         if totalling.died_after not in totalling.skipped:
             found.append(f"batch {totalling.died_after} was not skipped after the driver died: {totalling.skipped}")
         if totalling.batch_count < MINIMUM_BATCHES:
-            found.append(f"only {totalling.batch_count} micro-batches ran, at least {MINIMUM_BATCHES} are wanted")
+            found.append(f"only {totalling.batch_count} micro-batches ran, at least {MINIMUM_BATCHES} are needed")
         return found
 
 
 def _report(console: Console, path: Path, findings: Findings, work: Path, started: float) -> int:
     console.print(_table(findings))
-    _tell_troubles(console, findings.troubles, findings.totalling)
+    _show_troubles(console, findings.troubles, findings.totalling)
     console.print(
         f"Picture: {_shown(str(work / 'demo.svg'))}   everything else it wrote: {_shown(str(work))}", soft_wrap=True
     )
@@ -219,7 +219,7 @@ def _report(console: Console, path: Path, findings: Findings, work: Path, starte
 
 
 def _shown(text: str) -> str:
-    """For a piece of markup: shown as it is, never obeyed."""
+    """Escape text for a piece of markup."""
     return escape(printable(text))
 
 
@@ -255,12 +255,12 @@ def _table(findings: Findings) -> Table:
     return table
 
 
-def _tell_troubles(console: Console, troubles: Troubles, totalling: Totalling) -> None:
+def _show_troubles(console: Console, troubles: Troubles, totalling: Totalling) -> None:
     console.print(
         f"aborted and sent again: {troubles.aborted_transactions} transactions, {troubles.aborted_records:,} records · "
-        f"zombie refused: {_shown(str(troubles.zombie_error))} · daemon killed: {troubles.kills} · "
-        f"loaders began again: {troubles.retries} times\n"
-        f"read_uncommitted counts what it should not: at least {picture.money(troubles.dirty_cents)} dollars · "
+        f"zombie rejected: {_shown(str(troubles.zombie_error))} · daemon killed: {troubles.kills} · "
+        f"loaders restarted: {troubles.retries} times\n"
+        f"read_uncommitted counts aborted records too: at least {picture.money(troubles.dirty_cents)} dollars · "
         f"micro-batches: {totalling.batch_count}, skipped by marker: {totalling.skipped} · "
         f"Spark {_shown(totalling.spark)} on {_shown(totalling.java)} Java",
         soft_wrap=True,

@@ -1,7 +1,7 @@
-"""The purchases topic as it lies in the log: how long each partition is, and which stretches were committed or aborted.
+"""The purchases topic in the log: the length of each partition, and which ranges were committed or aborted.
 
-Owns: reading that for the plan of the job and for the picture. Does not own: records, or what they add up to.
-Invariant: the spans of a strip follow each other without a gap, from its first offset to its end.
+Owns: reading that for the plan of the job and for the picture. Does not own: records, or their sums.
+Invariant: the spans of a strip are contiguous, from its first offset to its end.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from oncelog.client.raw_batches import Fate
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Neighbouring batches of one fate; a marker is a span of its own, because it ends a transaction."""
+    """Neighbouring batches of one fate; a marker is its own span, because it ends a transaction."""
 
     first_offset: int
     next_offset: int
@@ -31,7 +31,7 @@ class Strip:
 
 
 def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Spans in offset order with neighbours of the same fate made one, markers excepted."""
+    """Spans in offset order, neighbours of the same fate merged, markers excepted."""
     result: list[Span] = []
     for span in spans:
         if result and result[-1].fate == span.fate != "marker":

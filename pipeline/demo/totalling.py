@@ -1,6 +1,6 @@
-"""The PySpark job, seen from above: run it, let it die once at the worst moment, run it again from its checkpoint.
+"""The PySpark job as a whole: run it, let it die once at the worst moment, run it again from its checkpoint.
 
-Owns: the lives of the driver and what they reported. Does not own: the job (`job`), how things look (`demo`).
+Owns: the lives of the driver and what they reported. Does not own: the job (`job`), the output (`demo`).
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def run_job(
     on_batch: Callable[[Totalling], None],
     on_news: Callable[[str], None],
 ) -> Totalling:
-    """Two lives of the driver: the first is killed after a commit, the second goes on. Raises ProcessFailed."""
+    """Two lives of the driver: the first is killed after a commit, the second continues. Raises ProcessFailed."""
     result = Totalling()
 
     def on_event(event: dict[str, Any]) -> None:
@@ -54,7 +54,7 @@ def run_job(
                 on_news(f"driver killed (-9) after EndTxn of batch {event['batch']}, before Spark's own commit")
             case "skipped":
                 result.skipped.append(event["batch"])
-                on_news(f"driver restarted: batch {event['batch']} comes again and is skipped by its marker")
+                on_news(f"driver restarted: batch {event['batch']} is run again and skipped by its marker")
         on_batch(result)
 
     arguments = ["--bootstrap", bootstrap, "--topic", topic, "--output", output]

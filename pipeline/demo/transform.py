@@ -1,7 +1,7 @@
 """What the job computes: running totals of every customer and every month, in whole cents.
 
 Owns: the query between source and sink. One streaming aggregation over keyed amounts: each purchase counts once for its
-customer and once for its month. In update mode a micro-batch gives the new totals of the keys that it changed.
+customer and once for its month. In update mode a micro-batch returns the new totals of the keys that it changed.
 """
 
 from typing import Any

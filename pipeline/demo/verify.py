@@ -1,6 +1,6 @@
-"""Reads everything back with confluent-kafka, somebody else's client, and compares it with the file.
+"""Reads everything back with confluent-kafka, a third-party client, and compares it with the file.
 
-Owns: the comparison. Nothing here knows what the totals should be but what `data.totals_of` computed from the input.
+Owns: the comparison. The only expectation is what `data.totals_of` computed from the input.
 """
 
 import json
@@ -19,12 +19,12 @@ _LIST_S = 10
 
 
 class Unreadable(Exception):
-    """The broker stopped giving records before the end."""
+    """The broker stopped returning records before the end."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """What a reader of the purchases topic adds up."""
+    """The sums of one reader of the purchases topic."""
 
     records: int = 0
     cents: int = 0
@@ -108,12 +108,12 @@ def read_totals_back(bootstrap: str, topic: str) -> Published:
 
 
 def differences(expected: Totals, committed: Seen, published: Published) -> list[str]:
-    """Every way in which what was read back is not what the file says; empty when all is well."""
+    """Every difference between what was read back and the file; empty if there is none."""
     found = []
     doubled = [row for row, times in committed.rows.items() if times > 1]
     missing = [row for row in range(expected.count) if row not in committed.rows]
     if doubled:
-        found.append(f"{len(doubled)} purchases are there more than once, first row {min(doubled)}")
+        found.append(f"{len(doubled)} purchases were read more than once, first row {min(doubled)}")
     if missing:
         found.append(f"{len(missing)} purchases are missing, first row {min(missing)}")
     found += _compare("read_committed total", expected.cents, committed.cents)

@@ -52,7 +52,7 @@ def test_a_spoilt_purchase_in_the_first_line_does_not_pass_for_a_heading(tmp_pat
 
 
 def test_a_file_without_purchases_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no purchases"):
+    with pytest.raises(InputError, match="contains no purchases"):
         read_cdnow(written(tmp_path / "input"))
     with pytest.raises(InputError, match="cannot read"):
         read_purchases("cdnow", tmp_path / "missing")
