@@ -389,7 +389,7 @@ class Dispatcher:
     def _start_next(self, api: Api, waiting: deque[_Waiting], error: Exception | None) -> None:
         """One a turn, as they come from sockets: what its connection holds is known before the next one starts."""
         frame, peer, exchange = waiting.popleft()
-        if peer.is_here() or api.key == ApiKey.PRODUCE:  # with acks=0 one may send and close
+        if peer.is_connected() or api.key == ApiKey.PRODUCE:  # with acks=0 one may send and close
             try:
                 if error is not None:
                     raise error

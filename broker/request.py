@@ -27,7 +27,7 @@ class CloseConnection(Exception):
 class Peer:
     """Who is at the other end, and the address under which this listener is advertised to it."""
 
-    __slots__ = ("_answers", "advertised", "host", "is_gone", "listener_name", "on_gone", "port")
+    __slots__ = ("_answers", "advertised", "host", "is_disconnected", "listener_name", "on_disconnect", "port")
 
     def __init__(
         self,
@@ -42,18 +42,18 @@ class Peer:
         self.listener_name: Final = listener_name
         self.advertised: Final = advertised
         self._answers = answers
-        self.is_gone = False
-        self.on_gone: Callable[[], None] | None = None
+        self.is_disconnected = False
+        self.on_disconnect: Callable[[], None] | None = None
         """Called when the connection ends: what waits for this peer, one thing at a time, need not wait any more."""
 
-    def is_here(self) -> bool:
-        return not self.is_gone
+    def is_connected(self) -> bool:
+        return not self.is_disconnected
 
-    def go(self) -> None:
-        self.is_gone = True
-        on_gone, self.on_gone = self.on_gone, None
-        if on_gone is not None:
-            on_gone()
+    def disconnect(self) -> None:
+        self.is_disconnected = True
+        on_disconnect, self.on_disconnect = self.on_disconnect, None
+        if on_disconnect is not None:
+            on_disconnect()
 
     @property
     def next_answer_bytes(self) -> int:
@@ -92,7 +92,7 @@ class RequestContext:
         """What the steps give, or a completion of it when that takes longer than this turn. A Produce is done whole
         though its client has gone: with acks=0 one may send and close."""
         self.in_slices = True
-        return self.broker.slices.run(steps, _always if self.api_key == ApiKey.PRODUCE else self.peer.is_here)
+        return self.broker.slices.run(steps, _always if self.api_key == ApiKey.PRODUCE else self.peer.is_connected)
 
     @property
     def advertised(self) -> tuple[str, int]:

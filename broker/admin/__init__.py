@@ -1,1 +1,1 @@
-"""The door to `broker.faults` for other processes: HTTP and JSON on loopback, off by default."""
+"""The interface to `broker.faults` for other processes: HTTP and JSON on loopback, off by default."""

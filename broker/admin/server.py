@@ -1,10 +1,10 @@
-"""HTTP on loopback: requests in, JSON out, and one stream of events for each who listens.
+"""HTTP on loopback: requests in, JSON out, and one stream of events per listener.
 
-Owns: connections, their bounds, who may ask. Does not own: what a path does (`routes`).
+Owns: connections, their bounds, access control. Does not own: what a path does (`routes`).
 Invariants
-- Only this machine asks: the address is loopback, and the Host header names it, so that no web page reaches it under
-  a name of its own (DNS rebinding). What changes something says that it is JSON, and an Origin of another site is
-  refused: a browser that asks first whether it may send such a thing is told no.
+- Only this machine has access: the address is loopback, and the Host header must name it, so that no web page reaches
+  it under its own name (DNS rebinding). A request that changes something must be declared as JSON, and an Origin of
+  another site is rejected: a browser's preflight request fails.
 - Everything has a limit: connections, header and body, the time to send them, the events that wait for a slow reader.
 """
 
@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import h11
 
-from oncelog.broker.admin.exchange import AdminRequest, Answer, EventStream, Refusal
+from oncelog.broker.admin.messages import AdminRequest, EventStream, HttpError, Response
 from oncelog.broker.admin.routes import Routes
 from oncelog.broker.config.admin_address import is_admin_host
 from oncelog.broker.faults.events import KEPT, Event
@@ -39,7 +39,7 @@ class AdminServer:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """The address that is listened on. Raises OSError."""
+        """Returns the address it listens on. Raises OSError."""
         self._server = await asyncio.start_server(self._accept, host, port, limit=_READ_BYTES)
         bound: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
         return bound
@@ -61,7 +61,7 @@ class AdminServer:
         try:
             await _Connection(self._faults, self._routes, reader, writer).run()
         except (OSError, TimeoutError, h11.RemoteProtocolError, asyncio.CancelledError):
-            pass  # it has gone, or is sent away
+            pass  # the client has disconnected, or is rejected
         finally:
             self._connections.discard(task)
             writer.close()
@@ -87,11 +87,11 @@ class _Connection:
                 if request is None:
                     return
                 outcome = await self._routes.serve(request)
-            except Refusal as refusal:
-                outcome = Answer(refusal.status, {"error": str(refusal)})
+            except HttpError as error:
+                outcome = Response(error.status, {"error": str(error)})
             except h11.RemoteProtocolError as error:
-                # Its hint is what the standard calls it: 400, 413 (body) or 431 (headers).
-                await self._answer(Answer(error.error_status_hint, {"error": str(error)}))
+                # Its hint is the HTTP status: 400, 413 (body) or 431 (headers).
+                await self._answer(Response(error.error_status_hint, {"error": str(error)}))
                 return
             if isinstance(outcome, EventStream):
                 await self._stream(outcome)
@@ -107,7 +107,7 @@ class _Connection:
         return event
 
     async def _next_request(self) -> AdminRequest | None:
-        """None when the client has gone. Raises Refusal, h11.RemoteProtocolError."""
+        """None when the client has disconnected. Raises HttpError, h11.RemoteProtocolError."""
         head = await self._next_event()
         if not isinstance(head, h11.Request):
             return None
@@ -115,7 +115,7 @@ class _Connection:
         while isinstance(event := await self._next_event(), h11.Data):
             body += event.data
             if len(body) > MAX_BODY_BYTES:
-                raise Refusal(413, f"a body has at most {MAX_BODY_BYTES} bytes")
+                raise HttpError(413, f"a body may have at most {MAX_BODY_BYTES} bytes")
         headers = dict(head.headers)
         method = head.method.decode("ascii")
         self._is_head = method == "HEAD"
@@ -123,7 +123,7 @@ class _Connection:
         try:
             target = urlsplit(head.target.decode("ascii"))
         except ValueError as error:
-            raise Refusal(400, str(error)) from error
+            raise HttpError(400, str(error)) from error
         last_event = headers.get(b"last-event-id")
         return AdminRequest(
             method,
@@ -137,14 +137,14 @@ class _Connection:
         host = headers.get(b"host", b"")
         name = _PORT.sub("", host.decode("latin-1")).removeprefix("[").removesuffix("]")
         if name != "localhost" and not is_admin_host(name):
-            raise Refusal(403, "the Host header does not name this machine")
+            raise HttpError(403, "the Host header does not name this machine")
         if headers.get(b"origin") not in (None, b"http://" + host):
-            raise Refusal(403, "web pages of other sites are not served")
+            raise HttpError(403, "web pages of other sites are not served")
         media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if method not in ("GET", "HEAD") and media_type != _JSON:
-            raise Refusal(415, "send Content-Type: application/json")
+            raise HttpError(415, "send Content-Type: application/json")
 
-    async def _answer(self, answer: Answer) -> None:
+    async def _answer(self, answer: Response) -> None:
         body = json.dumps(answer.body, indent=2).encode() + b"\n"
         headers = [
             ("Content-Type", "application/json"),
@@ -166,7 +166,7 @@ class _Connection:
             self._writer.write(data)
 
     async def _stream(self, wanted: EventStream) -> None:
-        """Until the client goes, or has let too many events wait."""
+        """Until the client disconnects, or leaves too many events unread."""
         waiting: asyncio.Queue[Event] = asyncio.Queue()
         for event in self._faults.events.since(wanted.since):
             waiting.put_nowait(event)
@@ -196,7 +196,7 @@ def _parsed(body: bytearray) -> dict[str, Any]:
     try:
         values = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"the body is not JSON: {error}") from error
+        raise HttpError(400, f"the body is not JSON: {error}") from error
     if not isinstance(values, dict):
-        raise Refusal(400, "the body is a JSON object")
+        raise HttpError(400, "the body must be a JSON object")
     return values

@@ -219,7 +219,7 @@ class _Fetch:
         self._answer = Completion()
         self._session.begin_wait(self)
         self._timer = context.broker.purgatory.wait(self._request.max_wait_ms, self._complete)
-        context.peer.on_gone = self._cancel
+        context.peer.on_disconnect = self._cancel
         return self._answer
 
     def on_moved(self, partition: FetchedPartition) -> None:
@@ -272,7 +272,7 @@ class _Fetch:
         self._answer = self._timer = None
         self._session.end_wait()
         self._context.broker.purgatory.end_wait(timer)
-        self._context.peer.on_gone = None
+        self._context.peer.on_disconnect = None
         return answer
 
     # -- many partitions

@@ -1,1 +1,1 @@
-"""Listeners and connections: bytes in, frames to dispatch, replies out in request order."""
+"""Listeners and connections: bytes in, frames to dispatch, responses out in request order."""

@@ -1,10 +1,10 @@
-"""Takes new connections from the sockets of one listener, as fast as the quotas allow.
+"""Accepts new connections on the sockets of one listener, as fast as the quotas allow.
 
-Owns: the listening sockets, and when they are left alone. Does not own: the counts (`broker.net.quotas`), what becomes
-of a connection (`on_accepted`). Invariants
-- What may not be accepted now stays in the backlog of the system: nothing of ours is spent on it.
-- Without descriptors for connections it waits for one of them to end, and says so once. Where there are none at all,
-  though none was promised to others, it waits a second rather than spin.
+Owns: the listening sockets, and when to stop accepting. Does not own: the counts (`broker.net.quotas`), the accepted
+connection (`on_accepted`). Invariants
+- A connection that may not be accepted yet stays in the system's backlog and costs this process nothing.
+- Without descriptors for connections it waits for a connection to end, and logs that once. If the process has none at
+  all, although none are reserved, it waits a second rather than spin.
 """
 
 import asyncio
@@ -41,12 +41,12 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._is_accepting = False
         self._is_closed = False
-        self._has_told = False
+        self._has_reported = False
         self._timer: Timer | None = None
         self.resume()
 
     def resume(self) -> None:
-        """Accept again; a limit that still holds is met at the next connection."""
+        """Accept again; a limit that still applies takes effect at the next connection."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -62,7 +62,7 @@ class Acceptor:
             each.close()
 
     def _pause(self, wait_ms: float | None) -> None:
-        """Until `resume`, which comes by itself after `wait_ms`."""
+        """Until `resume`, or for `wait_ms`."""
         if self._is_accepting:
             self._is_accepting = False
             for each in self._sockets:
@@ -103,8 +103,8 @@ class Acceptor:
         self._on_accepted(accepted, host)
 
     def _report_no_descriptors(self, error: str) -> None:
-        if not self._has_told:
-            self._has_told = True
+        if not self._has_reported:
+            self._has_reported = True
             self._broker.log.error(
                 "listener.no_descriptors",
                 listener=self._listener_name,

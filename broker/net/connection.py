@@ -1,19 +1,20 @@
-"""One client connection: bytes in, requests started in order, answers out in the same order.
+"""One client connection: bytes in, requests started in order, responses out in the same order.
 
-Owns: the frame reader, the queue of exchanges whose answers are still to be written, back-pressure both ways.
-Does not own: what a request means (`broker.dispatch`), who may connect (`broker.net.quotas`), what connections share
-and when they are idle (`broker.net.open_connections`).
+Owns: the frame reader, the queue of exchanges whose responses are not written yet, back-pressure both ways.
+Does not own: what a request means (`broker.dispatch`), which clients may connect (`broker.net.quotas`), what
+connections share and when they are idle (`broker.net.open_connections`).
 
 Invariants
-- Answers leave in request order. A request starts once the one before it is answered, except after a `Pipelined`
-  answer (Produce, once appended): Kafka mutes a channel in the same way, and clients lean on it for sequences.
-- Memory is bounded: a client that does not read its answers is not read from, and none of its requests starts; at most
-  `queued.max.requests` wait. What it holds at the end of a turn is noted in `broker.net.memory`, to the byte: of
-  requests the buffer of the one at hand and those that wait to start, of answers those that wait for an earlier one
-  and, until all of it is sent, what the transport could not send at once.
-- Bytes that are no request cost this connection and nothing else; the reason is logged once. What was asked before
-  them is answered first, and so it is when a client has said all it will say (a half-closed socket).
-- One connection takes the loop for no longer than `_REQUESTS_A_TURN` requests or `_OUTPUT_A_TURN_BYTES` of answers.
+- Responses leave in request order. A request starts once the previous one is answered, except after a `Pipelined`
+  result (Produce, once appended): Kafka mutes a channel in the same way, and clients rely on it for sequences.
+- Memory is bounded: the broker does not read from a client that does not read its responses, and starts none of its
+  requests; at most `queued.max.requests` wait. What it holds at the end of a turn is accounted in `broker.net.memory`,
+  to the byte: for requests, the buffer of the partial one and those that wait to start; for responses, those that wait
+  for an earlier one and, until all of it is sent, what the transport could not send at once.
+- Malformed bytes cost only this connection; the reason is logged once. Requests before them are answered first, as they
+  are when a client has closed its sending side (a half-closed socket).
+- One connection occupies the loop for no longer than `_REQUESTS_A_TURN` requests or `_OUTPUT_A_TURN_BYTES` of
+  responses.
 """
 
 import asyncio
@@ -78,7 +79,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        # Whatever is not sent at once is heard of, and so is the end of it: what is held is known without asking.
+        # The transport notifies us of anything not sent at once, and when it has been: no polling is needed.
         self._transport.set_write_buffer_limits(high=0)
         name = transport.get_extra_info("peername")
         host, port = name[:2] if name else ("?", 0)
@@ -111,8 +112,8 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def eof_received(self) -> bool:
-        """The client has said all it will say: it gets its answers, but for one that may never come."""
-        if self._peer.on_gone is not None or not (self._frames or self._exchanges):
+        """The client has sent all it will send: it gets its responses, except one that may never be ready."""
+        if self._peer.on_disconnect is not None or not (self._frames or self._exchanges):
             return False
         self._end(None)
         return True
@@ -127,13 +128,13 @@ class Connection(asyncio.Protocol):
         self.note_answers()
         self._pump()
 
-    # --- being looked after -------------------------------------------------------------------------------------------
+    # --- supervision --------------------------------------------------------------------------------------------------
 
     @property
     def is_waiting_for_us(self) -> bool:
         return bool(self._exchanges) and not self._write_paused
 
-    def look(self, monotonic_ms: MonotonicMs) -> None:
+    def check_activity(self, monotonic_ms: MonotonicMs) -> None:
         unsent_bytes = 0 if self._transport is None else self._transport.get_write_buffer_size()
         if self.has_moved or unsent_bytes != self._unsent_bytes or self.is_waiting_for_us:
             self.last_moved_ms = monotonic_ms
@@ -151,10 +152,10 @@ class Connection(asyncio.Protocol):
     def on_memory(self) -> None:
         self._maybe_pause_reading()
 
-    # --- requests and answers -----------------------------------------------------------------------------------------
+    # --- requests and responses ---------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Start what may start, write what may be written."""
+        """Start the requests and write the responses that are due."""
         if self._pumping or self.is_closing:
             return
         self._pumping = True
@@ -180,7 +181,7 @@ class Connection(asyncio.Protocol):
         self._maybe_pause_reading()
 
     def _on_done(self, exchange: Exchange) -> None:
-        # A flush round ends many exchanges in one turn: their answers leave together, in one write.
+        # A flush round completes many exchanges in one turn: their responses leave together, in one write.
         if exchange.done:
             self._waiting_bytes += exchange.size_bytes
         if not self._pump_is_due:
@@ -195,7 +196,7 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def _may_start(self) -> bool:
-        """Behind those that are not answered yet."""
+        """Whether the order of requests allows it."""
         exchanges = self._exchanges
         return (
             not exchanges[-1].holds
@@ -229,7 +230,7 @@ class Connection(asyncio.Protocol):
         self._waiting_bytes -= freed_bytes
 
     def _finish(self, exchange: Exchange) -> None:
-        """Its turn has come, and its answer is there, or it ends the connection."""
+        """It is the oldest and done: send its response, or end the connection."""
         if exchange.closes is not None:
             self._send()
             self.close(exchange.closes)
@@ -275,11 +276,11 @@ class Connection(asyncio.Protocol):
         self._read_paused = pause
 
     def _note_requests(self) -> bool:
-        """Note what this connection holds of requests; whether it may read on, for all that they hold here together."""
+        """Account for the requests this connection holds; whether it may read more, given what all connections hold."""
         reader, frames = self._reader, self._frames
         held_bytes = reader.buffered_bytes
         if frames:
-            # All but the first lie in the piece that came last; the first may have been whole only with it.
+            # All but the first are in the chunk received last; only the first may have spanned several.
             first, last = frames[0], frames[-1]
             held_bytes += _buffer_bytes(first) + (_buffer_bytes(last) if last.obj is not first.obj else 0)
         self._request_bytes = held_bytes
@@ -288,7 +289,7 @@ class Connection(asyncio.Protocol):
     # --- ending -------------------------------------------------------------------------------------------------------
 
     def _end(self, reason: str | None) -> None:
-        """Take nothing more; close for `reason` once what was asked is answered."""
+        """Read no more; close for `reason` once all received requests are answered."""
         if not self._is_ending:
             self._is_ending = True
             self._end_reason = reason
@@ -298,17 +299,17 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def finish(self) -> None:
-        """The broker stops: start nothing more, and close once what was started is answered. What is held (a fetch, a
-        JoinGroup) may take long, and its client loses nothing by asking another time."""
+        """The broker stops: start no more requests, and close once the started ones are answered. Held ones (a fetch, a
+        JoinGroup) may take long, and their clients lose nothing by retrying."""
         self._frames.clear()
         if self._exchanges and self._exchanges[-1].holds:
             self._exchanges.pop()
-            self._peer.go()
+            self._peer.disconnect()
         self._end(None)
         self._pump()
 
     def close(self, reason: str | None = None) -> None:
-        """Close for `reason` (logged) or because the broker stops (silently); what was answered is still sent."""
+        """Close for `reason` (logged) or because the broker stops (silently); completed responses are still sent."""
         if self._transport is None or self.is_closing:
             return
         self.is_closing = True
@@ -347,16 +348,16 @@ class Connection(asyncio.Protocol):
         self._waiting_bytes = 0
         self.note_answers()
         self._note_requests()
-        self._peer.go()
+        self._peer.disconnect()
 
 
 def _buffer_bytes(frame: memoryview) -> int:
-    """Of the whole buffer that a frame keeps."""
+    """Size of the whole buffer that a frame keeps alive."""
     return len(cast(bytes, frame.obj))
 
 
 def _write_parts(transport: asyncio.Transport, output: Parts) -> None:
-    """Record data goes to the socket as it is; headers around it are joined, since each write costs more."""
+    """Record data goes to the socket unchanged; headers around it are joined, since each write costs more."""
     small: Parts = []
     for part in output:
         if len(part) >= _LARGE_PART_BYTES:

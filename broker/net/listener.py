@@ -1,7 +1,7 @@
 """Listening sockets: one listener per name, each advertised under its own address.
 
-Owns: the listeners, and the way of a connection from its acceptor to its own object. Invariants
-- After `close`, no socket of ours is open.
+Owns: the listeners, and passing a connection from its acceptor to its `Connection`. Invariants
+- After `close`, none of our sockets is open.
 - A connection counts against the quotas from its acceptance to its end.
 """
 
@@ -21,15 +21,15 @@ from oncelog.broker.net.reachability import FollowWarnings, default_gateways
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
 
-_LAST_WORDS_S = 1.0
+_CLOSE_TIMEOUT_S = 1.0
 _LAST_FLUSH_S = 10.0
 _KEEPALIVE_IDLE_S = 120
-"""A peer whose machine is gone without a word is noticed after this and nine probes, also while it waits for us."""
+"""A peer whose machine disappeared silently is detected after this and nine probes, also while it waits for us."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A listener: the name from the config, the address bound, the address that clients are told."""
+    """A listener: the name from the config, the address bound, the address advertised to clients."""
 
     name: str
     host: str
@@ -37,7 +37,7 @@ class Endpoint:
     advertised_host: str
     advertised_port: int
     is_guess: bool = False
-    """Nobody said what to advertise: it is the name of this machine."""
+    """No advertised address was configured: it is this machine's host name."""
 
 
 class Listeners:
@@ -45,7 +45,7 @@ class Listeners:
         self, broker: "Broker", descriptor_count: int | None = None, run_in_thread: RunInThread | None = None
     ) -> None:
         """`descriptor_count` is how many descriptors connections may hold; None: any number. `run_in_thread` is for
-        imports; None: they are done at once."""
+        imports; None: they run synchronously."""
         self._broker = broker
         self._dispatcher = Dispatcher(broker, run_in_thread)
         self._acceptors: list[Acceptor] = []
@@ -78,8 +78,8 @@ class Listeners:
         return len(self._open)
 
     async def close(self) -> None:
-        """What was appended is still answered, and what was answered is sent, to those who read it soon: a producer
-        without idempotence would write it again."""
+        """Appended batches are still acknowledged, and completed responses sent, to clients that read them soon: a
+        producer without idempotence would write them again."""
         self._is_closing = True
         for acceptor in self._acceptors:
             acceptor.close()
@@ -88,14 +88,14 @@ class Listeners:
             await asyncio.wait(self._joining)
         for connection in self._open.all():
             connection.finish()
-        await self._open.wait_empty(_LAST_WORDS_S)
+        await self._open.wait_empty(_CLOSE_TIMEOUT_S)
         for connection in self._open.all():
             if self._broker.rounds.failure.failed or not connection.is_waiting_for_us:
                 connection.abort()
         await self._open.wait_empty(_LAST_FLUSH_S)
         for connection in self._open.all():
             connection.abort()
-        await self._open.wait_empty(_LAST_WORDS_S)
+        await self._open.wait_empty(_CLOSE_TIMEOUT_S)
 
     async def _bind(self, host: str, port: int) -> list[socket.socket]:
         config = self._broker.config
@@ -108,7 +108,7 @@ class Listeners:
                 try:
                     each = socket.socket(family, socket.SOCK_STREAM)
                 except OSError:
-                    continue  # the system knows the family by name only
+                    continue  # the system lacks support for the family
                 sockets.append(each)
                 if family == socket.AF_INET6:
                     each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -130,7 +130,7 @@ class Listeners:
                 each.close()
             raise
         if not sockets:
-            raise OSError(f"no address of {host} can be listened on")
+            raise OSError(f"cannot listen on any address of {host}")
         return sockets
 
     def _on_accepted(self, endpoint: Endpoint, accepted: socket.socket, host: str) -> None:

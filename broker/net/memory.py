@@ -1,78 +1,79 @@
-"""Bounds on what all connections together keep in memory: requests that wait, answers that are not sent.
+"""Bounds on the memory of all connections together: waiting requests, unsent responses.
 
-Owns: the sums, who may read on, who must go. Does not own: the buffers (`broker.net.connection`).
+Owns: the sums, which connections may read, which are closed. Does not own: the buffers (`broker.net.connection`).
 Invariants
-- Every byte counts, whoever holds it; the sum stays below the limit and one allowance, the largest request.
-- Where memory is short, progress is demanded of what holds it. A holder that has moved less than a sixtieth of its
-  bytes in each of the last `_SLOW_LOOKS` looks, half a second apart, is closed for those that wait: what keeps pace is
-  through within 30 s, Kafka's request timeout, and no client waits longer. While there is enough, none is closed.
-- Requests end one by one: the oldest is always read on, and those of which little is missing beside it. A request that
-  comes in one piece never waits.
-- Near the bound of unsent answers, the next ones get smaller, down to `SMALL_ANSWER_BYTES`.
+- Every byte counts; the sum stays below the limit plus one allowance, the largest request.
+- When memory is short, its holders must make progress. A holder that has moved less than a sixtieth of its bytes in
+  each of the last `_SLOW_CHECKS` checks, half a second apart, is closed for the benefit of the waiting ones: one that
+  keeps pace is done within 30 s, Kafka's request timeout, and no client waits longer. While there is enough, none is
+  closed.
+- Requests complete one by one: the oldest may always read, and so may those with little missing. A request that arrives
+  in one piece never waits.
+- Near the bound of unsent responses, the next ones get smaller, down to `SMALL_ANSWER_BYTES`.
 """
 
 from collections.abc import Callable
 from typing import Protocol
 
 SMALL_ANSWER_BYTES = 1 << 20
-LOOK_INTERVAL_MS = 500
+CHECK_INTERVAL_MS = 500
 _PACE = 60
-_SLOW_LOOKS = 4
+_SLOW_CHECKS = 4
 _PROBE_BYTES = 1 << 16
-"""A request is made to wait once it has brought so much: till then it might be one that has stopped, and is judged."""
+"""A request is made to wait once this much of it has arrived: before that it might be a stalled one, and is checked."""
 _CHUNK_BYTES = 1 << 18
-"""About as much as one read of a socket brings (uvloop: 250 KB)."""
+"""About the size of one read of a socket (uvloop: 250 KB)."""
 
 
 class Holder(Protocol):
     def on_memory(self) -> None:
-        """It may read on, after it was made to wait."""
+        """It may read again, after having been made to wait."""
 
     def close_for_memory(self, reason: str) -> None:
-        """End at once, and let go of everything."""
+        """End at once, and release all memory."""
 
     @property
     def is_held_up(self) -> bool:
-        """Its requests wait for the broker, so it need not move."""
+        """Its requests wait for the broker, so it need not make progress."""
 
     @property
     def is_unread(self) -> bool:
         """Its client does not read what was written."""
 
     def note_answers(self) -> None:
-        """Note what is unsent by now."""
+        """Update the account of what is unsent."""
 
 
 class _Account:
-    """What one connection holds; `missing_bytes` are still to come before it can be let go of."""
+    """The bytes one connection holds; `missing_bytes` must still arrive before they can be released."""
 
-    __slots__ = ("held_bytes", "missing_bytes", "moved_bytes", "quiet_looks")
+    __slots__ = ("held_bytes", "missing_bytes", "moved_bytes", "stalled_checks")
 
     def __init__(self) -> None:
         self.held_bytes = 0
         self.missing_bytes = 0
         self.moved_bytes = 0
-        self.quiet_looks = 0
+        self.stalled_checks = 0
 
-    def look(self) -> None:
+    def check(self) -> None:
         keeps_pace = self.moved_bytes * _PACE >= self.held_bytes + self.missing_bytes
-        self.quiet_looks = 0 if keeps_pace else self.quiet_looks + 1
+        self.stalled_checks = 0 if keeps_pace else self.stalled_checks + 1
         self.moved_bytes = 0
 
     @property
     def is_slow(self) -> bool:
-        return self.quiet_looks >= _SLOW_LOOKS and self.moved_bytes * _PACE < self.held_bytes + self.missing_bytes
+        return self.stalled_checks >= _SLOW_CHECKS and self.moved_bytes * _PACE < self.held_bytes + self.missing_bytes
 
     @property
     def badness(self) -> tuple[int, int, int]:
-        return self.quiet_looks, self.missing_bytes, self.held_bytes
+        return self.stalled_checks, self.missing_bytes, self.held_bytes
 
 
 class _Ledger:
-    """The accounts of all holders of one kind of memory, in the order in which they began."""
+    """The accounts of all holders of one kind of memory, in the order they were opened."""
 
     def __init__(self, kind: str, limit_bytes: int, allowance_bytes: int, on_first: Callable[[], None]) -> None:
-        """`limit_bytes` may be -1: there is none. `on_first` hears of the first account of many or few."""
+        """`limit_bytes` -1: no limit. `on_first` is called when the first account is opened."""
         self._kind = kind
         self._on_first = on_first
         self._limit_bytes = limit_bytes
@@ -106,14 +107,14 @@ class _Ledger:
         return min(self._allowance_bytes, self._limit_bytes + self._allowance_bytes - self.used_bytes)
 
     def close_slow(self, bytes_below_limit: int) -> None:
-        """All of them, if there is not so much room: one by one, those that wait would wait for each."""
+        """All of them, unless that much is free: closed one by one, each would delay the waiting ones."""
         if self.is_above(bytes_below_limit):
             for holder in [holder for holder, account in self.accounts.items() if account.is_slow]:
                 if holder in self.accounts:
                     self._end(holder)
 
     def close_above_allowance(self) -> None:
-        """Slow or not: who is furthest behind, of equals the first, but not the very first while there is another."""
+        """Slow or not: the one furthest behind, the first among equals, but never the oldest while there is another."""
         while self.is_above(-self._allowance_bytes):
             oldest, *others = self.accounts
             self._end(max(others or [oldest], key=lambda holder: self.accounts[holder].badness))
@@ -124,17 +125,17 @@ class _Ledger:
         missing = f" of {account.held_bytes + account.missing_bytes}" if account.missing_bytes else ""
         holder.close_for_memory(
             f"memory for {self._kind} is short, and {account.held_bytes}{missing} bytes were held here; "
-            f"too few moved for {account.quiet_looks * LOOK_INTERVAL_MS} ms"
+            f"too few moved for {account.stalled_checks * CHECK_INTERVAL_MS} ms"
         )
 
 
 class RequestMemory:
-    """Requests that have begun to arrive and have not begun to be served, by connection, the oldest first."""
+    """Requests that have begun to arrive and are not being served yet, by connection, the oldest first."""
 
     def __init__(self, limit_bytes: int, allowance_bytes: int, on_first: Callable[[], None]) -> None:
         self._ledger = _Ledger("requests", limit_bytes, allowance_bytes, on_first)
         self._room_bytes = max(limit_bytes, 0) // 4
-        """Set apart for what is missing of requests that need not wait for the oldest."""
+        """Reserved for the missing parts of requests that need not wait for the oldest."""
         self._hurrying: dict[Holder, int] = {}
         self._hurrying_bytes = 0
         self._waiting: dict[Holder, None] = {}
@@ -148,13 +149,13 @@ class RequestMemory:
         return not self._ledger.accounts
 
     def note(self, reader: Holder, held_bytes: int, missing_bytes: int = 0) -> bool:
-        """`reader` holds so much now, and so much is missing of the request at hand; whether it may read on. If not, it
-        hears of it when it may."""
+        """`reader` now holds this much, and this much is missing of its current request; returns whether it may read
+        more. If not, its `on_memory` is called when it may."""
         ledger = self._ledger
         account = ledger.accounts.get(reader)
         before = account.held_bytes if account is not None else 0
         if held_bytes < before or not held_bytes:
-            # A request has ended, and whatever is left is the beginning of another.
+            # A request has ended, and anything left is the beginning of another.
             self.forget(reader)
             account = None
         if not held_bytes:
@@ -179,11 +180,11 @@ class RequestMemory:
         if had is not None and self._waiting:
             self._wake()
 
-    def look(self) -> None:
-        """Called every `LOOK_INTERVAL_MS`: those that could have moved are judged, those that wait let read."""
+    def check(self) -> None:
+        """Called every `CHECK_INTERVAL_MS`: close stalled holders that could have moved, and wake waiting ones."""
         for reader, account in self._ledger.accounts.items():
             if reader not in self._waiting and not reader.is_held_up:
-                account.look()
+                account.check()
         if self._waiting:
             self._ledger.close_slow(self._room_bytes)
             self._wake()
@@ -201,8 +202,8 @@ class RequestMemory:
         return True
 
     def _wake(self) -> None:
-        """Let read who may, in the order in which they came to wait: no more at once than there is room for what the
-        next read of each brings."""
+        """Let waiting connections read, in the order they started to wait: no more at once than there is space for the
+        next read of each."""
         ledger, woken = self._ledger, 0
         for reader in list(self._waiting):
             account = ledger.accounts.get(reader)
@@ -215,7 +216,8 @@ class RequestMemory:
             self._resume(reader, account)
 
     def _probe(self) -> None:
-        """Let some of those that wait read once, into half of the allowance: they move, or are seen to have stopped."""
+        """Let some of the waiting ones read once, into half of the allowance: they make progress, or prove to be
+        stalled."""
         for reader in list(self._waiting)[: self._ledger.spare_bytes // 2 // _CHUNK_BYTES]:
             if reader in self._waiting:
                 self._resume(reader, self._ledger.accounts[reader])
@@ -227,7 +229,7 @@ class RequestMemory:
 
 
 class AnswerMemory:
-    """Bytes of answers that could not be sent yet, by connection."""
+    """Unsent bytes of responses, by connection."""
 
     def __init__(self, limit_bytes: int, allowance_bytes: int, on_first: Callable[[], None]) -> None:
         self._limit_bytes = limit_bytes
@@ -255,15 +257,16 @@ class AnswerMemory:
     def forget(self, connection: Holder) -> None:
         self._ledger.close(connection)
 
-    def look(self) -> None:
+    def check(self) -> None:
         for connection, account in list(self._ledger.accounts.items()):
             connection.note_answers()
             if connection.is_unread:
-                account.look()
+                account.check()
         if self._ledger.is_above(0):
             self._ledger.close_slow(0)
 
     @property
     def next_answer_bytes(self) -> int:
-        """How large the next answer with records may be: half of what is left, so that many may come at once."""
+        """The size limit of the next response with records: half of what is left, so that several may follow at
+        once."""
         return max(SMALL_ANSWER_BYTES, (self._limit_bytes - self.used_bytes) // 2)

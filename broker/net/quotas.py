@@ -1,13 +1,13 @@
-"""How many connections there may be: in all, of one listener, from one address, and how many new ones in a second.
+"""Connection limits: in total, per listener, per address, and new ones per second.
 
 Owns: the counts and the verdict. Does not own: sockets (`broker.net.acceptor`).
 Invariants
 - As in Kafka, a full broker or listener and too high a rate make new connections wait, unaccepted; one too many from
   one address is accepted and closed at once.
-- Limits are read from the settings as they are now (KIP-612, KIP-226): a change counts from the next connection on.
-- Whatever the settings say, there are no more connections than descriptors set apart for them: the rest are for logs.
+- Limits are read from the current settings (KIP-612, KIP-226): a change applies from the next connection on.
+- Whatever the settings, there are no more connections than descriptors reserved for them: the rest are for logs.
 
-Left out: the rate of one address (a quota of entity type `ip`, KIP-612).
+Left out: the rate per address (a quota of entity type `ip`, KIP-612).
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class ConnectionQuotas:
         self.count = 0
 
     def wait_ms(self, listener_name: str, monotonic_ms: MonotonicMs) -> float | None:
-        """How long `listener_name` may not accept: 0 for not at all, None for until a connection ends."""
+        """How long `listener_name` must wait before accepting: 0 for not at all, None for until a connection ends."""
         settings = self._settings()
         if self.lacks_descriptors or self.count >= settings.get_int("max.connections"):
             return None
@@ -45,7 +45,7 @@ class ConnectionQuotas:
         return self._descriptor_count is not None and self.count >= self._descriptor_count
 
     def take(self, listener_name: str, host: str) -> bool:
-        """Count a connection that was accepted; False when its address has too many, and it is not counted."""
+        """Count an accepted connection; False if its address has too many, and it is not counted."""
         self._rate("").taken()
         self._rate(listener_name).taken()
         settings = self._settings()
@@ -58,7 +58,7 @@ class ConnectionQuotas:
         return True
 
     def give_back(self, listener_name: str, host: str) -> None:
-        """A connection that was counted has ended."""
+        """A counted connection has ended."""
         self.count -= 1
         self._of_listener[listener_name] -= 1
         self._of_host[host] -= 1
@@ -73,7 +73,7 @@ class ConnectionQuotas:
 
 
 class _Rate:
-    """New connections of one second: once they are as many as allowed, the rest wait for the next second."""
+    """New connections in the current second: once the limit is reached, the rest wait for the next second."""
 
     __slots__ = ("_count", "_until_ms")
 

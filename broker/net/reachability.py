@@ -1,10 +1,10 @@
-"""Can a client that came by a listener follow the address that it will be told there?
+"""Whether a client that connected through a listener can reach the address advertised to it there.
 
-Owns: the verdict, and saying it once for each listener and address. Invariants
-- Nothing is looked up: only addresses that are at hand are compared, so what is doubtful is said as a doubt.
-- A client on the same machine can follow any address of it, and one that comes through the gateway of a container's
-  network most often sits on the host, whose published ports are what `localhost` stands for: neither is warned of.
-- At most `_MOST_PEERS` addresses are remembered, so that nobody fills the log or the memory.
+Owns: the verdict, and logging it once for each listener and address. Invariants
+- Nothing is looked up: only known addresses are compared, so a doubtful case is reported as a doubt.
+- A client on the same machine can reach any address of it, and one that comes through the gateway of a container's
+  network usually runs on the host, whose published ports are what `localhost` means: neither causes a warning.
+- At most `_MAX_PEERS` addresses are remembered, so that no client can fill the log or the memory.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from typing import Any
 
 from oncelog.broker.config.listeners import is_loopback
 
-_MOST_PEERS = 1_000
+_MAX_PEERS = 1_000
 _ROUTES = "/proc/net/route"
 
 
 class FollowWarnings:
-    """Warns of clients that will connect, be told an address, and never be heard of again."""
+    """Warns about clients that will connect, receive an address, and then fail to reach it."""
 
     def __init__(self, log: Any, gateways: Callable[[], frozenset[str]]) -> None:
         self._log = log
@@ -27,8 +27,8 @@ class FollowWarnings:
     def on_connected(
         self, listener_name: str, advertised: tuple[str, int], *, is_guess: bool, peer: str, reached: str
     ) -> None:
-        """`peer` came to our address `reached`; `is_guess`: nobody said what to advertise."""
-        if (listener_name, peer) in self._seen or len(self._seen) >= _MOST_PEERS:
+        """`peer` connected to our address `reached`; `is_guess`: no advertised address was configured."""
+        if (listener_name, peer) in self._seen or len(self._seen) >= _MAX_PEERS:
             return
         self._seen.add((listener_name, peer))
         reason = self._doubt(advertised[0], is_guess=is_guess, peer=peer, reached=reached)
@@ -41,7 +41,7 @@ class FollowWarnings:
                 peer=peer,
                 advertised=f"{host}:{port}",
                 message=f"{reason}: set advertised.listeners={listener_name}://HOST:{port} with a HOST that clients "
-                f"can reach (this one came to {shown}), or give those on the other side a listener of their own",
+                f"can reach (this one came to {shown}), or give clients of that network their own listener",
             )
 
     def _doubt(self, host: str, *, is_guess: bool, peer: str, reached: str) -> str | None:
@@ -50,14 +50,14 @@ class FollowWarnings:
         if is_loopback(host):
             if peer in self._gateways():
                 return None
-            return f"this client is told to connect to {host}, which is itself"
+            return f"the address advertised to this client is {host}, which is itself"
         if is_guess:
-            return f"this client is told to connect to {host}, the name of this machine, which it may not know"
+            return f"the address advertised to this client is {host}, the name of this machine, which it may not know"
         return None
 
 
 def default_gateways() -> frozenset[str]:
-    """Addresses by which this machine, or container, reaches everything else. Empty where the system does not say."""
+    """This machine's or container's default gateways. Empty if the system does not say."""
     try:
         with open(_ROUTES, encoding="ascii") as routes:
             rows = [line.split() for line in routes.readlines()[1:]]

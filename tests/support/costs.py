@@ -75,7 +75,7 @@ def cost_of(broker: VirtualBroker, frame: bytes | memoryview, *, measures_memory
         tracemalloc.stop()
     exchange = exchanges[0]
     answered_bytes = sum(map(len, exchange.parts or ()))
-    peer.go()
+    peer.disconnect()
     return Cost(calls.count, max(turns), len(turns), peak_bytes, answered_bytes, exchange.closes)
 
 

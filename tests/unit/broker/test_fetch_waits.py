@@ -135,7 +135,7 @@ def test_a_client_that_goes_away_waits_no_more_and_its_session_stays() -> None:
     reader.fetch()
     reply = reader.send(max_wait_ms=500)
     assert broker.broker.purgatory.waiting_count == 1
-    reply._exchange._context.peer.go()
+    reply._exchange._context.peer.disconnect()
     assert broker.broker.purgatory.waiting_count == 0
     append(broker, TOPIC)
     assert not reply.is_there
@@ -249,7 +249,7 @@ def test_a_fetch_in_slices_whose_client_goes_leaves_nothing_behind(
     broker.dispatcher.dispatch(broker.frame(request, BY_ID), peer)
     for _ in range(turns):
         broker.time.turn()
-    peer.go()
+    peer.disconnect()
     broker.time.settle()
     assert broker.broker.purgatory.watcher_count == broker.broker.purgatory.waiting_count == 0
     assert broker.broker.slices.elements_held == 0

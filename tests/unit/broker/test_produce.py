@@ -121,6 +121,6 @@ def test_what_is_sent_without_acks_is_written_whole_though_the_client_closes_at_
     request = ProduceRequest(acks=0, timeout_ms=1_000, topic_data=[TopicProduceData(name=TOPIC, partition_data=data)])
     peer = Peer("10.0.0.1", 40_000, "PLAINTEXT", (HOST, PORT))
     running.dispatcher.dispatch(running.frame(request, 8), peer)
-    peer.go()
+    peer.disconnect()
     running.time.settle()
     assert [running.broker.topics.partition(TOPIC, index).log_end_offset for index in range(100)] == [1] * 100

@@ -75,6 +75,6 @@ def test_a_fetch_of_a_client_that_is_gone_waits_no_more() -> None:
     before = broker.time.timer_count
     exchange = Dispatcher(broker.broker).dispatch(frame, peer)
     assert not exchange.done and broker.broker.purgatory.waiting_count == 1
-    peer.go()
+    peer.disconnect()
     assert broker.broker.purgatory.waiting_count == 0
     assert broker.time.timer_count == before

@@ -290,7 +290,7 @@ def test_a_deletion_goes_on_when_its_client_is_gone() -> None:
     dispatched(broker, DELETION, 5, peer)
     while len(left_of(broker)) == FILES:
         broker.time.turn()
-    peer.go()
+    peer.disconnect()
     broker.time.settle()
     assert left_of(broker) == []
     assert create(broker, "files") is ErrorCode.NONE

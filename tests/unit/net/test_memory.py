@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.broker.net.memory import LOOK_INTERVAL_MS, SMALL_ANSWER_BYTES, AnswerMemory, RequestMemory
+from oncelog.broker.net.memory import CHECK_INTERVAL_MS, SMALL_ANSWER_BYTES, AnswerMemory, RequestMemory
 
 MIB = 1 << 20
 KIB = 1 << 10
@@ -39,7 +39,7 @@ class Room:
             assert self.requests.used_bytes <= self.limit_bytes + ALLOWANCE
 
     def look(self) -> None:
-        self.requests.look()
+        self.requests.check()
         self.check()
 
 
@@ -120,7 +120,7 @@ def test_four_requests_that_stop_at_their_end_hold_up_a_fifth_for_no_longer_than
         fill(good, 99 * MIB)
         room.look()
         looks += 1
-    assert looks * LOOK_INTERVAL_MS <= 4 * LOOKS_UNTIL_SLOW * LOOK_INTERVAL_MS
+    assert looks * CHECK_INTERVAL_MS <= 4 * LOOKS_UNTIL_SLOW * CHECK_INTERVAL_MS
     assert good not in room.closed
 
 
@@ -261,7 +261,7 @@ def test_where_answers_are_short_of_memory_those_that_are_not_read_go_and_those_
     for _ in range(LOOKS_UNTIL_SLOW + 1):
         dribbling.unsent_bytes -= min(1 * KIB, dribbling.unsent_bytes)
         slow.unsent_bytes -= 100 * KIB
-        memory.look()
+        memory.check()
     assert (silent.is_closed or dribbling.is_closed, slow.is_closed) == (True, False)
     assert memory.used_bytes == sum(reader.unsent_bytes for reader in (silent, dribbling, slow)) <= 8 * MIB
 

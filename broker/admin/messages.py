@@ -1,6 +1,6 @@
-"""What the HTTP server and its routes tell each other: a request, and what is answered.
+"""What the HTTP server and its routes exchange: requests and responses.
 
-Owns: the values alone.
+Owns: only the values.
 """
 
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-class Refusal(Exception):
-    """The request is not served; `status` and the message say why."""
+class HttpError(Exception):
+    """The request fails; `status` and the message say why."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -20,37 +20,37 @@ class Refusal(Exception):
 class AdminRequest:
     method: str
     path: tuple[str, ...]
-    """`/faults/3` is ("faults", "3"), with nothing quoted any more."""
+    """`/faults/3` is ("faults", "3"), unquoted."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
     last_event: str | None = None
-    """Where an event stream was cut off, as browsers tell it."""
+    """The last event a reconnecting browser has seen (Last-Event-ID)."""
 
     def number(self, name: str, default: int) -> int:
-        """Of the query. Raises Refusal."""
+        """From the query. Raises HttpError."""
         text = self.query.get(name)
         if text is None:
             return default
         if not text.isascii() or not text.isdecimal() or len(text) > 18:
-            raise Refusal(400, f"{name} is a whole number")
+            raise HttpError(400, f"{name} must be a whole number")
         return int(text)
 
     def amount(self, name: str) -> int:
-        """Of the body. Raises Refusal."""
+        """From the body. Raises HttpError."""
         value = self.body.get(name)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise Refusal(400, f'write {{"{name}": NUMBER}}')
+            raise HttpError(400, f'the body must be {{"{name}": NUMBER}}')
         return value
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     status: int
     body: Any
 
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
-    """Events after this one, as they come, until the client goes."""
+    """Events after this one, as they happen, until the client disconnects."""
 
     since: int
