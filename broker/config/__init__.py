@@ -1,1 +1,1 @@
-"""Settings: the tables of names, what was set where, what may change while the broker runs."""
+"""Settings: the tables of names, the sources of values, and changes while the broker runs."""

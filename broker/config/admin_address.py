@@ -1,6 +1,6 @@
-"""The text of `oncelog.admin.listen`: HOST:PORT on this very machine.
+"""The value of `oncelog.admin.listen`: HOST:PORT on this machine.
 
-Owns: which hosts count as this machine. Who reaches the address can kill the broker, so there is no other.
+Owns: which hosts count as this machine. A client of the address can kill the broker, so no other host is allowed.
 """
 
 
@@ -9,17 +9,17 @@ def parse_admin_address(text: str) -> tuple[str, int]:
     host, separator, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not separator or not port.isascii() or not port.isdecimal() or int(port) > 65535:
-        raise ValueError("write HOST:PORT, such as 127.0.0.1:9644")
+        raise ValueError("must be HOST:PORT, such as 127.0.0.1:9644")
     if host == "localhost":
         host = "127.0.0.1"
     if not is_admin_host(host):
-        raise ValueError("it can stop the broker, so it listens on this machine alone: 127.0.0.1, [::1] or localhost")
+        raise ValueError("it can stop the broker, so it must be on this machine: 127.0.0.1, [::1] or localhost")
     return host, int(port)
 
 
 def is_admin_host(host: str) -> bool:
-    """Loopback as a plain number. Other forms of it are refused: a web page may have a name under `localhost`, and one
-    form less is one way less around this check."""
+    """Loopback as a plain number. Other spellings are rejected: a web page may have a name under `localhost`, and each
+    further spelling is another way around this check."""
     from ipaddress import ip_address  # a start without this address does not pay for it
 
     from oncelog.broker.config.listeners import is_loopback

@@ -1,10 +1,10 @@
 """Every broker setting that has an effect here: name, type, default, bounds, and one line on what it does.
 
-Owns: the table. Does not own: where values come from (`broker.config.settings`), topic settings
+Owns: the table. Does not own: the sources of values (`broker.config.settings`), topic settings
 (`broker.config.topic_config`), names that Kafka knows and one node does not need (`broker.config.kafka_names`).
 Invariants
-- Names, types, bounds and defaults are those of Apache Kafka 4.3, but where the text says "here".
-- A key stands here only if some part of the broker reads it; a test holds this.
+- Names, types, bounds and defaults are those of Apache Kafka 4.3, except where the text says "here".
+- Only keys that some part of the broker reads are listed; a test checks this.
 """
 
 import re
@@ -33,14 +33,14 @@ class ConfigType(Enum):
     LIST = 7
 
 
-# Python's int() and float() take more than Java's: 1_000, nan, digits of other scripts.
+# Python's int() and float() accept more than Java's: 1_000, nan, digits of other scripts.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}\Z")
 _DOUBLE_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
 _INTEGER_MAX = {ConfigType.INT: INT32_MAX, ConfigType.SHORT: INT16_MAX, ConfigType.LONG: INT64_MAX}
 
 
 class NotAChoice(ValueError):
-    """`item`, which may be one of a list, is not among the values allowed."""
+    """`item`, perhaps one of a list, is not among the allowed values."""
 
     def __init__(self, item: str, choices: tuple[str, ...]) -> None:
         super().__init__(f"String must be one of: {', '.join(choices)}")
@@ -57,12 +57,12 @@ class ConfigKey:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     exception: int | None = None
-    """One more value that is allowed outside of the bounds."""
+    """One more allowed value, outside the bounds."""
     parse: Callable[[str], object] | None = None
-    """Reads a text with a syntax of its own; raises ValueError."""
+    """Parses a value with its own syntax; raises ValueError."""
 
     def check(self, text: str) -> str:
-        """The text as it is kept (trimmed, booleans in lower case). Raises ValueError in Kafka's words."""
+        """The text as it is stored (trimmed, booleans in lower case). Raises ValueError with Kafka's message."""
         text = text.strip()
         match self.type:
             case ConfigType.BOOLEAN:
@@ -112,90 +112,92 @@ _TABLE = (
     # The node and its addresses.
     ConfigKey("node.id", _INT, "1", "The id of this node; required in Kafka, 1 here.", 0),
     ConfigKey("broker.id", _INT, "-1", "The older name of node.id.", -1),
-    ConfigKey("cluster.id", _STRING, None, "The cluster id of a new data directory; made up when empty."),
+    ConfigKey("cluster.id", _STRING, None, "The cluster id of a new data directory; random when empty."),
     ConfigKey("listeners", _LIST, "PLAINTEXT://127.0.0.1:9092", "Addresses to listen on; loopback by default here."),
-    ConfigKey("advertised.listeners", _LIST, None, "Addresses that clients are told; those of listeners when empty."),
+    ConfigKey("advertised.listeners", _LIST, None, "Addresses advertised to clients; those of listeners when empty."),
     ConfigKey(
         "listener.security.protocol.map",
         _STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "Listener names and their security protocols; only PLAINTEXT is spoken here.",
+        "Listener names and their security protocols; only PLAINTEXT is supported here.",
     ),
     ConfigKey("controller.listener.names", _LIST, None, "Listeners of the controller, which are not opened here."),
     ConfigKey("log.dirs", _LIST, None, "The data directory; one here."),
     ConfigKey("log.dir", _LIST, "oncelog-data", "The data directory when log.dirs is not set; ./oncelog-data here."),
     # Connections.
-    ConfigKey("connections.max.idle.ms", _LONG, "600000", "A connection on which nothing moves is closed; -1: never."),
-    ConfigKey("max.connections", _INT, str(INT32_MAX), "The most connections; more wait to be accepted.", 0),
-    ConfigKey("max.connections.per.ip", _INT, str(INT32_MAX), "The most from one address; more are closed.", 0),
+    ConfigKey("connections.max.idle.ms", _LONG, "600000", "An idle connection is closed after this time; -1: never."),
+    ConfigKey("max.connections", _INT, str(INT32_MAX), "Maximum number of connections; more wait to be accepted.", 0),
+    ConfigKey("max.connections.per.ip", _INT, str(INT32_MAX), "Maximum number from one address; more are closed.", 0),
     ConfigKey(
         "max.connections.per.ip.overrides",
         _STRING,
         "",
-        "host:count,…: addresses with a limit of their own.",
+        "host:count,…: addresses with a separate limit.",
         parse=parse_connection_limits,
     ),
-    ConfigKey("max.connection.creation.rate", _INT, str(INT32_MAX), "The most new connections in a second.", 0),
+    ConfigKey("max.connection.creation.rate", _INT, str(INT32_MAX), "Maximum number of new connections per second.", 0),
     ConfigKey("socket.listen.backlog.size", _INT, "1024", "Connections that wait to be accepted; 1024 here.", 1),
     ConfigKey("socket.receive.buffer.bytes", _INT, "-1", "SO_RCVBUF; -1, the default here, leaves it to the OS.", -1),
     ConfigKey("socket.send.buffer.bytes", _INT, "-1", "SO_SNDBUF; -1, the default here, leaves it to the OS.", -1),
     # Requests.
-    ConfigKey("socket.request.max.bytes", _INT, "104857600", "The largest request that is read.", 1),
-    ConfigKey("queued.max.requests", _INT, "500", "Unanswered requests of one connection (here) before it waits.", 1),
+    ConfigKey("socket.request.max.bytes", _INT, "104857600", "The largest request that is accepted.", 1),
+    ConfigKey(
+        "queued.max.requests", _INT, "500", "Requests of one connection (here) without a response before it waits.", 1
+    ),
     ConfigKey(
         "max.request.partition.size.limit",
         _INT,
         "2000",
-        "Partitions that one answer to DescribeTopicPartitions holds at most.",
+        "Maximum number of partitions in one DescribeTopicPartitions response.",
         1,
     ),
     ConfigKey(
         "queued.max.request.bytes",
         _LONG,
         "268435456",
-        "Memory for requests that are not yet whole or not yet begun; 256 MiB here, -1: no limit.",
+        "Memory for requests that are incomplete or not started yet; 256 MiB here, -1: no limit.",
     ),
     ConfigKey(
         "oncelog.unread.answers.max.bytes",
         _LONG,
         "268435456",
-        "Memory for answers that are not sent yet; near it, a Fetch gets less at a time.",
+        "Memory for unsent responses; near it, a Fetch returns less at a time.",
         1048576,
     ),
-    ConfigKey("fetch.max.bytes", _INT, "57671680", "The most bytes in the answer to one Fetch.", 1024),
+    ConfigKey("fetch.max.bytes", _INT, "57671680", "Maximum number of bytes in one Fetch response.", 1024),
     ConfigKey(
-        "max.incremental.fetch.session.cache.slots", _INT, "1000", "The most fetch sessions that are remembered.", 0
+        "max.incremental.fetch.session.cache.slots", _INT, "1000", "Maximum number of fetch sessions in the cache.", 0
     ),
     # The metadata log.
     ConfigKey(
         "metadata.log.max.record.bytes.between.snapshots",
         _LONG,
         "1048576",
-        "Metadata is kept as a snapshot after so many bytes of records; 1 MiB here, as a start reads them again.",
+        "A metadata snapshot is written after this many bytes of records; 1 MiB here, as a start replays them.",
         1,
     ),
     ConfigKey(
         "metadata.log.max.snapshot.interval.ms",
         _LONG,
         "3600000",
-        "Metadata that changes is kept as a snapshot after this time, whatever its size; 0: never because of time.",
+        "A snapshot of changed metadata is written after this time, whatever its size; 0: never because of time.",
         0,
     ),
     # Topics.
-    ConfigKey("auto.create.topics.enable", _BOOLEAN, "true", "Create a topic that Metadata asks for."),
+    ConfigKey("auto.create.topics.enable", _BOOLEAN, "true", "Create a topic when Metadata requests it."),
     ConfigKey("delete.topic.enable", _BOOLEAN, "true", "Whether DeleteTopics is allowed."),
-    ConfigKey("num.partitions", _INT, "1", "Partitions of a new topic that does not say.", 1),
+    ConfigKey("num.partitions", _INT, "1", "Partitions of a new topic without an explicit number.", 1),
     # The log: defaults of the topic settings (broker.topic_config has the pairs).
     ConfigKey("compression.type", _STRING, "producer", "Default of compression.type.", choices=_COMPRESSIONS),
     ConfigKey("compression.gzip.level", _INT, "-1", "Default of compression.gzip.level.", 1, 9, exception=-1),
     ConfigKey("compression.lz4.level", _INT, "9", "Default of compression.lz4.level.", 1, 17),
     ConfigKey("compression.zstd.level", _INT, "3", "Default of compression.zstd.level.", -131072, 22),
     ConfigKey("log.cleanup.policy", _LIST, "delete", "Default of cleanup.policy.", choices=("compact", "delete")),
-    ConfigKey("log.cleaner.backoff.ms", _LONG, "15000", "How often to look for a log to compact.", 0),
+    ConfigKey("log.cleaner.backoff.ms", _LONG, "15000", "How often to check for a log to compact.", 0),
     ConfigKey(
-        "log.cleaner.dedupe.buffer.size", _LONG, "134217728", "Memory for the keys of one round of compaction.", 1048576
+        "log.cleaner.dedupe.buffer.size", _LONG, "134217728", "Memory for the keys of one compaction run.", 1048576
     ),
-    ConfigKey("log.cleaner.enable", _BOOLEAN, "true", "Compact the topics that ask for it."),
+    ConfigKey("log.cleaner.enable", _BOOLEAN, "true", "Compact topics with cleanup.policy=compact."),
     ConfigKey("log.cleaner.delete.retention.ms", _LONG, "86400000", "Default of delete.retention.ms.", 0),
     ConfigKey("log.cleaner.max.compaction.lag.ms", _LONG, str(INT64_MAX), "Default of max.compaction.lag.ms.", 1),
     ConfigKey("log.cleaner.min.cleanable.ratio", _DOUBLE, "0.5", "Default of min.cleanable.dirty.ratio.", 0, 1),
@@ -221,82 +223,96 @@ _TABLE = (
     ConfigKey("log.preallocate", _BOOLEAN, "false", "Default of preallocate."),
     ConfigKey("log.retention.bytes", _LONG, "-1", "Default of retention.bytes."),
     ConfigKey("log.retention.hours", _INT, "168", "Default of retention.ms, in hours."),
-    ConfigKey("log.retention.minutes", _INT, None, "Default of retention.ms, in minutes; before log.retention.hours."),
-    ConfigKey("log.retention.ms", _LONG, None, "Default of retention.ms; before log.retention.minutes."),
-    ConfigKey("log.retention.check.interval.ms", _LONG, "300000", "How often old segments are looked for.", 1),
+    ConfigKey(
+        "log.retention.minutes", _INT, None, "Default of retention.ms, in minutes; overrides log.retention.hours."
+    ),
+    ConfigKey("log.retention.ms", _LONG, None, "Default of retention.ms; overrides log.retention.minutes."),
+    ConfigKey("log.retention.check.interval.ms", _LONG, "300000", "How often to check for old segments.", 1),
     ConfigKey("log.roll.hours", _INT, "168", "Default of segment.ms, in hours.", 1),
-    ConfigKey("log.roll.ms", _LONG, None, "Default of segment.ms; before log.roll.hours."),
+    ConfigKey("log.roll.ms", _LONG, None, "Default of segment.ms; overrides log.roll.hours."),
     ConfigKey("log.roll.jitter.hours", _INT, "0", "Default of segment.jitter.ms, in hours.", 0),
-    ConfigKey("log.roll.jitter.ms", _LONG, None, "Default of segment.jitter.ms; before log.roll.jitter.hours."),
+    ConfigKey("log.roll.jitter.ms", _LONG, None, "Default of segment.jitter.ms; overrides log.roll.jitter.hours."),
     ConfigKey("log.segment.bytes", _INT, "1073741824", "Default of segment.bytes.", 1048576),
     ConfigKey("log.segment.delete.delay.ms", _LONG, "60000", "Default of file.delete.delay.ms.", 0),
     ConfigKey("message.max.bytes", _INT, "1048588", "Default of max.message.bytes: the largest record batch.", 0),
     ConfigKey("min.insync.replicas", _INT, "1", "Default of min.insync.replicas; one node has one replica.", 1),
     ConfigKey("unclean.leader.election.enable", _BOOLEAN, "false", "Default of unclean.leader.election.enable."),
     # Idempotent and transactional producers.
-    ConfigKey("producer.id.expiration.ms", _INT, "86400000", "An idle producer id is forgotten after this time.", 1),
+    ConfigKey("producer.id.expiration.ms", _INT, "86400000", "An idle producer id expires after this time.", 1),
     ConfigKey(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         _INT,
         "10000",
-        "How often transactions over their timeout are looked for with oncelog.compat=kafka; here each ends in time.",
+        "How often to check transaction timeouts with oncelog.compat=kafka; here each is aborted in time.",
         1,
     ),
-    ConfigKey("transaction.max.timeout.ms", _INT, "900000", "The longest transaction timeout a client may ask for.", 1),
+    ConfigKey("transaction.max.timeout.ms", _INT, "900000", "The longest transaction timeout a client may request.", 1),
     ConfigKey("transaction.state.log.num.partitions", _INT, "50", "Partitions of __transaction_state.", 1),
     ConfigKey("transaction.state.log.segment.bytes", _INT, "104857600", "segment.bytes of __transaction_state.", 1),
     ConfigKey(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         _INT,
         "3600000",
-        "How often idle transactional ids are looked for.",
+        "How often to check for idle transactional ids.",
         1,
     ),
     ConfigKey(
         "transaction.two.phase.commit.enable",
         _BOOLEAN,
         "false",
-        "Let clients prepare transactions, which then last until they are ended (KIP-939). Experimental.",
+        "Let clients prepare transactions, which then never time out (KIP-939). Experimental.",
     ),
     ConfigKey(
         "unstable.api.versions.enable",
         _BOOLEAN,
         "false",
-        "Serve versions whose form Kafka may still change: InitProducerId 6.",
+        "Serve versions that Kafka may still change: InitProducerId 6.",
     ),
-    ConfigKey("transactional.id.expiration.ms", _INT, "604800000", "An idle transactional id is forgotten.", 1),
+    ConfigKey(
+        "transactional.id.expiration.ms", _INT, "604800000", "An idle transactional id expires after this time.", 1
+    ),
     # Groups.
     ConfigKey("group.initial.rebalance.delay.ms", _INT, "0", "How long an empty group waits for more members."),
     ConfigKey("group.max.session.timeout.ms", _INT, "1800000", "The longest session timeout of a member."),
     ConfigKey("group.min.session.timeout.ms", _INT, "6000", "The shortest session timeout of a member."),
-    ConfigKey("group.max.size", _INT, str(INT32_MAX), "The most members of one group.", 1),
-    ConfigKey("group.consumer.session.timeout.ms", _INT, "45000", "When a silent consumer is gone (KIP-848).", 1),
-    ConfigKey("group.consumer.min.session.timeout.ms", _INT, "45000", "The shortest that a group may be given.", 1),
-    ConfigKey("group.consumer.max.session.timeout.ms", _INT, "60000", "The longest that a group may be given.", 1),
-    ConfigKey("group.consumer.heartbeat.interval.ms", _INT, "5000", "How often consumers report (KIP-848).", 1),
-    ConfigKey("group.consumer.min.heartbeat.interval.ms", _INT, "5000", "The most often that a group may be told.", 1),
-    ConfigKey("group.consumer.max.heartbeat.interval.ms", _INT, "15000", "The rarest that a group may be told.", 1),
-    ConfigKey("group.consumer.assignment.interval.ms", _INT, "1000", "Between assignments of a group (KIP-1263).", 0),
-    ConfigKey("group.consumer.min.assignment.interval.ms", _INT, "0", "The shortest that a group may be given.", 0),
-    ConfigKey("group.consumer.max.assignment.interval.ms", _INT, "15000", "The longest that a group may be given.", 0),
-    ConfigKey("group.consumer.max.size", _INT, str(INT32_MAX), "The most members of one consumer group (KIP-848).", 1),
+    ConfigKey("group.max.size", _INT, str(INT32_MAX), "Maximum number of members of one group.", 1),
+    ConfigKey("group.consumer.session.timeout.ms", _INT, "45000", "When a silent consumer is removed (KIP-848).", 1),
+    ConfigKey("group.consumer.min.session.timeout.ms", _INT, "45000", "The shortest allowed for a group.", 1),
+    ConfigKey("group.consumer.max.session.timeout.ms", _INT, "60000", "The longest allowed for a group.", 1),
+    ConfigKey(
+        "group.consumer.heartbeat.interval.ms", _INT, "5000", "How often consumers send heartbeats (KIP-848).", 1
+    ),
+    ConfigKey("group.consumer.min.heartbeat.interval.ms", _INT, "5000", "The shortest allowed for a group.", 1),
+    ConfigKey("group.consumer.max.heartbeat.interval.ms", _INT, "15000", "The longest allowed for a group.", 1),
+    ConfigKey(
+        "group.consumer.assignment.interval.ms",
+        _INT,
+        "1000",
+        "Minimum time between assignments of a group (KIP-1263).",
+        0,
+    ),
+    ConfigKey("group.consumer.min.assignment.interval.ms", _INT, "0", "The shortest allowed for a group.", 0),
+    ConfigKey("group.consumer.max.assignment.interval.ms", _INT, "15000", "The longest allowed for a group.", 0),
+    ConfigKey(
+        "group.consumer.max.size", _INT, str(INT32_MAX), "Maximum number of members of one consumer group (KIP-848).", 1
+    ),
     ConfigKey(
         "group.consumer.assignors",
         _LIST,
         "uniform,range",
-        "Who may assign in consumer groups; the first is the default.",
+        "Assignors of consumer groups; the first is the default.",
         choices=("uniform", "range"),
     ),
     ConfigKey(
         "group.consumer.migration.policy",
         _STRING,
         "bidirectional",
-        "Which groups with members may change between the classic and the consumer protocol.",
+        "Which non-empty groups may change between the classic and the consumer protocol.",
         choices=("bidirectional", "upgrade", "downgrade", "disabled"),
     ),
-    ConfigKey("offset.metadata.max.bytes", _INT, "4096", "The longest text kept with a committed offset."),
+    ConfigKey("offset.metadata.max.bytes", _INT, "4096", "The longest metadata of a committed offset."),
     ConfigKey("offsets.retention.minutes", _INT, "10080", "How long an empty group keeps its offsets.", 1),
-    ConfigKey("offsets.retention.check.interval.ms", _LONG, "600000", "How often old offsets are looked for.", 1),
+    ConfigKey("offsets.retention.check.interval.ms", _LONG, "600000", "How often to check for expired offsets.", 1),
     ConfigKey("offsets.topic.num.partitions", _INT, "50", "Partitions of __consumer_offsets.", 1),
     ConfigKey("offsets.topic.segment.bytes", _INT, "104857600", "segment.bytes of __consumer_offsets.", 1),
     # Our own.
@@ -304,27 +320,27 @@ _TABLE = (
         "oncelog.admin.faults",
         _STRING,
         None,
-        "A file with a JSON list of fault rules that are at work from the start on; needs oncelog.admin.listen.",
+        "A file with a JSON list of fault rules that are active from the start on; needs oncelog.admin.listen.",
     ),
     ConfigKey(
         "oncelog.admin.listen",
         _STRING,
         None,
-        "HOST:PORT on this machine for faults on purpose and a view of open transactions; nobody listens when empty.",
+        "HOST:PORT on this machine for fault injection and a view of open transactions; off when empty.",
         parse=parse_admin_address,
     ),
     ConfigKey(
         "oncelog.compat",
         _STRING,
         "oncelog",
-        "kafka: as Apache Kafka also where the protocol allows more. oncelog: it remembers more, timeouts are exact.",
+        "kafka: as Apache Kafka even where the protocol allows more. oncelog: more is kept, timeouts are exact.",
         choices=tuple(COMPATIBILITIES),
     ),
     ConfigKey(
         "oncelog.feature.transaction.version",
         _INT,
         "2",
-        "transaction.version of a new data directory; later `kafka-features.sh` and UpdateFeatures change it.",
+        "transaction.version of a new data directory; afterwards `kafka-features.sh` and UpdateFeatures change it.",
         0,
         2,
     ),
@@ -349,7 +365,7 @@ _TABLE = (
         "short: header, CRC and a walk over lengths. full: every record, as Kafka does.",
         choices=("short", "full"),
     ),
-    ConfigKey("oncelog.statsd.address", _STRING, None, "HOST:PORT that counters are sent to as StatsD over UDP."),
+    ConfigKey("oncelog.statsd.address", _STRING, None, "HOST:PORT to which counters are sent as StatsD over UDP."),
     ConfigKey("oncelog.statsd.interval.ms", _INT, "10000", "How often counters are sent.", 10),
 )
 

@@ -1,4 +1,4 @@
-"""What may be changed in the settings of a topic, this broker and a group: the verdict, in Kafka's words.
+"""Which changes to the settings of a topic, this broker or a group are allowed: the verdict, with Kafka's messages.
 
 Owns: the rules of AlterConfigs and IncrementalAlterConfigs for one resource. Does not own: the tables of settings,
 writing (`broker.config.live`). Invariant: `prepare_changes` and `prepare_replacement` change nothing; what they return
@@ -29,7 +29,7 @@ from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 _MAX_LIST_BYTES = 32_767
-"""What appending may come to: all that a string of the older versions of DescribeConfigs holds."""
+"""The limit of an appended list: the longest string in older versions of DescribeConfigs."""
 
 
 class Operation(IntEnum):
@@ -49,18 +49,18 @@ class ConfigChange:
 
 
 class ConfigResource(Protocol):
-    """One thing that has settings."""
+    """Something with settings."""
 
     @property
     def name(self) -> str:
-        """What its settings are kept under."""
+        """The name its settings are stored under."""
 
     @property
     def own(self) -> Mapping[str, str]:
-        """What is set on it."""
+        """The settings set on it."""
 
     def list_to_change(self, change: ConfigChange) -> str:
-        """The list that APPEND and SUBTRACT begin with. Raises KafkaError where the setting is no list."""
+        """The current list for APPEND and SUBTRACT. Raises KafkaError if the setting is not a list."""
 
     def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
         """Raises KafkaError unless the resource may have `config`, of which `changed` is new."""
@@ -69,7 +69,7 @@ class ConfigResource(Protocol):
 def find_resource(
     resource_type: int, name: str, state: ClusterState, config: BrokerConfig, node_id: int
 ) -> ConfigResource:
-    """Raises KafkaError when there cannot be such a resource."""
+    """Raises KafkaError if no such resource can exist."""
     match resource_type:
         case ResourceType.TOPIC:
             return _TopicConfig(name, state, config)
@@ -84,7 +84,7 @@ def find_resource(
 
 
 def prepare_changes(resource: ConfigResource, changes: Sequence[ConfigChange]) -> dict[str, str | None]:
-    """What an incremental change comes to. Raises KafkaError."""
+    """The result of an incremental change. Raises KafkaError."""
     own = resource.own
     result = dict(own)
     for change in changes:
@@ -102,13 +102,13 @@ def prepare_changes(resource: ConfigResource, changes: Sequence[ConfigChange]) -
 
 
 def prepare_replacement(resource: ConfigResource, config: Mapping[str, str]) -> dict[str, str | None]:
-    """What it comes to when `config` takes the place of all that is set. Raises KafkaError."""
+    """The result of replacing all settings by `config`. Raises KafkaError."""
     resource.check(config, list(config))
     return _difference(resource.own, config)
 
 
 def check_request(names: Sequence[str], without_value: Sequence[str]) -> None:
-    """The rules that need no resource: no setting twice, no null. Raises KafkaError(INVALID_REQUEST)."""
+    """The rules that apply to every resource: no duplicate setting, no null. Raises KafkaError(INVALID_REQUEST)."""
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if without_value:
@@ -188,7 +188,7 @@ class _BrokerConfig:
                 another="Unexpected broker id, expected {node_id}, but received {name}",
             )
         self._config = config
-        # Also for "+1", which Kafka would keep under that name and never read.
+        # Also for "+1", which Kafka would store under that name and never read.
         self.name = str(node_id) if name else ""
         self.own = state.config(ResourceType.BROKER, self.name)
 
@@ -210,7 +210,7 @@ class _BrokerConfig:
         )
         for name in changed:
             if is_java_class(name):
-                # Kafka names it without the prefix of a listener.
+                # Kafka omits the listener prefix in the name.
                 missing = f"configuration {JAVA_CLASS}: Class {config[name]} could not be found."
                 raise KafkaError(refuse, f"Invalid value {config[name]} for {missing}")
             key = BROKER_KEYS.get(name)

@@ -1,14 +1,14 @@
-"""The text of `max.connections.per.ip.overrides`: `host:count`, separated by commas.
+"""The value of `max.connections.per.ip.overrides`: `host:count`, separated by commas.
 
-Owns: its syntax. Does not own: the counting (`broker.net.quotas`). Invariant: what was read without an error has an
-address for each host.
+Owns: its syntax. Does not own: the counting (`broker.net.quotas`). Invariant: a parsed value has an address for each
+host.
 """
 
 import socket
 
 
 def parse_connection_limits(text: str) -> dict[str, int]:
-    """How many connections each address may have. A host name stands for its addresses. Raises ValueError."""
+    """The maximum number of connections per address. A host name stands for its addresses. Raises ValueError."""
     limits: dict[str, int] = {}
     for item in text.split(",") if text.strip() else ():
         host, separator, count = item.strip().rpartition(":")
@@ -23,5 +23,5 @@ def _addresses(host: str) -> list[str]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise ValueError(f"{host!r} is neither an address nor a name that can be looked up") from error
+        raise ValueError(f"{host!r} is neither an address nor a resolvable name") from error
     return [str(address[0]) for *_, address in found]

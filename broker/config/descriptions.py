@@ -1,7 +1,7 @@
-"""What DescribeConfigs tells of each kind of resource: every setting with its value, source and synonyms (KIP-226).
+"""DescribeConfigs entries for each kind of resource: every setting with its value, source and synonyms (KIP-226).
 
-Owns: the entries. Does not own: which resources there are (`broker.handlers.describe_configs`), what a setting resolves
-to (`broker.config.topic_config`, `broker.config.settings`). Invariant: the order is that of the tables.
+Owns: the entries. Does not own: which resources exist (`broker.handlers.describe_configs`), effective values
+(`broker.config.topic_config`, `broker.config.settings`). Invariant: the order is that of the tables.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from oncelog.protocol.generated.describe_configs_response import DescribeConfigs
 Entries = list[DescribeConfigsResourceResult]
 _UNKNOWN_TYPE = 0
 _INTERNAL = frozenset(("unstable.api.versions.enable",))
-"""Settings that Kafka knows as internal: it takes them and does not show them."""
+"""Kafka's internal settings: accepted, and not shown."""
 _CLIENT_METRICS = (
     ConfigKey("interval.ms", ConfigType.INT, "300000", "How often clients report."),
     ConfigKey("match", ConfigType.LIST, "", "Which clients report."),
@@ -35,8 +35,7 @@ def describe_topic(config: Mapping[str, str], broker_config: BrokerConfig) -> En
 
 
 def describe_broker(broker_config: BrokerConfig, unknown: Mapping[str, ConfigSource]) -> Entries:
-    """One broker; `unknown` are names that were set while running and that nobody here knows: their values may be
-    anybody's secret."""
+    """One broker; `unknown` are names set while running that this broker does not know: their values may be secret."""
     entries = []
     for name, key in BROKER_KEYS.items():
         if name in _INTERNAL:
@@ -47,7 +46,7 @@ def describe_broker(broker_config: BrokerConfig, unknown: Mapping[str, ConfigSou
 
 
 def describe_all_brokers(config: Mapping[str, str]) -> Entries:
-    """What was set for all brokers."""
+    """The settings for all brokers."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     entries = []
     for name, value in config.items():
@@ -72,7 +71,7 @@ def describe_group(config: Mapping[str, str], broker_config: BrokerConfig) -> En
 
 
 def describe_client_metrics() -> Entries:
-    """No subscription exists here: the defaults, as Kafka shows them for one that does not exist."""
+    """No subscription exists here: returns the defaults, as Kafka does for a missing one."""
     return [_entry(key, key.default, ()) for key in _CLIENT_METRICS]
 
 
@@ -91,11 +90,11 @@ def describe_loggers(levels: Mapping[str, str]) -> Entries:
 
 @cache
 def _same_meaning(name: str) -> Sequence[str]:
-    """The names that mean the same in several units, in the order in which they count."""
+    """The names with the same meaning in several units, in order of precedence."""
     for item in TOPIC_CONFIGS.values():
         names = [synonym.name for synonym in item.synonyms]
         if len(names) > 1 and name in names:
-            # Kafka begins its list with the name that was asked for.
+            # Kafka's list begins with the requested name.
             return [name, *(other for other in names if other != name)] if name == names[0] else [name]
     return [name]
 
@@ -128,7 +127,7 @@ def _secret(name: str, source: ConfigSource) -> DescribeConfigsResourceResult:
 
 
 def shown(entries: Entries, names: Sequence[str] | None, synonyms: bool, documentation: bool) -> Entries:
-    """The entries that were asked for (none named: all), with no more than was asked for."""
+    """The requested entries (none named: all), with only the requested details."""
     named = frozenset(names or ())
     wanted = entries if not names else [entry for entry in entries if entry.name in named]
     if synonyms and documentation:

@@ -1,6 +1,6 @@
 """Which settings of a broker may change while it runs (KIP-226).
 
-Owns: the tables. They follow Kafka 4.3's DynamicBrokerConfig. Does not own: where changes live
+Owns: the tables. They follow Kafka 4.3's DynamicBrokerConfig. Does not own: where changes are stored
 (`broker.cluster.metadata_log`), how they take effect (`broker.config.live`). Invariant: a name in `_EFFECTIVE` is read
 at each use, or again after each change.
 """
@@ -52,7 +52,7 @@ _EFFECTIVE = frozenset(
     )
 )
 
-# Kafka lets them change and one node does not need them: taken and kept, so that other people's scripts work.
+# Kafka can change them and one node does not need them: accepted and stored, so that existing scripts work.
 _WITHOUT_EFFECT = frozenset(
     (
         "background.threads",
@@ -82,8 +82,8 @@ _WITHOUT_EFFECT = frozenset(
     )
 )
 
-# The same for security, which one broker may have otherwise than another. Every listener here is PLAINTEXT, where Kafka
-# does not read them either.
+# The same for security settings, which may differ between brokers. Every listener here is PLAINTEXT, where Kafka does
+# not read them either.
 _OF_ONE_BROKER = frozenset(
     (
         "sasl.enabled.mechanisms",
@@ -130,12 +130,12 @@ JAVA_CLASS = "ssl.engine.factory.class"
 
 
 def has_effect_while_running(name: str) -> bool:
-    """A setting of ours that may change while the broker runs."""
+    """A setting of ours that can change while the broker runs."""
     return name in _EFFECTIVE
 
 
 def may_change_while_running(name: str) -> bool:
-    """Whether a change is taken. As in Kafka, a name that nobody knows is: plug-ins have names of their own."""
+    """Whether a change is accepted. As in Kafka, unknown names are: they may belong to plug-ins."""
     if name in BROKER_KEYS:
         return name in _EFFECTIVE
     if name in _WITHOUT_EFFECT or name in _OF_ONE_BROKER or name in _OF_ONE_LISTENER or name == JAVA_CLASS:
@@ -144,22 +144,22 @@ def may_change_while_running(name: str) -> bool:
 
 
 def is_of_one_listener(name: str) -> bool:
-    """Kafka lets the stores of keys change only with the prefix of a listener."""
+    """Kafka can change key stores only with the prefix of a listener."""
     return name in _OF_ONE_LISTENER
 
 
 def is_of_one_broker(name: str) -> bool:
-    """Kafka does not let these be set for all brokers at once."""
+    """Kafka cannot set these for all brokers at once."""
     of_listener = _LISTENER_PREFIX.fullmatch(name)
     return name in _OF_ONE_BROKER or (of_listener is not None and of_listener[1] not in _LISTENERS_OF_ALL_BROKERS)
 
 
 def is_java_class(name: str) -> bool:
-    """Kafka loads the class before it takes the setting; there is none to load here."""
+    """Kafka loads the class before it accepts the setting; there is none to load here."""
     return name.endswith(JAVA_CLASS)
 
 
 def is_security(name: str) -> bool:
-    """Has no effect here, and whoever sets it may think otherwise."""
+    """Has no effect here, which may surprise an operator who sets it."""
     of_listener = _LISTENER_PREFIX.fullmatch(name)
     return (of_listener[1] if of_listener else name).startswith(("ssl.", "sasl."))

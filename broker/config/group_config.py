@@ -1,7 +1,7 @@
-"""The settings of one consumer group: names, bounds, and the broker's settings that stand behind them (KIP-1043).
+"""The settings of one consumer group: names, bounds, and the corresponding broker settings (KIP-1043).
 
-Owns: the table, validation, what a setting of a group comes to. Does not own: what a group does with it. Invariant: a
-group never holds a setting that `validate_group_config` would refuse.
+Owns: the table, validation, effective values. Does not own: what a group does with them. Invariant: a group never has a
+setting that `validate_group_config` would reject.
 """
 
 from collections.abc import Mapping
@@ -16,27 +16,27 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 class GroupConfigKey:
     key: ConfigKey
     synonym: str
-    """The broker's setting, which holds for groups that have none of their own."""
+    """The broker's setting, for groups without their own."""
     lowest: str
     highest: str
-    """The broker's settings that bound it."""
+    """The broker settings that bound it."""
 
 
 _TABLE = (
     GroupConfigKey(
-        ConfigKey("consumer.heartbeat.interval.ms", ConfigType.INT, "5000", "How often members report.", 1),
+        ConfigKey("consumer.heartbeat.interval.ms", ConfigType.INT, "5000", "How often members send heartbeats.", 1),
         "group.consumer.heartbeat.interval.ms",
         "group.consumer.min.heartbeat.interval.ms",
         "group.consumer.max.heartbeat.interval.ms",
     ),
     GroupConfigKey(
-        ConfigKey("consumer.session.timeout.ms", ConfigType.INT, "45000", "When a silent member counts as gone.", 1),
+        ConfigKey("consumer.session.timeout.ms", ConfigType.INT, "45000", "When a silent member is removed.", 1),
         "group.consumer.session.timeout.ms",
         "group.consumer.min.session.timeout.ms",
         "group.consumer.max.session.timeout.ms",
     ),
     GroupConfigKey(
-        ConfigKey("consumer.assignment.interval.ms", ConfigType.INT, "1000", "The time between assignments.", 0),
+        ConfigKey("consumer.assignment.interval.ms", ConfigType.INT, "1000", "Minimum time between assignments.", 0),
         "group.consumer.assignment.interval.ms",
         "group.consumer.min.assignment.interval.ms",
         "group.consumer.max.assignment.interval.ms",
@@ -47,7 +47,7 @@ GROUP_CONFIGS = {item.key.name: item for item in _TABLE}
 
 
 def validate_group_config(config: Mapping[str, str], broker_config: BrokerConfig) -> None:
-    """Raises KafkaError(INVALID_CONFIG) with the text that Kafka would answer."""
+    """Raises KafkaError(INVALID_CONFIG) with Kafka's message."""
     for name, value in config.items():
         item = GROUP_CONFIGS.get(name)
         if item is None:
@@ -64,7 +64,7 @@ def validate_group_config(config: Mapping[str, str], broker_config: BrokerConfig
 
 
 def group_config_value(name: str, config: Mapping[str, str], broker_config: BrokerConfig) -> int:
-    """What a setting comes to for a group with `config`. Raises KeyError for other names."""
+    """The effective value for a group with `config`. Raises KeyError for other names."""
     item = GROUP_CONFIGS[name]
     own = config.get(name)
     if own is not None:

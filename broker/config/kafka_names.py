@@ -1,7 +1,7 @@
-"""Names that Kafka knows and one node does not need: accepted with a warning, so that other people's files work.
+"""Names that Kafka knows and one node does not need: accepted with a warning, so that existing files work.
 
 A table, made from the configuration definitions of Apache Kafka 4.3.0 (all names of AbstractKafkaConfig.CONFIG_DEF that
-`broker.config.broker_keys` does not have) and from what earlier versions had. Owns no rule but `is_known_prefix`.
+`broker.config.broker_keys` lacks) and from those of earlier versions. Owns no rule but `is_known_prefix`.
 """
 
 UNNEEDED = frozenset(
@@ -275,7 +275,7 @@ UNNEEDED = frozenset(
     )
 )
 
-# Kafka refuses or ignores these since the version named.
+# Kafka rejects or ignores these since the named version.
 REMOVED = {
     "auto.include.jmx.reporter": "4.0",
     "broker.id.generation.enable": "4.0",
@@ -312,7 +312,7 @@ REMOVED = {
     "quota.producer.default": "3.0",
 }
 
-# Families of names: settings of one listener, of plug-ins, and of other makers' additions to Kafka.
+# Families of names: settings of one listener, of plug-ins, and of other vendors' additions to Kafka.
 _PREFIXES = (
     "listener.name.",
     "sasl.",

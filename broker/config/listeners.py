@@ -1,10 +1,10 @@
-"""The texts of `listeners` and its companions, read into addresses.
+"""The values of `listeners` and its companions, parsed into addresses.
 
-Owns: their syntax, which listeners are opened, what is advertised, which hosts stand for the machine that one asks on.
-Does not own: sockets (`broker.net.listener`).
+Owns: their syntax, which listeners are opened, what is advertised, which hosts mean the machine itself. Does not own:
+sockets (`broker.net.listener`).
 Invariants
-- Listeners of the controller are left out: one node has no controller of its own to talk to.
-- No listener is opened with less security than was asked for: what is not PLAINTEXT is refused.
+- Controller listeners are left out: one node has no separate controller.
+- No listener is opened with less security than configured: anything but PLAINTEXT is rejected.
 """
 
 import re
@@ -18,12 +18,12 @@ _ANY_HOST = ("", "0.0.0.0", "::")
 
 
 class ListenerError(Exception):
-    """A listener that cannot be; the message names the key and what to write."""
+    """An invalid listener; the message names the key and what to write."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerConfig:
-    """One listener: the address to bind and the one that clients are told. Port 0 asks for a free one."""
+    """One listener: the address to bind and the one to advertise. Port 0 asks for a free one."""
 
     name: str
     host: str
@@ -31,7 +31,8 @@ class ListenerConfig:
     advertised_host: str
     advertised_port: int
     is_guess: bool = False
-    """Nobody said what to advertise, and the address bound is none: it is the name of this machine."""
+    """Nothing was configured to be advertised, and the listener binds no specific address: it is this machine's
+    name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,36 +60,36 @@ def parse_listeners(
         if address.name not in controller_names
     }
     for name in told.keys() - {address.name for address in bound}:
-        raise ListenerError(f"advertised.listeners has {name}, which listeners has not: the names must be the same")
+        raise ListenerError(f"advertised.listeners has {name}, which listeners lacks: the names must be the same")
     for address in told.values():
         if address.host in _ANY_HOST:
             raise ListenerError(
-                f"advertised.listeners cannot hold {address.host or 'an empty host'}: write the name or address "
+                f"advertised.listeners cannot be {address.host or 'an empty host'}: write the name or address "
                 "that clients can reach"
             )
     return tuple(_with_advertised(address, told.get(address.name), host_name) for address in bound)
 
 
 def listeners_from_advertised(advertised: str) -> str:
-    """Every advertised listener on all interfaces, as the apache/kafka image does when only those are given."""
+    """Every advertised listener on all interfaces, as the apache/kafka image does if only those are configured."""
     return re.sub(r"://(\[[^\]]*\]|[^:,]*):", "://0.0.0.0:", advertised)
 
 
 def with_names_of(advertised: str, listeners: str) -> str:
-    """The advertised listeners without those that `listeners` does not name."""
+    """The advertised listeners that `listeners` also names."""
     names = {item.partition("://")[0].strip().upper() for item in listeners.split(",")}
     return ",".join(item for item in advertised.split(",") if item.partition("://")[0].strip().upper() in names)
 
 
 def with_listener_name(text: str) -> str:
-    """HOST:PORT as people type it, with the name that Kafka wants in front."""
+    """HOST:PORT with the listener name that Kafka requires before it."""
     return ",".join(
         item if "://" in item else f"PLAINTEXT://{item}" for item in (part.strip() for part in text.split(","))
     )
 
 
 def parse_host_port(text: str) -> tuple[str, int]:
-    """HOST:PORT of somebody else. Raises ListenerError."""
+    """HOST:PORT of another machine. Raises ListenerError."""
     match = _ENTRY.match(text)
     host = (match["v6"] or match["host"]) if match and not match["name"] else None
     if not match or not host or not 0 < int(match["port"]) < 65536:
@@ -132,13 +133,13 @@ def _check_security(names: Sequence[str], protocols: dict[str, str]) -> None:
                 f"listener {name} has no security protocol: add {name}:PLAINTEXT to listener.security.protocol.map"
             )
         if protocol != "PLAINTEXT":
-            raise ListenerError(f"listener {name} asks for {protocol}; this version speaks PLAINTEXT only")
+            raise ListenerError(f"listener {name} is configured as {protocol}; this version supports PLAINTEXT only")
 
 
 def _with_advertised(address: _Address, told: _Address | None, host_name: Callable[[], str]) -> ListenerConfig:
     if told is not None:
         return ListenerConfig(address.name, address.host, address.port, told.host, told.port)
-    # Kafka asks the resolver for the canonical name, which may take seconds; a container is known by its plain one.
+    # Kafka asks the resolver for the canonical name, which may take seconds; a container is known by its short one.
     is_guess = address.host in _ANY_HOST
     host = host_name() if is_guess else address.host
     return ListenerConfig(address.name, address.host, address.port, host, address.port, is_guess)

@@ -1,8 +1,8 @@
-"""The settings as they are now: what the broker was started with, and what was changed since.
+"""The current settings: those the broker was started with, and later changes.
 
-Owns: `current`, and the change of settings: written to the metadata log and in force in the same turn. Does not own:
-the verdict on a change (`broker.config.changes`), the log of changes (`broker.cluster.metadata_log`). Invariant:
-`current` is what the metadata log and the start say together, also after a restart. KIP-226.
+Owns: `current`, and changing settings: written to the metadata log and effective in the same turn. Does not own: the
+verdict on a change (`broker.config.changes`), the log of changes (`broker.cluster.metadata_log`). Invariant: `current`
+is the combination of the metadata log and the start's settings, also after a restart. KIP-226.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ class LiveConfig:
         self._watchers.append(on_change)
 
     def change(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> Completion[None]:
-        """Set, or with None unset; in force at once, completes once durable. The changes are valid."""
+        """Set, or with None unset; effective at once, completes once durable. The changes must be valid."""
         written = self._metadata.set_config(resource_type, name, changes)
         if written.error is not None:
             return written

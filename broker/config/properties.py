@@ -1,7 +1,7 @@
-"""Java's properties syntax, in which server.properties is written.
+"""Java's properties syntax, the format of server.properties.
 
-Owns: lines, comments, continuation, separators, escapes, as java.util.Properties reads them. Does not own: what the
-keys mean. Invariant: whatever the text, parsing ends in pairs or in a PropertiesError that names the line.
+Owns: lines, comments, continuation, separators, escapes, as java.util.Properties reads them. Does not own: the meaning
+of keys. Invariant: parsing returns pairs or raises a PropertiesError that names the line, whatever the text.
 """
 
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ _BLANK = " \t\f"
 
 
 class PropertiesError(Exception):
-    """The text is no properties file; the message names the line."""
+    """The text is not a properties file; the message names the line."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The pairs in their order; of a key that comes twice, the last."""
+    """The pairs in order; for a repeated key, the last."""
     pairs = {}
     for line_number, line in _logical_lines(text):
         end = _end_of_key(line)

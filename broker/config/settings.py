@@ -1,12 +1,12 @@
 """The broker's settings: gathered from four sources, checked, and typed.
 
-Owns: the order of the sources (changed while running, command line, environment, file, default), the environment's
+Owns: the precedence of the sources (changed while running, command line, environment, file, default), the environment's
 spelling, the verdict on names. Does not own: the table (`broker.config.broker_keys`), file syntax
 (`broker.config.properties`), listeners' syntax.
 Invariants
-- A BrokerConfig is valid as a whole and never changes; every value knows where it came from.
-- A name that nobody knows stops the start and names the nearest; one that Kafka knows and one node does not need is
-  accepted with a warning, so that a file or compose service written for Kafka works unchanged.
+- A BrokerConfig is valid as a whole and never changes; every value has its origin.
+- An unknown name stops the start, with the nearest known one in the message; one that Kafka knows and one node does not
+  need is accepted with a warning, so that a file or compose service written for Kafka works unchanged.
 """
 
 import re
@@ -30,16 +30,16 @@ from oncelog.broker.config.listeners import (
 )
 from oncelog.broker.config.properties import PropertiesError, parse_properties
 
-# What the start scripts of Kafka and of its images read, which is no setting of the broker.
+# Read by the start scripts of Kafka and of its images; not settings of the broker.
 _SCRIPT_VARIABLES = re.compile(
     r"KAFKA_(VERSION|HOME|DEBUG|MODE|OPTS|HEAP_OPTS|LOG4J_.*|JMX_.*|JVM_.*|GC_LOG_OPTS|TOOLS_LOG4J_LOGLEVEL|LOG_DIR_OPTS"
     r"|BOOTSTRAP_SERVERS?|BROKERS?|URL|TOPICS?)\Z"
 )
-# What Kubernetes sets in every container when a service is called kafka.
+# Set by Kubernetes in every container if a service is named kafka.
 _SERVICE_VARIABLES = re.compile(r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP)\w*)\Z")
-# What a listener may have of its own; Kafka writes its name in lower case here.
+# Settings that may be set per listener; Kafka writes the listener's name in lower case here.
 _OF_LISTENER = re.compile(r"listener\.name\.[a-z0-9_.-]+\.(?P<key>max\.connections|max\.connection\.creation\.rate)\Z")
-# On one node these can only be what they are, so a file that says so needs no warning.
+# On one node these have only one possible value, so a file that sets it needs no warning.
 _HARMLESS = {
     "default.replication.factor": "1",
     "offsets.topic.replication.factor": "1",
@@ -51,11 +51,11 @@ _HARMLESS = {
 
 
 class ConfigError(Exception):
-    """The settings are not usable; the message names the key, where it stands, and what to write instead."""
+    """The settings are not usable; the message names the key, its source, and what to write instead."""
 
 
 class Origin(IntEnum):
-    """Where a value was found; the greater wins."""
+    """The source of a value; the greater takes precedence."""
 
     DEFAULT = 0
     FILE = 1
@@ -72,11 +72,11 @@ class _Setting:
     value: str
     origin: Origin
     where: str
-    """For people: the file, the variable, the option."""
+    """For messages: the file, the variable, the option."""
 
 
 class BrokerConfig:
-    """Checked settings. Asking for a name that the table does not have is an error of the program."""
+    """Checked settings. Requesting a name that the table lacks is a programming error."""
 
     __slots__ = (
         "_dynamic",
@@ -95,8 +95,7 @@ class BrokerConfig:
         host_name: Callable[[], str],
         dynamic: Sequence[Mapping[str, _Setting]] = (),
     ) -> None:
-        """`dynamic` lies over `settings`, the strongest last. Raises ConfigError when what belongs together does not
-        fit."""
+        """`dynamic` overrides `settings`, the last mapping first. Raises ConfigError for contradictory settings."""
         self._static = settings
         self._dynamic = dynamic
         self._host_name = host_name
@@ -127,7 +126,7 @@ class BrokerConfig:
         return self.get_str(key) == "true"
 
     def get_listener_int(self, listener_name: str, key: str) -> int | None:
-        """What `listener.name.NAME.key` says for one listener."""
+        """The value of `listener.name.NAME.key` for one listener."""
         setting = self._settings.get(f"listener.name.{listener_name.lower()}.{key}")
         return None if setting is None else int(setting.value)
 
@@ -140,15 +139,15 @@ class BrokerConfig:
         return setting.origin if setting is not None else Origin.DEFAULT
 
     def layers(self, key: str) -> list[tuple[str, Origin]]:
-        """Every value that is given for the key, with its origin, the strongest first; the default comes last."""
+        """Every value of the key, with its origin, by precedence; the default is last."""
         found = [layer[key] for layer in (*reversed(self._dynamic), self._static) if key in layer]
         values = [(setting.value, setting.origin) for setting in found]
         default = BROKER_KEYS[key].default
         return values if default is None else [*values, (default, Origin.DEFAULT)]
 
     def with_dynamic(self, all_brokers: Mapping[str, str], this_broker: Mapping[str, str]) -> "BrokerConfig":
-        """The same settings with those that were changed while running. A name that has no effect here and a value
-        that another release took are passed over."""
+        """The same settings with those changed while running. Names without effect here and values that another release
+        accepted are ignored."""
         layers = (_usable(all_brokers, Origin.ALL_BROKERS), _usable(this_broker, Origin.THIS_BROKER))
         return BrokerConfig(self._static, self._host_name, layers)
 
@@ -156,7 +155,7 @@ class BrokerConfig:
         key = "log.dirs" if self.get("log.dirs") else "log.dir"
         directories = self.get_list(key)
         if len(directories) != 1:
-            raise ConfigError(f"{key} names {len(directories)} directories: one node keeps its data in one")
+            raise ConfigError(f"{key} names {len(directories)} directories: a node has one data directory")
         return Path(directories[0])
 
     def _listeners(self, host_name: Callable[[], str]) -> tuple[ListenerConfig, ...]:
@@ -215,7 +214,7 @@ def load_config(
 
 
 def environment_key(variable: str) -> str:
-    """The key that a KAFKA_… variable means: `_` is `.`, `__` is `_`, `___` is `-` (the apache/kafka image's rule)."""
+    """The key of a KAFKA_… variable: `_` is `.`, `__` is `_`, `___` is `-` (the apache/kafka image's rule)."""
     name = variable.removeprefix("KAFKA_").lower().replace("_", ".")
     return name.replace("...", "-").replace("..", "_")
 
@@ -257,7 +256,7 @@ def _from_overrides(overrides: Sequence[str]) -> dict[str, _Setting]:
 
 
 def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[str]]:
-    """What we use, checked; and the warnings for what we do not."""
+    """The settings we use, checked; and the warnings for those we do not."""
     settings: dict[str, _Setting] = {}
     unneeded: list[str] = []
     removed: list[str] = []
@@ -279,9 +278,9 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
             raise ConfigError(_unknown(name, setting))
     warnings = []
     if unneeded:
-        warnings.append(f"accepted without effect, one node does not need: {', '.join(unneeded)}")
+        warnings.append(f"accepted without effect, not needed on one node: {', '.join(unneeded)}")
     if removed:
-        warnings.append(f"accepted without effect, Kafka itself no longer has: {', '.join(removed)}")
+        warnings.append(f"accepted without effect, removed from Kafka itself: {', '.join(removed)}")
     return settings, warnings
 
 
@@ -295,14 +294,14 @@ def _place(setting: _Setting) -> str:
 
 
 def _unknown(name: str, setting: _Setting) -> str:
-    # Only an error needs these: serving does not import them.
+    # Only an error needs these, so serving does not import them.
     from difflib import get_close_matches
 
     from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
 
     topic_key = TOPIC_CONFIGS.get(name)
     if topic_key is not None and topic_key.synonyms:
-        hint = f"it is a setting of topics; the broker's is {topic_key.synonyms[0].name}"
+        hint = f"it is a topic setting; the broker's is {topic_key.synonyms[0].name}"
     else:
         nearest = get_close_matches(name, (*BROKER_KEYS, *UNNEEDED), 1, 0.0)
         hint = f"the nearest name is {nearest[0]}"
@@ -310,7 +309,7 @@ def _unknown(name: str, setting: _Setting) -> str:
 
 
 def _settle_listeners(settings: dict[str, _Setting]) -> None:
-    """Of `listeners` and `advertised.listeners`, the one from the stronger source decides which listeners there are.
+    """The one of `listeners` and `advertised.listeners` whose source takes precedence decides which listeners exist.
 
     So a variable for one of them works over a file that has both, as the one in our image does.
     """
@@ -326,10 +325,10 @@ def _settle_listeners(settings: dict[str, _Setting]) -> None:
 
 
 def _settle_node_id(settings: dict[str, _Setting]) -> None:
-    """broker.id stands in for node.id, and may not contradict it, as in Kafka."""
+    """broker.id is an alias of node.id, and may not contradict it, as in Kafka."""
     broker_id, node_id = settings.get("broker.id"), settings.get("node.id")
     if broker_id is None or broker_id.value == "-1":
         return
     if node_id is not None and int(node_id.value) != int(broker_id.value):
-        raise ConfigError(f"node.id is {node_id.value} and broker.id is {broker_id.value}: drop broker.id")
+        raise ConfigError(f"node.id is {node_id.value} and broker.id is {broker_id.value}: remove broker.id")
     settings["node.id"] = broker_id

@@ -1,10 +1,10 @@
-"""What the settings of a topic come to, together with the broker's.
+"""The effective settings of a topic, combined with the broker's.
 
 Owns: validation for CreateTopics, the value and source of each setting for DescribeConfigs, the settings of the two
 internal topics. Does not own: the table (`broker.config.topic_keys`), what the log does (`broker.log.log_config`).
 Invariants
-- A topic never holds a setting that `validate_topic_config` would refuse.
-- A setting not made on the topic follows the broker's, by Kafka's synonyms in Kafka's order.
+- A topic never has a setting that `validate_topic_config` would reject.
+- A setting that the topic lacks follows the broker's, by Kafka's synonyms in Kafka's order.
 KIPs: 13, 226 (synonyms), 1030 (bounds of 4.0).
 """
 
@@ -24,7 +24,7 @@ _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, as DescribeConfigs says it (KIP-226)."""
+    """The source of a value, as DescribeConfigs reports it (KIP-226)."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -37,7 +37,7 @@ class ConfigSource(IntEnum):
 
 
 def source_of(origin: Origin) -> ConfigSource:
-    """How DescribeConfigs calls the place where a broker's value was found."""
+    """DescribeConfigs' name for the origin of a broker's value."""
     match origin:
         case Origin.THIS_BROKER:
             return ConfigSource.DYNAMIC_BROKER_CONFIG
@@ -51,8 +51,8 @@ def source_of(origin: Origin) -> ConfigSource:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigValue:
-    """One setting of one topic. `synonyms` are (name, value, source) of all values that could apply, the strongest
-    first, each in the unit of its own name."""
+    """One setting of one topic. `synonyms` are (name, value, source) of all applicable values, by precedence, each in
+    the unit of its own name."""
 
     key: ConfigKey
     value: str
@@ -60,7 +60,7 @@ class TopicConfigValue:
     synonyms: tuple[tuple[str, str, ConfigSource], ...]
 
 
-# Kafka's own door for tests that need small segments: not described, not refused.
+# Kafka's back door for tests that need small segments: not described, not rejected.
 _INTERNAL_KEY = ConfigKey(_INTERNAL_SEGMENT_BYTES, ConfigType.INT, None, "segment.bytes below its bound, for tests.", 1)
 
 
@@ -69,7 +69,7 @@ _THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
 
 
 def invalid_value(name: str, value: str, error: ValueError) -> str:
-    """Kafka's words for a value that a setting does not take; of a list, the item."""
+    """Kafka's message for an invalid value; for a list, the item."""
     if isinstance(error, NotAChoice):
         value = error.item
     elif name in _THROTTLED:
@@ -87,7 +87,7 @@ def _check_throttled(name: str, value: str) -> None:
 
 
 def validate_topic_config(config: Mapping[str, str]) -> None:
-    """Raises KafkaError(INVALID_CONFIG) with the text that Kafka would answer."""
+    """Raises KafkaError(INVALID_CONFIG) with Kafka's message."""
     for name, value in config.items():
         if name != _INTERNAL_SEGMENT_BYTES and name not in TOPIC_CONFIGS:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
@@ -113,7 +113,7 @@ def validate_topic_config(config: Mapping[str, str]) -> None:
 
 
 def resolve_topic_config(name: str, config: Mapping[str, str], broker_config: BrokerConfig) -> TopicConfigValue:
-    """The value of one setting for a topic with `config`, and where it comes from. Raises KeyError for other names."""
+    """The value of one setting for a topic with `config`, and its source. Raises KeyError for other names."""
     topic_key = TOPIC_CONFIGS[name]
     synonyms = broker_synonyms([synonym.name for synonym in topic_key.synonyms], broker_config)
     value = _value(topic_key, config, broker_config)
@@ -129,7 +129,7 @@ def _value(topic_key: TopicConfigKey, config: Mapping[str, str], broker_config: 
 
 
 def _inherited(topic_key: TopicConfigKey, broker_config: BrokerConfig) -> str:
-    """What the broker's settings say, in the topic's unit: the first that is given."""
+    """The broker's value, in the topic's unit: the first that is set."""
     for synonym in topic_key.synonyms:
         if broker_config.origin(synonym.name) is not Origin.DEFAULT:
             return _in_topic_unit(broker_config.get_str(synonym.name), synonym, topic_key.name)
@@ -137,10 +137,10 @@ def _inherited(topic_key: TopicConfigKey, broker_config: BrokerConfig) -> str:
 
 
 def broker_synonyms(names: Sequence[str], broker_config: BrokerConfig) -> list[tuple[str, str, ConfigSource]]:
-    """(name, value, source) of all that is given under names that mean the same, the strongest source first.
+    """(name, value, source) of all values set under names with the same meaning, by precedence.
 
-    As in Kafka the list begins with the first name: what lies before it is not told, and when that name is not given at
-    all there is no list.
+    As in Kafka the list begins with the first name: values before it are left out, and if that name is not set at all
+    the list is empty.
     """
     given = [(name, value, origin) for name in names for value, origin in broker_config.layers(name)]
     given.sort(key=lambda entry: _source_rank(entry[2]))
@@ -155,8 +155,8 @@ def _source_rank(origin: Origin) -> int:
 
 
 def log_config_for(config: Mapping[str, str], broker_config: BrokerConfig) -> LogConfig:
-    """The settings that a partition's log works with."""
-    # For each partition that is opened: without the synonyms, which only a description shows.
+    """The settings of a partition's log."""
+    # Called for each partition that is opened: without the synonyms, which only a description shows.
     values = {name: _value(topic_key, config, broker_config) for name, topic_key in TOPIC_CONFIGS.items()}
     if _INTERNAL_SEGMENT_BYTES in config:
         values["segment.bytes"] = config[_INTERNAL_SEGMENT_BYTES]
@@ -166,11 +166,11 @@ def log_config_for(config: Mapping[str, str], broker_config: BrokerConfig) -> Lo
 
 
 def internal_topic_config(name: str, broker_config: BrokerConfig) -> tuple[int, Mapping[str, str]]:
-    """Partition count and settings of an internal topic when it is created. Raises KeyError for other names."""
+    """Partition count and settings of a new internal topic. Raises KeyError for other names."""
     prefix = {CONSUMER_OFFSETS: "offsets.topic", TRANSACTION_STATE: "transaction.state.log"}[name]
     config = {"cleanup.policy": "compact", "compression.type": "producer"}
     segment_bytes = broker_config.get_int(f"{prefix}.segment.bytes")
-    # Kafka takes any size of one byte and more here, whatever a topic may ask for.
+    # Kafka accepts any size from one byte here, whatever the bound for topics.
     config["segment.bytes" if segment_bytes >= 1048576 else _INTERNAL_SEGMENT_BYTES] = str(segment_bytes)
     if name == TRANSACTION_STATE:
         config.update({"compression.type": "uncompressed", "unclean.leader.election.enable": "false"})

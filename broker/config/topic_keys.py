@@ -1,8 +1,8 @@
-"""Every topic setting of Kafka 4.3: name, type, default, bounds, and the broker settings that stand behind it.
+"""Every topic setting of Kafka 4.3: name, type, default, bounds, and the corresponding broker settings.
 
-Owns: the table. Does not own: what a setting resolves to (`broker.config.topic_config`), the broker's table
-(`broker.config.broker_keys`). Invariant: a topic setting has the type, bounds and default of the broker's, unless it
-has a unit of its own.
+Owns: the table. Does not own: effective values (`broker.config.topic_config`), the broker's table
+(`broker.config.broker_keys`). Invariant: a topic setting has the type, bounds and default of the broker's, unless its
+unit differs.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _WEEK_MS = 604_800_000
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A broker setting that stands behind a topic's; `factor` turns its unit into the topic's."""
+    """A broker setting that a topic's falls back to; `factor` converts its unit to the topic's."""
 
     name: str
     factor: int = 1
@@ -45,15 +45,15 @@ def _time(name: str, default_ms: int, minimum: int, doc: str, *synonyms: Synonym
 
 
 def _without_effect(name: str, kind: ConfigType, default: str) -> TopicConfigKey:
-    """Of replication or tiered storage, which one node does not have."""
+    """A setting of replication or tiered storage, which one node does not have."""
     return TopicConfigKey(ConfigKey(name, kind, default, "Without effect on one node."))
 
 
 _TABLE = (
-    _of("cleanup.policy", "log.cleanup.policy", "What becomes of old segments: delete, compact, or both."),
+    _of("cleanup.policy", "log.cleanup.policy", "What happens to old segments: delete, compact, or both."),
     _of("compression.gzip.level", "compression.gzip.level", "Level when the broker compresses with gzip."),
     _of("compression.lz4.level", "compression.lz4.level", "Level when the broker compresses with lz4."),
-    _of("compression.type", "compression.type", "The codec on disk; producer keeps what came."),
+    _of("compression.type", "compression.type", "The codec on disk; producer keeps that of the batch."),
     _of("compression.zstd.level", "compression.zstd.level", "Level when the broker compresses with zstd."),
     _of("delete.retention.ms", "log.cleaner.delete.retention.ms", "How long a tombstone stays."),
     _of("file.delete.delay.ms", "log.segment.delete.delay.ms", "How long the files of a deleted segment stay."),
@@ -78,8 +78,8 @@ _TABLE = (
     _of("message.timestamp.type", "log.message.timestamp.type", "Whose clock stamps the records."),
     _of("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio", "How dirty a log must be for compaction."),
     _of("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms", "The shortest time before compaction."),
-    _of("min.insync.replicas", "min.insync.replicas", "Replicas that acks=all asks for; one node has one."),
-    _of("preallocate", "log.preallocate", "Make segment files at their full size."),
+    _of("min.insync.replicas", "min.insync.replicas", "Replicas that acks=all requires; one node has one."),
+    _of("preallocate", "log.preallocate", "Create segment files at their full size."),
     _without_effect("remote.log.copy.disable", ConfigType.BOOLEAN, "false"),
     _without_effect("remote.log.delete.on.disable", ConfigType.BOOLEAN, "false"),
     _without_effect("remote.storage.enable", ConfigType.BOOLEAN, "false"),

@@ -33,7 +33,7 @@ def test_the_admin_takes_no_other_form(host: str) -> None:
     """Neither to listen on, nor in a Host header; but `localhost` as such, which both know by themselves."""
     assert not is_admin_host(host)
     if host != "localhost":
-        with pytest.raises(ValueError, match="this machine alone"):
+        with pytest.raises(ValueError, match="must be on this machine"):
             parse_admin_address(f"[{host}]:9644")
 
 

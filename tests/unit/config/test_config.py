@@ -138,7 +138,7 @@ def test_a_file_from_the_years_of_zookeeper_starts_with_a_warning_that_says_so()
 
 def test_a_replication_factor_above_one_is_named_in_the_warning() -> None:
     _, warnings = load_config(overrides=["offsets.topic.replication.factor=3"])
-    assert warnings == ["accepted without effect, one node does not need: offsets.topic.replication.factor"]
+    assert warnings == ["accepted without effect, not needed on one node: offsets.topic.replication.factor"]
 
 
 @pytest.mark.parametrize(

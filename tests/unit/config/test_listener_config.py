@@ -52,14 +52,14 @@ def test_a_listener_may_be_told_under_another_port() -> None:
         (["listeners=PLAINTEXT://a:1,PLAINTEXT://b:2"], "two listeners named PLAINTEXT"),
         (["listeners=PLAINTEXT://:1,B://:1", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,B:PLAINTEXT"], "same"),
         (["listeners=INTERNAL://:9092"], "INTERNAL:PLAINTEXT"),
-        (["listeners=SSL://:9092"], "asks for SSL"),
-        (["listeners=X://:1", "listener.security.protocol.map=X:SASL_SSL"], "asks for SASL_SSL"),
+        (["listeners=SSL://:9092"], "is configured as SSL"),
+        (["listeners=X://:1", "listener.security.protocol.map=X:SASL_SSL"], "is configured as SASL_SSL"),
         (["listeners=X://:1", "listener.security.protocol.map=X"], "NAME:PROTOCOL"),
         (["listeners="], "names no listener"),
         (["listeners=C://:9093", "controller.listener.names=C"], "names no listener"),
         (["listeners=PLAINTEXT://:9092", "advertised.listeners=OTHER://a:1"], "must be the same"),
-        (["listeners=PLAINTEXT://:9092", "advertised.listeners=PLAINTEXT://0.0.0.0:9092"], "cannot hold 0.0.0.0"),
-        (["listeners=PLAINTEXT://:9092", "advertised.listeners=PLAINTEXT://:9092"], "cannot hold an empty host"),
+        (["listeners=PLAINTEXT://:9092", "advertised.listeners=PLAINTEXT://0.0.0.0:9092"], "cannot be 0.0.0.0"),
+        (["listeners=PLAINTEXT://:9092", "advertised.listeners=PLAINTEXT://:9092"], "cannot be an empty host"),
     ],
 )
 def test_a_listener_that_cannot_be_is_refused_with_what_to_write(overrides: list[str], problem: str) -> None:
