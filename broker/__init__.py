@@ -1,1 +1,1 @@
-"""The broker: an asyncio daemon that speaks Kafka's wire protocol and keeps Kafka's promises about transactions."""
+"""The broker: an asyncio daemon that implements Kafka's protocol and Kafka's transactional guarantees."""

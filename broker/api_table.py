@@ -1,12 +1,12 @@
-"""The APIs that this broker serves: key, module name, the versions that work.
+"""The APIs that this broker serves: key, module name, supported versions.
 
-The one source for ApiVersions, the version gate and docs/compatibility.md. A range is listed here only when each of
-its versions is served; an API with nothing behind it on one node is listed when it gives Kafka's own error for that.
-Upper bounds follow what the code behind them does, lower bounds are Kafka 4's (KIP-896).
+The single source for ApiVersions, the version gate and docs/compatibility.md. A range is listed here only if each of
+its versions is served; an API without an implementation on one node is listed if it returns Kafka's own error. Upper
+bounds follow the implementation, lower bounds are Kafka 4's (KIP-896).
 
-As in Kafka a request's transaction version comes with the version of its API (KIP-890 part 2); the finalized feature
-`transaction.version` decides for what no client asked for. That is a table and no function: Produce and EndTxn compare
-with their number, and make no call for it.
+As in Kafka the API version of a request implies its transaction version (KIP-890 part 2); the finalized feature
+`transaction.version` decides where no client is involved. That is a table and not a function: Produce and EndTxn
+compare with their constant, without a call.
 """
 
 from collections.abc import Mapping
@@ -19,15 +19,15 @@ from oncelog.protocol.api_keys import ApiKey
 class Api(NamedTuple):
     key: ApiKey
     name: str
-    """In module names: protocol.generated.NAME_request, broker.handlers.NAME."""
+    """Part of module names: protocol.generated.NAME_request, broker.handlers.NAME."""
     minimum: int
     maximum: int
     advertised_minimum: int | None = None
-    """Where it differs: librdkafka needs to see Produce from 0 to find out that it may compress (KAFKA-18659)."""
+    """Where it differs: librdkafka must see Produce from 0 on to find out that it may compress (KAFKA-18659)."""
     left_out: str = ""
     """What Kafka's broker does behind this API and this one does not, and why: for docs/compatibility.md."""
     unstable_maximum: int | None = None
-    """The highest version whose form Kafka may still change: served and listed only where that was asked for."""
+    """The highest version that Kafka may still change: served and listed only if enabled."""
     is_refused: bool = False
     """Each request gets the one error that `broker.handlers.refusals` has for this API."""
 
@@ -63,7 +63,7 @@ _APIS = (
         "sasl_handshake",
         0,
         1,
-        "SASL: no listener asks for it, so the answer is ILLEGAL_SASL_STATE.",
+        "SASL: no listener uses it, so the error is ILLEGAL_SASL_STATE.",
     ),
     Api(ApiKey.API_VERSIONS, "api_versions", 0, 4),
     Api(ApiKey.CREATE_TOPICS, "create_topics", 2, 7),
@@ -77,13 +77,13 @@ _APIS = (
     Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers", 1, 2),
     Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit", 0, 5),
     _refused(
-        ApiKey.DESCRIBE_ACLS, "describe_acls", 1, 3, "ACLs: there is no authorizer, so the answer is SECURITY_DISABLED."
+        ApiKey.DESCRIBE_ACLS, "describe_acls", 1, 3, "ACLs: there is no authorizer, so the error is SECURITY_DISABLED."
     ),
     _refused(
-        ApiKey.CREATE_ACLS, "create_acls", 1, 3, "ACLs: there is no authorizer, so the answer is SECURITY_DISABLED."
+        ApiKey.CREATE_ACLS, "create_acls", 1, 3, "ACLs: there is no authorizer, so the error is SECURITY_DISABLED."
     ),
     _refused(
-        ApiKey.DELETE_ACLS, "delete_acls", 1, 3, "ACLs: there is no authorizer, so the answer is SECURITY_DISABLED."
+        ApiKey.DELETE_ACLS, "delete_acls", 1, 3, "ACLs: there is no authorizer, so the error is SECURITY_DISABLED."
     ),
     Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", 1, 4),
     Api(ApiKey.ALTER_CONFIGS, "alter_configs", 0, 2),
@@ -100,7 +100,7 @@ _APIS = (
         "sasl_authenticate",
         0,
         2,
-        "SASL: no listener asks for it, so the answer is ILLEGAL_SASL_STATE.",
+        "SASL: no listener uses it, so the error is ILLEGAL_SASL_STATE.",
     ),
     Api(ApiKey.CREATE_PARTITIONS, "create_partitions", 0, 3),
     Api(
@@ -131,7 +131,7 @@ _APIS = (
         "alter_client_quotas",
         0,
         1,
-        left_out="Quotas: INVALID_REQUEST, where Kafka keeps them. Nobody is throttled.",
+        left_out="Quotas: INVALID_REQUEST, where Kafka stores them. No client is throttled.",
     ),
     Api(
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
@@ -145,7 +145,7 @@ _APIS = (
         "alter_user_scram_credentials",
         0,
         0,
-        left_out="SCRAM: SECURITY_DISABLED, where Kafka keeps credentials.",
+        left_out="SCRAM: SECURITY_DISABLED, where Kafka stores credentials.",
     ),
     Api(ApiKey.DESCRIBE_QUORUM, "describe_quorum", 0, 2),
     Api(ApiKey.UPDATE_FEATURES, "update_features", 0, 2),
@@ -221,14 +221,14 @@ _APIS = (
 API_TABLE: dict[int, Api] = {int(api.key): api for api in _APIS}
 
 TRANSACTION_V2 = 2
-"""The level of `transaction.version` from which on every end bumps the epoch."""
+"""The level of `transaction.version` from which on every EndTxn bumps the epoch."""
 
 TRANSACTION_V2_SINCE: Mapping[ApiKey, int] = MappingProxyType(
     {
-        ApiKey.PRODUCE: 12,  # adds its partitions to the transaction by itself
-        ApiKey.ADD_PARTITIONS_TO_TXN: 4,  # sent by brokers, which add for a Produce or TxnOffsetCommit of version 2
-        ApiKey.END_TXN: 5,  # answers the epoch to go on with
-        ApiKey.TXN_OFFSET_COMMIT: 5,  # adds the group's partition to the transaction by itself
+        ApiKey.PRODUCE: 12,  # adds its partitions to the transaction implicitly
+        ApiKey.ADD_PARTITIONS_TO_TXN: 4,  # sent by brokers, on behalf of a Produce or TxnOffsetCommit of version 2
+        ApiKey.END_TXN: 5,  # returns the next epoch
+        ApiKey.TXN_OFFSET_COMMIT: 5,  # adds the group's partition to the transaction implicitly
     }
 )
-"""The first version of each API that speaks transaction version 2; WriteTxnMarkers names the version of each marker."""
+"""The first version of each API under transaction version 2; WriteTxnMarkers names the version of each marker."""

@@ -1,10 +1,10 @@
-"""The daemon: puts a broker on the real machine, starts it, serves until a signal, stops it in the opposite order.
+"""The daemon: runs a broker on the real machine, serves until a signal, and stops in reverse order of the start.
 
-Owns: the order of start and stop, signals, the ready line. How the parts fit is `broker.assembly.broker`.
+Owns: the order of start and stop, signals, the ready line. `broker.assembly.broker` builds the parts.
 Invariants
-- Nothing listens before every log is recovered and every coordinator has replayed its records.
-- A clean stop closes the sockets first, then flushes; a failed disk stops the process without touching the files
-  again, so that the next start recovers from what is really there.
+- No socket listens before every log is recovered and every coordinator has replayed its records.
+- A clean stop closes the sockets first, then flushes; a failed disk stops the process without touching the files again,
+  so that the next start recovers from the actual state of the disk.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class _App:
             loop.add_signal_handler(signal_number, self._stop.set)
         disk = self._open_disk(shares.files) if self._config.get_str("oncelog.storage") == "local" else None
         scheduler = LoopScheduler(loop, "flusher")
-        imports = LoopScheduler(loop, "importer")  # which waits for no disk that is slow
+        imports = LoopScheduler(loop, "importer")  # a separate thread: it must not wait for a slow disk
         try:
             system = System(SystemClock(), SystemEntropy(), scheduler, disk, self._syncs.run_all, self._on_disk_failure)
             broker = await _done(assemble(self._config, self._with_faults(system), self._log))
@@ -100,7 +100,7 @@ class _App:
         path = self._config.data_dir
         try:
             disk = RealDisk(path, open_files)
-            check_directory(self._config, disk)  # the lock is a file already
+            check_directory(self._config, disk)  # before locking, which already creates a file
             disk.lock()
         except DataDirectoryLocked as error:
             raise StartError(f"{error}: stop it, or give this one another --data-dir.") from error
@@ -154,11 +154,11 @@ class _App:
         self._log.info("broker.stopped")
 
     def _with_faults(self, system: System) -> System:
-        """The machine with what can disturb it on purpose, if that was asked for."""
+        """The machine, wrapped in fault injection if that was enabled."""
         rules_file = self._config.get("oncelog.admin.faults")
         if not self._config.get("oncelog.admin.listen"):
             if rules_file:
-                raise StartError("oncelog.admin.faults needs oncelog.admin.listen, or nobody could end what it begins")
+                raise StartError("oncelog.admin.faults needs oncelog.admin.listen: its rules could not be released")
             return system
         from oncelog.broker.faults.faults import Faults
         from oncelog.broker.faults.rule import RuleError, rules_from_text
@@ -186,7 +186,7 @@ class _App:
         return admin
 
     async def _flushed(self, broker: Broker) -> None:
-        """Wait for the round in flight and what was appended since; a disk that has failed never answers."""
+        """Wait for the round in flight and for later appends; a failed disk never completes."""
         ended = asyncio.Event()
         pending = [log.when_durable(log.log_end_offset) for log in broker.logs.logs if log.offline_error is None]
         all_of(pending).then(lambda _: ended.set())
@@ -218,7 +218,7 @@ class _App:
         """One background turn a second: retention, expiry of producers, transactional ids and groups."""
         if self._stop.is_set():
             return
-        # First of all: whatever fails in this turn, there is a next one.
+        # Scheduled first: whatever fails in this turn, there is a next one.
         broker.scheduler.call_later(_STEP_INTERVAL_MS, lambda: self._step(broker))
         broker.logs.step()
         broker.transactions.step()
@@ -232,6 +232,6 @@ class _App:
 
 
 def _kill() -> NoReturn:
-    """As by kill -9 from outside: nothing is flushed, no handler runs."""
+    """As kill -9 from outside: nothing is flushed, no handler runs."""
     os.kill(os.getpid(), signal.SIGKILL)
     os._exit(EXIT_DISK_FAILED)  # not reached

@@ -1,6 +1,6 @@
-"""The parts of one running broker, by name: what handlers are given.
+"""The parts of one running broker, by name, as handlers receive them.
 
-Owns nothing but the references. Built by `broker.assembly.broker`, the one place that knows how the parts are made.
+Owns only the references. Built by `broker.assembly.broker`, the only place that knows how the parts are made.
 """
 
 from collections.abc import Callable
@@ -64,11 +64,11 @@ class Broker:
     """structlog's bound logger; its own types say Any too."""
     fetch_max_bytes: int
     faults: "Faults | None" = None
-    """What stops and disturbs this broker on purpose; None unless it was asked for."""
+    """Fault injection into this broker; None unless enabled."""
 
     @property
     def serves_unstable(self) -> bool:
-        """Whether versions are listed and served whose form Kafka may still change: in Kafka a setting of its own; here
+        """Whether versions are listed and served that Kafka may still change: in Kafka a separate setting; here
         two-phase commit, which needs one, is enough."""
         config = self.config
         return config.get_bool("unstable.api.versions.enable") or (
@@ -77,7 +77,7 @@ class Broker:
 
     @property
     def config(self) -> "BrokerConfig":
-        """The settings as they are now."""
+        """The current settings."""
         return self.live_config.current
 
     @property

@@ -1,7 +1,7 @@
 """`oncelog serve`, which is also `python -m oncelog.broker serve`: the command line of the daemon.
 
-Owns: options, exit codes, one clear line for whatever keeps the daemon from starting. Does not own: settings
-(`broker.config.settings`), the daemon (`broker.app`, imported last so that `--help` and a wrong setting answer at
+Owns: options, exit codes, one clear line for whatever prevents the daemon from starting. Does not own: settings
+(`broker.config.settings`), the daemon (`broker.app`, imported last so that `--help` and a wrong setting respond at
 once). Exit codes: 0 stopped when asked, 1 cannot run, 2 wrong settings, 3 the disk failed.
 """
 
@@ -35,14 +35,14 @@ def main() -> None:
     type=click.Path(path_type=Path),
     help="Settings in server.properties syntax, with Kafka's names.",
 )
-@click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="One setting; may come many times.")
+@click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="One setting; may be repeated.")
 @click.option(
     "--log-level",
     type=click.Choice(_LEVELS),
     envvar="ONCELOG_LOG_LEVEL",
     default="info",
     show_default=True,
-    help="What is logged, to standard error.",
+    help="The lowest level that is logged, to standard error.",
 )
 def serve(
     listen: str | None, data_dir: str | None, config_file: Path | None, overrides: tuple[str, ...], log_level: str
@@ -60,7 +60,7 @@ def serve(
         )
     except ConfigError as error:
         _fail(str(error), EXIT_WRONG_SETTINGS)
-    # Only now: what serving needs takes most of the start, and a wrong setting should not wait for it.
+    # Imported late: serving needs most of the start-up time, and a wrong setting should not wait for it.
     from oncelog.broker import app
     from oncelog.broker.observability.logging import start_logging
 

@@ -1,7 +1,7 @@
 """Where the protocol allows more than Apache Kafka does: which of the two this broker does (`oncelog.compat`).
 
-Owns: every such difference, on this one page, with its reason. Does not own: what each comes to, which is where the
-field is read. Nothing else asks for the setting. docs/compatibility.md tells the same to users.
+Owns: every such difference, on this one page, with its reason. Does not own: the behaviour, which is where the field is
+read. No other code reads the setting. docs/compatibility.md documents the same for users.
 """
 
 from collections.abc import Mapping
@@ -12,24 +12,26 @@ from types import MappingProxyType
 @dataclass(frozen=True, slots=True)
 class Compatibility:
     keeps_last_epoch: bool
-    """Is the epoch before a bump logged? Kafka's records have no room for it: there a restart between the answer to
-    InitProducerId and its retry fences the producer (KIP-360)."""
+    """Whether the epoch before a bump is logged. Kafka's records have no field for it: there, a restart between the
+    response to InitProducerId and its retry fences the producer (KIP-360)."""
     retries_classic_ends: bool
-    """Is EndTxn 5 by a replaced instance answered as a retry of the end that its successor made by an older version?
-    Kafka gives it the pair of its successor, and both go on with one pair (KIP-890)."""
+    """Whether EndTxn 5 by a replaced instance counts as a retry of an end that its successor made with an older
+    version. Kafka returns the successor's producer id and epoch, and both instances continue with them (KIP-890)."""
     keeps_prepared: bool
-    """May an instance take over what its predecessor has prepared? Kafka 4.3 knows the request alone (KIP-939)."""
+    """Whether an instance may take over its predecessor's prepared transaction. Kafka 4.3 only parses the request
+    (KIP-939)."""
     lists_two_phase_commit: bool
-    """Are unstable versions listed and served as soon as two-phase commit, which needs one, is switched on? Kafka takes
-    a setting of its own for that."""
+    """Whether unstable versions are listed and served as soon as two-phase commit, which needs one, is enabled. Kafka
+    has a separate setting for that."""
     aborts_in_time: bool
-    """Is a transaction aborted just when its timeout is over? Kafka looks every
+    """Whether a transaction is aborted exactly when its timeout expires. Kafka checks every
     `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
     guards_open_transactions: bool
-    """Is `__transaction_state` kept from being deleted while a transaction is open? In Kafka what was open hangs then,
-    until an operator ends it."""
+    """Whether `__transaction_state` cannot be deleted while a transaction is open. In Kafka such a transaction then
+    hangs, until an operator ends it."""
     remembers_batches: bool
-    """Are five batches of each producer known for their retries over a clean stop too? Kafka's snapshots hold one."""
+    """Whether five batches of each producer are recognized as duplicates after a clean stop too. Kafka's snapshots have
+    one."""
 
 
 OURS = Compatibility(

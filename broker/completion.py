@@ -1,13 +1,13 @@
 """A value that arrives later on this event loop, exactly once.
 
-Owns: the callbacks of whoever waits for the value. Does not own: time, tasks or threads; `complete` runs every
-callback in the turn that calls it, so that "decide, log, apply" and "answer when durable" stay deterministic.
+Owns: the callbacks of the waiters. Does not own: time, tasks or threads; `complete` runs every callback in the turn
+that calls it, so that "decide, log, apply" and "respond when durable" stay deterministic.
 Invariants
 - Completed at most once; a callback added after completion runs at once.
-- What has ended and is dropped is freed at once: a refusal (KafkaError) is kept without its traceback, whose frames
-  hold the completion.
+- A completion that has ended and is dropped is freed at once: an expected error (KafkaError) is kept without its
+  traceback, whose frames would hold the completion.
 
-Lighter than `asyncio.Future`, whose callbacks each cost one more round of the loop.
+Cheaper than `asyncio.Future`, whose callbacks each cost another iteration of the loop.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ U = TypeVar("U")
 
 
 class Completion(Generic[T]):
-    """A pending result: `complete(value)` or `fail(error)` ends it, `then(callback)` hears of it."""
+    """A pending result: `complete(value)` or `fail(error)` ends it, `then(callback)` is called with it."""
 
     __slots__ = ("_callbacks", "_error", "_value", "done")
 
@@ -32,7 +32,7 @@ class Completion(Generic[T]):
 
     @staticmethod
     def of(value: U) -> "Completion[U]":
-        """A completion that already holds `value`."""
+        """A completion that already has `value`."""
         completion: Completion[U] = Completion()
         completion.complete(value)
         return completion
@@ -56,14 +56,14 @@ class Completion(Generic[T]):
 
     def _finish(self) -> None:
         if self.done:
-            raise RuntimeError("a completion ends only once")
+            raise RuntimeError("a completion can end only once")
         self.done = True
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(self)
 
     def result(self) -> T:
-        """The value, or the error raised; only once `done`."""
+        """Returns the value or raises the error; only once `done`."""
         if not self.done:
             raise RuntimeError("the completion has no result yet")
         if self._error is not None:
@@ -81,8 +81,8 @@ class Completion(Generic[T]):
             self._callbacks.append(callback)
 
     def map(self, function: Callable[[T], U], refused: Callable[[KafkaError], U] | None = None) -> "Completion[U]":
-        """A completion of `function(value)`, or of `refused(error)` where an expected error came; any other error, or
-        one that a function raises, passes through."""
+        """A completion of `function(value)`, or of `refused(error)` for an expected error; any other error, or one that
+        a function raises, is passed on."""
         mapped: Completion[U] = Completion()
 
         def on_done(source: Completion[T]) -> None:

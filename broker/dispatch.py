@@ -1,19 +1,20 @@
 """From a frame to a handler and back to bytes.
 
-Owns: the version gate, decoding, the one place where an unexpected exception is caught, encoding of the answer.
-Does not own: sockets, order of replies (`broker.net.connection`), state (handlers ask `Broker`).
+Owns: the version gate, decoding, the one place that catches unexpected exceptions, encoding of the response.
+Does not own: sockets, order of responses (`broker.net.connection`), state (handlers use `Broker`).
 Invariants
-- One frame gives exactly one `Exchange`, which ends with bytes, with no answer (acks=0), or with the connection closed.
-- The first request of an API waits until its code is imported, in a thread where there is one: that takes 10 to 50 ms,
-  in which others are answered. A loaded API needs no import after that, whatever it is asked.
+- One frame gives exactly one `Exchange`, which ends with bytes, without a response (acks=0), or by closing the
+  connection.
+- The first request of an API waits until its code is imported, in a thread if there is one: that takes 10 to 50 ms,
+  during which others are served. A loaded API needs no further imports, whatever the request.
 
 A handler whose cost grows with the request or with what is stored is a generator and runs in slices (`broker.slices`):
 each `yield n` is n more elements, `yield completion` waits, `return` gives the answer, which is encoded in slices too.
 A request of more than `at_once_bytes` is decoded in slices, and handled by `handle_large` where a handler has one
 beside its `handle`, else holds no more than `ELEMENTS_AT_ONCE`.
 
-ApiVersions alone is answered in a version that we do not know: error 35 in the shape of v0, holding the range of
-key 18 (KIP-511). For every other API an unknown key or version closes the connection, as Kafka's does.
+ApiVersions alone gets a response in an unsupported version: error 35 in the layout of v0, with the range of key 18
+(KIP-511). For every other API an unknown key or version closes the connection, as Kafka's does.
 """
 
 from collections import deque
@@ -44,11 +45,11 @@ _LARGE_INTERPRETED_FRAME_BYTES = 2_048
 """Of an API whose requests are read by their declaration, which takes twice as long and more."""
 _NEVER = 32_767
 ELEMENTS_AT_ONCE = 20_000
-"""In a request whose handler makes no slices: far more than a client has use for."""
+"""In a request whose handler does not use slices: far more than a client needs."""
 _ELEMENTS_IN_SLICES = 100_000
-"""In any other request. Measured: to let go of so many takes 15 ms, and is one step."""
+"""In any other request. Measured: freeing this many takes 15 ms, and is one step."""
 _LARGEST_ANSWER_BYTES = 104_857_600
-"""As large as a request may be by default (`socket.request.max.bytes`); librdkafka reads no larger one either."""
+"""The default maximum of a request (`socket.request.max.bytes`); librdkafka reads no larger response either."""
 _WITH_GROUPS = frozenset(
     {
         ApiKey.OFFSET_COMMIT,
@@ -86,7 +87,7 @@ _JOINED_PART_BYTES = 1_024
 
 
 class LoadedApi:
-    """An API whose code is imported; done at its first request, so that serving starts in a blink."""
+    """An API whose code is imported; done at its first request, so that a start takes a fraction of a second."""
 
     __slots__ = (
         "at_once_bytes",
@@ -112,7 +113,8 @@ class LoadedApi:
         self.minimum = api.minimum
         self.maximum = api.highest(with_unstable)
         self.flexible_from = _NEVER if flexible_from is None else flexible_from
-        # The answer to ApiVersions never has a flexible header: a client must read it before it knows us (KIP-511).
+        # The response to ApiVersions never has a flexible header: a client must read it without knowing the versions
+        # (KIP-511).
         self.flexible_header_from = _NEVER if api.key == ApiKey.API_VERSIONS else self.flexible_from
         is_interpreted = getattr(request, "IS_INTERPRETED", False)
         self.at_once_bytes = _LARGE_INTERPRETED_FRAME_BYTES if is_interpreted else _LARGE_FRAME_BYTES
@@ -130,7 +132,7 @@ class LoadedApi:
 
 
 def import_api(api: Api) -> None:
-    """All that requests of this API will need."""
+    """Everything that requests of this API will need."""
     if api.key in _WITH_GROUPS:
         import_module("oncelog.broker.assembly.groups")
     if api.key in _WITH_TRANSACTIONS:
@@ -150,19 +152,19 @@ def _at_once_or_in_slices(handle: Handler) -> Handler:
 
 
 class Exchange:
-    """A request on its way to its answer."""
+    """A request in progress, until its response."""
 
     __slots__ = ("_api", "_context", "closes", "done", "holds", "on_done", "parts", "size_bytes")
 
     def __init__(self) -> None:
         self._api: LoadedApi
         self._context: RequestContext
-        """Both are known when it begins."""
+        """Both are set when it begins."""
         self.done = False
         self.holds = False
         self.parts: Parts | None = None
         self.size_bytes = 0
-        """Of all parts."""
+        """The size of all parts."""
         self.closes: str | None = None
         self.on_done: Callable[[Exchange], None] | None = None
 
@@ -270,7 +272,7 @@ class Exchange:
             self.on_done(self)
 
     def _encoded(self, response: Any) -> Sliced[Parts]:
-        """Small parts are joined on the way: each takes several times its size."""
+        """Small parts are joined on the way: each takes several times its size in memory."""
         parts: Parts = [self._header()]
         latest: Parts = []
         size_bytes = 0
@@ -279,7 +281,7 @@ class Exchange:
             if len(latest) >= _PARTS_JOINED:
                 size_bytes += _move(latest, parts)
                 if size_bytes > _LARGEST_ANSWER_BYTES:
-                    raise TooMany(f"an answer of more than {_LARGEST_ANSWER_BYTES:,} bytes")
+                    raise TooMany(f"a response of more than {_LARGEST_ANSWER_BYTES:,} bytes")
         _move(latest, parts)
         return parts
 
@@ -302,14 +304,14 @@ class Exchange:
         self.done = True
 
     def close(self, reason: str) -> None:
-        """What waited for its API is no request that can be answered."""
+        """A request that waited for its API turned out not to be servable."""
         self.closes = reason
         self.holds = False
         self.done = True
 
 
 def _move(latest: Parts, parts: Parts) -> int:
-    """Joined, unless they are large; returns how many bytes that is."""
+    """Joined, unless they are large; returns how many bytes were moved."""
     size_bytes = sum(map(len, latest))
     if size_bytes < len(latest) * _JOINED_PART_BYTES:
         parts.append(b"".join(latest))
@@ -326,15 +328,15 @@ class Dispatcher:
     """Turns whole frames into exchanges."""
 
     def __init__(self, broker: "Broker", run_in_thread: RunInThread | None = None) -> None:
-        """Imports what a first request needs in that thread; None: at once."""
+        """Imports what a first request needs in that thread; None: synchronously."""
         self._broker = broker
         self._run_in_thread = run_in_thread
         self._loaded: dict[int, LoadedApi] = {}
         self._waiting: dict[int, deque[_Waiting]] = {}
-        """For an import, by API."""
+        """Requests that wait for an import, by API."""
 
     def dispatch(self, frame: memoryview, peer: "Peer", exchange: Exchange | None = None) -> Exchange:
-        """Start one request, perhaps one whose exchange was given out already. Raises ProtocolError when the bytes are
+        """Start one request, perhaps one whose exchange was already returned. Raises ProtocolError when the bytes are
         not a request that we serve."""
         size_bytes = len(frame)
         if size_bytes < 8:
@@ -381,13 +383,13 @@ class Dispatcher:
         return exchange
 
     def _on_thread_done(self, api: Api, error: Exception | None) -> None:
-        """An import that fails (no descriptor is left, say) is tried again with the next request."""
+        """A failed import (no file descriptor is left, say) is retried with the next request."""
         if error is None:
             self._on_imported(api)
         self._start_next(api, self._waiting.pop(api.key), error)
 
     def _start_next(self, api: Api, waiting: deque[_Waiting], error: Exception | None) -> None:
-        """One a turn, as they come from sockets: what its connection holds is known before the next one starts."""
+        """One per turn, as requests from sockets: a connection's memory is accounted before the next one starts."""
         frame, peer, exchange = waiting.popleft()
         if peer.is_connected() or api.key == ApiKey.PRODUCE:  # with acks=0 one may send and close
             try:

@@ -20,7 +20,7 @@ class System:
     disk: Disk | None
     """The data directory; None with `oncelog.storage=memory`."""
     run_all: Callable[[Sequence[Callable[[], None]]], None] | None
-    """Runs the syncs of one flush round side by side; None: one after the other."""
+    """Runs the syncs of one flush round in parallel; None: sequentially."""
     on_disk_failure: Callable[[OSError], None]
     faults: "Faults | None" = None
-    """Laid over this machine; None: nobody disturbs it."""
+    """Wrapped around this machine; None: no fault injection."""

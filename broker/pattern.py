@@ -1,4 +1,4 @@
-"""Patterns that clients send, matched by RE2: in time linear in the text, whatever the pattern (KIP-848, KIP-1152).
+"""Client-supplied patterns, matched by RE2: in time linear in the text, whatever the pattern (KIP-848, KIP-1152).
 
 Never Python's `re`, which a pattern of a few bytes can keep busy for ever.
 """
@@ -11,13 +11,13 @@ LONGEST_PATTERN = 10_000
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Tells whether the whole of a text matches; an empty pattern matches everything.
+    """Returns a function that says whether a whole text matches; an empty pattern matches everything.
 
     Raises INVALID_REGULAR_EXPRESSION.
     """
     if not pattern:
         return lambda _: True
-    import re2  # loaded with the first pattern: a broker that is never sent one starts without it
+    import re2  # loaded with the first pattern: a broker that never receives one starts without it
 
     options = re2.Options()
     options.log_errors = False
@@ -29,6 +29,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         reason = error.args[0] if error.args else ""
         reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern[:300]!r} is no regular expression of RE2: {reason[:300]}"
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"{pattern[:300]!r} is not a regular expression of RE2: {reason[:300]}",
         ) from error
     return lambda text: compiled.fullmatch(text) is not None

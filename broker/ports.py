@@ -1,7 +1,7 @@
-"""What the cores are given and never take: time, randomness, disk, scheduling, and the way upward.
+"""The interfaces that cores receive: time, randomness, disk, scheduling, and notifications to the layers above.
 
-Owns: the shapes alone. Production adapters live in `broker.system`; simulation brings its own. Nothing below
-`broker.app` imports an adapter, `time`, `random`, `socket` or `asyncio`.
+Owns: only the interfaces. Production adapters are in `broker.system`; simulation has its own. Code below `broker.app`
+imports no adapter, `time`, `random`, `socket` or `asyncio`.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,17 +15,17 @@ Buffer = bytes | bytearray | memoryview
 
 WallMs = NewType("WallMs", int)
 """A time that is stored or shown: milliseconds since 1970, never below 0. It may be set back or forward at any moment:
-nothing waits for it, and code that compares it with a stored time says what happens when that lies in the future."""
+no timer uses it, and code that compares it with a stored time says what happens when that lies in the future."""
 MonotonicMs = NewType("MonotonicMs", int)
-"""A time in this run: never goes back, never jumps, means nothing to another run. What waits, expires or recurs is
-measured with it."""
+"""A time within this run: never goes back, never jumps, means nothing in another run. All timeouts, expiry and
+schedules use it."""
 
 
 class Clock(Protocol):
     """The two clocks of a machine, whose times mypy keeps apart."""
 
     def wall_ms(self) -> WallMs:
-        """For record timestamps, and for what an earlier run began."""
+        """For record timestamps, and for times stored by an earlier run."""
 
     def monotonic_ms(self) -> MonotonicMs:
         """For every timeout and every schedule."""
@@ -44,21 +44,21 @@ class Timer(Protocol):
 
 
 class Scheduler(Protocol):
-    """The event loop, seen from a core."""
+    """The event loop, as cores see it."""
 
     def call_soon(self, function: Callable[[], None]) -> None: ...
 
     def call_later(self, delay_ms: float, function: Callable[[], None]) -> Timer: ...
 
     def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        """Run `function` off the loop, then `done(error or None)` on the loop. Calls run one after the other."""
+        """Run `function` off the loop, then `done(error or None)` on the loop. Calls run sequentially."""
 
     def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         """The same, beside other calls rather than behind them: for reads that may take their time."""
 
 
 class File(Protocol):
-    """One file that is only appended to, cut and read. Opened on demand: holding a File holds no descriptor."""
+    """One file that is only appended to, truncated and read. Opened on demand: a File holds no descriptor."""
 
     @property
     def path(self) -> str: ...
@@ -68,7 +68,7 @@ class File(Protocol):
 
     def append(self, parts: Sequence[Buffer]) -> int:
         """Write all parts at the end in one call; returns the position of the first byte. Raises OSError; a partial
-        write is cut back before the error leaves."""
+        write is truncated before the error is raised."""
 
     def read_view(self, start: int, end: int) -> memoryview:
         """The bytes [start, end), fewer at the end of the file."""
@@ -88,7 +88,7 @@ class Disk(Protocol):
     """A directory tree. Paths are relative to its root and use `/`."""
 
     def open(self, path: str) -> File:
-        """The file, made empty if missing (its directory must exist)."""
+        """The file, created empty if missing (its directory must exist)."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -112,16 +112,16 @@ class Disk(Protocol):
         """Remove a file; missing is fine. Raises OSError for a directory."""
 
     def delete_tree(self, path: str) -> None:
-        """Remove a directory with all that is in it; missing is fine."""
+        """Remove a directory with its contents; missing is fine."""
 
     def sync_dir(self, path: str) -> None: ...
 
     def volume_bytes(self) -> tuple[int, int]:
-        """Size of the volume, and room on it."""
+        """Size of the volume, and free space on it."""
 
 
 class PartitionListener(Protocol):
-    """Upward news from the log, told in the turn in which it becomes true."""
+    """Notifications from the log to the layers above, called in the turn in which the change happens."""
 
     def on_high_watermark(self, log: "PartitionLog") -> None:
         """The high watermark moved (and with it, perhaps, the last stable offset)."""

@@ -1,7 +1,7 @@
-"""A request on its way through a handler, and who sent it.
+"""A request in a handler, and the connection it came from.
 
-Owns: what a handler is given and what it may answer with. Does not own: frames, versions, codecs (`broker.dispatch`),
-sockets (`broker.net`).
+Owns: a handler's inputs and possible results. Does not own: frames, versions, codecs (`broker.dispatch`), sockets
+(`broker.net`).
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ _NO_LIMIT = 2**31 - 1
 
 
 class CloseConnection(Exception):
-    """The only honest answer is to close the connection (acks=0 that failed, an unknown API)."""
+    """The only correct response is to close the connection (acks=0 that failed, an unknown API)."""
 
 
 class Peer:
-    """Who is at the other end, and the address under which this listener is advertised to it."""
+    """The client of a connection, and the address under which this listener is advertised to it."""
 
     __slots__ = ("_answers", "advertised", "host", "is_disconnected", "listener_name", "on_disconnect", "port")
 
@@ -44,7 +44,8 @@ class Peer:
         self._answers = answers
         self.is_disconnected = False
         self.on_disconnect: Callable[[], None] | None = None
-        """Called when the connection ends: what waits for this peer, one thing at a time, need not wait any more."""
+        """Called when the connection ends; whatever waits for this peer, one thing at a time, need not wait any
+        longer."""
 
     def is_connected(self) -> bool:
         return not self.is_disconnected
@@ -57,7 +58,7 @@ class Peer:
 
     @property
     def next_answer_bytes(self) -> int:
-        """How many bytes of records one answer may hold now, for all that other clients leave unread."""
+        """How many bytes of records one response may contain now, given what other clients leave unread."""
         return _NO_LIMIT if self._answers is None else self._answers.next_answer_bytes
 
     @property
@@ -66,7 +67,7 @@ class Peer:
 
 
 class RequestContext:
-    """One request and the connection that it came by."""
+    """One request and its connection."""
 
     __slots__ = ("api_key", "api_version", "broker", "client_id", "correlation_id", "in_slices", "peer")
 
@@ -86,22 +87,22 @@ class RequestContext:
         self.correlation_id: Final = correlation_id
         self.client_id: Final = client_id
         self.in_slices = False
-        """The answer may be long: it is encoded in slices."""
+        """The response may be long: it is encoded in slices."""
 
     def run(self, steps: Sliced[Any]) -> Any:
-        """What the steps give, or a completion of it when that takes longer than this turn. A Produce is done whole
-        though its client has gone: with acks=0 one may send and close."""
+        """The result of the steps, or a completion of it if that takes longer than this turn. A Produce is completed
+        even if its client has disconnected: with acks=0 a client may send and close."""
         self.in_slices = True
         return self.broker.slices.run(steps, _always if self.api_key == ApiKey.PRODUCE else self.peer.is_connected)
 
     @property
     def advertised(self) -> tuple[str, int]:
-        """Host and port that a client of this listener can follow."""
+        """Host and port at which clients of this listener can reach this node."""
         return self.peer.advertised
 
 
 class Pipelined:
-    """An answer that comes later while the connection's next request may already start (Produce, once appended)."""
+    """A response that arrives later while the connection's next request may already start (Produce, once appended)."""
 
     __slots__ = ("completion",)
 

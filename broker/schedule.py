@@ -1,7 +1,7 @@
-"""When a job is due that runs every so often, such as retention: on the monotonic clock.
+"""When a periodic job, such as retention, is due: on the monotonic clock.
 
-Owns: the moment of the next run. Does not own: the job, or who asks (`step`, once a second).
-Invariant: however the wall clock is set, the job runs once an interval, neither sooner nor, if it is asked for, later.
+Owns: the time of the next run. Does not own: the job, or who polls it (`step`, once a second).
+Invariant: however the wall clock is set, the job runs once per interval, not sooner and not later than polled.
 """
 
 from oncelog.broker.ports import Clock
@@ -15,7 +15,7 @@ class Schedule:
         self._due_ms = clock.monotonic_ms() + first_in_ms
 
     def take(self, interval_ms: int) -> bool:
-        """Is the job due? If so it runs now, and next time in `interval_ms`."""
+        """Whether the job is due. If so it runs now, and next in `interval_ms`."""
         monotonic_ms = self._clock.monotonic_ms()
         if monotonic_ms < self._due_ms:
             return False
@@ -23,5 +23,5 @@ class Schedule:
         return True
 
     def expedite(self) -> None:
-        """There is more to do: the job is due at once."""
+        """More work is left: the job is due at once."""
         self._due_ms = self._clock.monotonic_ms()

@@ -1,16 +1,16 @@
-"""Long work a slice at a turn of the event loop, so that no request keeps the others waiting.
+"""Long work in slices, one per turn of the event loop, so that no request makes the others wait.
 
-Owns: whose slice is next, how many elements one turn may do, how many unfinished work may hold. Does not own: the work,
-a generator: each `yield n` says that n more elements of a request or an answer are done, `yield completion` waits for
-it, and `return` ends with the result (`broker.dispatch` runs handlers and codecs like that).
+Owns: which slice is next, how many elements one turn may process, how many unfinished work may hold. Does not own: the
+work, a generator: each `yield n` reports that n more elements of a request or a response are done, `yield completion`
+waits for it, and `return` ends with the result (`broker.dispatch` runs handlers and codecs like that).
 Invariants
-- The slices of one turn, whoever they belong to, do at most `ELEMENTS_A_TURN` elements and the rest of one step.
-- What stands between two yields is one turn: nothing else happens there. Between two slices anything may.
-- Work goes round: one that is long delays another by one slice a turn, and half of each turn is left to what is new,
-  so that short work nearly always ends in the turn in which it came.
-- While unfinished work holds `ELEMENTS_HELD` elements only the oldest goes on; it ends, and so do all, one by one.
+- The slices of one turn together process at most `ELEMENTS_A_TURN` elements and the rest of one step.
+- The code between two yields runs in one turn, without interruption. Between two slices anything may happen.
+- Scheduling is round-robin: long work delays other work by one slice per turn, and half of each turn is reserved for
+  new work, so that short work nearly always ends in the turn in which it arrived.
+- While unfinished work holds `ELEMENTS_HELD` elements only the oldest continues; it ends, and so do all, one by one.
 - No work holds more than `ELEMENTS_HELD`: it fails with `TooMany`.
-- Work that nobody waits for any more is dropped before its next slice; what it has done stays done.
+- Work without a waiter is dropped before its next slice; its effects so far stay.
 """
 
 from collections import Counter, deque
@@ -22,7 +22,7 @@ from oncelog.broker.completion import Completion
 from oncelog.broker.ports import Scheduler
 
 ELEMENTS_A_TURN = 1_000
-"""Measured: an element is decoded, handled or encoded in 0.3 to 5 µs, so a turn takes some milliseconds."""
+"""Measured: an element is decoded, handled or encoded in 0.3 to 5 µs, so a turn takes a few milliseconds."""
 _LEFT_TO_NEW_WORK = ELEMENTS_A_TURN // 2
 ELEMENTS_HELD = 1_000_000
 """Measured: an element of a message takes 100 to 300 bytes while it is in memory."""
@@ -30,9 +30,9 @@ ELEMENTS_HELD = 1_000_000
 LOG_OPEN_ELEMENTS = 16
 """Measured: opening a log that has no files takes about 60 µs."""
 TOPIC_ELEMENTS = 64
-"""Measured: making a topic or giving it more partitions takes 100 to 200 µs."""
+"""Measured: creating a topic or adding partitions takes 100 to 200 µs."""
 PARTITIONS_AN_ELEMENT = 8
-"""Measured: a partition is made in 0.6 µs, and as many as one request may ask for in one turn."""
+"""Measured: a partition is created in 0.6 µs, as many as one request may ask for in one turn."""
 
 T = TypeVar("T")
 Sliced = Generator[int | Completion[Any], None, T]
@@ -41,7 +41,7 @@ U = TypeVar("U")
 
 
 def each(items: Iterable[U], answer: Callable[[U], T], elements: int = 1) -> Sliced[list[T]]:
-    """`answer` of each item, which makes so many elements each time."""
+    """`answer` of each item, which counts as `elements` each time."""
     answers = []
     for item in items:
         answers.append(answer(item))
@@ -50,7 +50,7 @@ def each(items: Iterable[U], answer: Callable[[U], T], elements: int = 1) -> Sli
 
 
 def counted(items: Iterable[U]) -> Sliced[Counter[U]]:
-    """How often each item comes."""
+    """How often each item occurs."""
     counts: Counter[U] = Counter()
     for item in items:
         counts[item] += 1
@@ -59,7 +59,7 @@ def counted(items: Iterable[U]) -> Sliced[Counter[U]]:
 
 
 def in_order(items: Iterable[str]) -> Sliced[Iterator[str]]:
-    """Sorted, each once: chunks are sorted here, and merged while the result is used."""
+    """Sorted and deduplicated: chunks are sorted here, and merged while the result is consumed."""
     chunks: list[list[str]] = [[]]
     for item in dict.fromkeys(items):
         chunks[-1].append(item)
@@ -72,7 +72,8 @@ def in_order(items: Iterable[str]) -> Sliced[Iterator[str]]:
 
 
 def all_done(completions: Iterable[Completion[T]], elements: int = 1) -> Sliced[list[T]]:
-    """The results in the order given: each is begun when its turn comes, and waited for when all are begun."""
+    """The results in the order given: each operation is started in its turn, and all are awaited once all are
+    started."""
     begun = []
     for completion in completions:
         begun.append(completion)
@@ -99,7 +100,7 @@ def at_once(steps: Sliced[T]) -> T:
 
 
 class TooMany(Exception):
-    """More elements than one request or answer may hold."""
+    """More elements than one request or response may hold."""
 
 
 class _Work(Generic[T]):
@@ -110,7 +111,7 @@ class _Work(Generic[T]):
         self.is_wanted = is_wanted
         self.elements = 0
         self.completion: Completion[T]
-        """Made when the work is not finished by its first slice."""
+        """Created if the work is not finished by its first slice."""
 
 
 class Slices:
@@ -120,17 +121,17 @@ class Slices:
         self._turn_is_due = False
         self._ready: deque[_Work[Any]] = deque()
         self._by_age: dict[_Work[Any], None] = {}
-        """What is in `_ready`, the oldest first."""
+        """Keys of `_ready`, the oldest first."""
         self._charged = 0
         self.elements_held = 0
-        """Of all work that is not finished."""
+        """Held by all unfinished work."""
 
     def run(self, steps: Sliced[T], is_wanted: Callable[[], bool]) -> T | Completion[T]:
-        """The result, if what is left of this turn is enough for it; else a completion of it. Raises what a first
-        slice raises; a later one fails the completion."""
+        """The result, if the rest of this turn's budget is enough for it; else a completion of it. Raises what the
+        first slice raises; a later slice's error fails the completion."""
         work = _Work(steps, is_wanted)
         try:
-            waits = self._left > 0 and not self._go_on(work, 0)
+            waits = self._left > 0 and not self._continue(work, 0)
         except StopIteration as stop:
             result: T = stop.value
             return result
@@ -143,7 +144,8 @@ class Slices:
         return work.completion
 
     def run_own(self, steps: Sliced[T]) -> Completion[T]:
-        """Like `run`, for work of the broker's own: it goes on whoever is gone, and its elements hold nothing."""
+        """Like `run`, for the broker's own work: it continues even if no client waits, and its elements hold no
+        memory."""
         done = self.run(self._charged_only(steps), lambda: True)
         return done if isinstance(done, Completion) else Completion.of(done)
 
@@ -161,7 +163,7 @@ class Slices:
                 yield step
 
     def charge(self, elements: int) -> None:
-        """What is done now takes as long as so many elements, and holds none."""
+        """What runs now takes as long as this many elements, and holds none."""
         self._left -= elements
         self._charged += elements
         self._need_turn()
@@ -196,7 +198,7 @@ class Slices:
             self._end(work, before)
             return
         try:
-            waits = not self._go_on(work, _LEFT_TO_NEW_WORK)
+            waits = not self._continue(work, _LEFT_TO_NEW_WORK)
         except StopIteration as stop:
             self._end(work, before)
             work.completion.complete(stop.value)
@@ -214,15 +216,15 @@ class Slices:
         del self._by_age[work]
         self.elements_held -= counted
 
-    def _go_on(self, work: _Work[Any], least_left: int) -> bool:
-        """Until so much of the turn's share is left; False when it waits for a completion. Raises StopIteration at its
-        end, and TooMany."""
+    def _continue(self, work: _Work[Any], least_left: int) -> bool:
+        """Run until this much of the turn's budget is left; False when it waits for a completion. Raises StopIteration
+        at its end, and TooMany."""
         before = self._left + self._charged
         try:
             while self._left > least_left:
                 step = next(work.steps)
                 if isinstance(step, int):
-                    self._left -= step  # a step may run other work, which takes its share too
+                    self._left -= step  # a step may run other work, which uses the budget too
                 elif not step.done:
                     step.then(lambda _: self._add(work))
                     return False

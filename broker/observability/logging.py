@@ -1,6 +1,6 @@
-"""The log: structlog's set-up, for people on a terminal and as JSON lines for everything else.
+"""The log: structlog's configuration, for people on a terminal and as JSON lines otherwise.
 
-Owns: format, level, destination (standard error; standard output holds the ready line alone). Does not own: events.
+Owns: format, level, destination (standard error; standard output has only the ready line). Does not own: events.
 Invariant: a call below the level costs a quarter of a microsecond and formats nothing.
 """
 
@@ -20,8 +20,8 @@ _METHODS = ("debug", "info", "warning", "warn", "error", "exception", "critical"
 class LogLevel:
     """The level of this process's log, which may change while it runs.
 
-    Every logger of the process is of one class, whose methods are those of structlog's class for the level: a call
-    costs what it costs where the level never changes.
+    Every logger of the process has one class, whose methods are those of structlog's class for the level: a call costs
+    the same as with a fixed level.
     """
 
     def __init__(self, structlog: ModuleType, level: str) -> None:
@@ -41,9 +41,9 @@ class LogLevel:
 
 
 def start_logging(level: str, stream: TextIO | None = None) -> Any:
-    """The logger of this process. structlog's own types say Any. Raises ValueError for another level."""
+    """The logger of this process. structlog's own types are Any. Raises ValueError for another level."""
     if level not in LEVELS:
-        raise ValueError(f"the log level is one of {', '.join(LEVELS)}, not {level!r}")
+        raise ValueError(f"the log level must be one of {', '.join(LEVELS)}, not {level!r}")
     stream = sys.stderr if stream is None else stream
     structlog = _structlog()
     structlog.configure(
@@ -61,7 +61,7 @@ def start_logging(level: str, stream: TextIO | None = None) -> Any:
 
 
 def loop_errors(log: Any) -> Callable[[Any, dict[str, Any]], None]:
-    """For the event loop: an error that nobody caught is a line of the log, and not a traceback between the lines."""
+    """For the event loop: an uncaught error is a line of the log, not a traceback between the lines."""
 
     def on_error(_: Any, context: dict[str, Any]) -> None:
         log.error("loop.error", message=context.get("message"), exc_info=context.get("exception"))
@@ -70,7 +70,7 @@ def loop_errors(log: Any) -> Callable[[Any, dict[str, Any]], None]:
 
 
 def _structlog() -> ModuleType:
-    """structlog without rich, which it loads where it finds it: 60 ms and 6 MB for tracebacks we print plainly."""
+    """structlog without rich, which it loads if installed: 60 ms and 6 MB for tracebacks we print plainly."""
     hide_rich = "rich" not in sys.modules
     if hide_rich:
         sys.modules["rich"] = None  # type: ignore[assignment]
@@ -89,7 +89,7 @@ def _renderers(structlog: ModuleType, stream: TextIO) -> list[Any]:
         def traceback(out: TextIO, exc_info: Any) -> None:
             plain = StringIO()
             structlog.dev.plain_traceback(plain, exc_info)
-            # Indented: a line of an error's text cannot pass for a line of the log.
+            # Indented: a line of an error's text cannot be mistaken for a log line.
             out.write("\n".join(f"  {printable(line)}" for line in plain.getvalue().split("\n")))
 
         return [_shown, structlog.dev.ConsoleRenderer(exception_formatter=traceback)]
@@ -97,7 +97,7 @@ def _renderers(structlog: ModuleType, stream: TextIO) -> list[Any]:
 
 
 def _shown(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Clients choose ids and names, and foreign brokers messages: each value stays in its line, and is never obeyed."""
+    """Ids, names and messages come from clients and other brokers: each value stays on its line and is escaped."""
     for name, value in event.items():
         if name != "exc_info" and value is not None and not isinstance(value, int | float):
             event[name] = printable(value if isinstance(value, str) else repr(value))

@@ -1,9 +1,9 @@
-"""What the broker counts about itself.
+"""The broker's counters and gauges.
 
-Owns: the numbers. Does not own: who counts (the part that does the work adds one) nor who reports (`statsd`).
+Owns: the numbers. Does not own: counting (the part that does the work adds one) or reporting (`statsd`).
 Invariants
-- Counters only grow. One addition to a slot costs 0.05 µs, so the hot paths count without asking whether anybody looks.
-- Gauges are refreshed by whoever reports, just before it does.
+- Counters only grow. One addition to a slot costs 0.05 µs, so the hot paths always count.
+- Gauges are refreshed by the reporter, just before it reports.
 """
 
 COUNTERS = (
@@ -39,7 +39,7 @@ class Metrics:
         self.appends = 0
         self.append_bytes = 0
         self.full_fetches = 0
-        """Fetches that name all their partitions; `incremental_fetches` go on with a session."""
+        """Fetches that name all their partitions; `incremental_fetches` continue a session."""
         self.incremental_fetches = 0
         self.fetch_session_evictions = 0
         self.flush_rounds = 0
@@ -53,9 +53,9 @@ class Metrics:
         """Accepted and closed at once: too many from one address."""
         self.connections_closed_idle = 0
         self.connections_closed_slow = 0
-        """They held memory that others waited for, and did not move."""
+        """They held memory that others waited for, and made no progress."""
         self.file_problems = 0
-        """Lines of the log about files that are damaged, missing or unreadable."""
+        """Log lines about files that are damaged, missing or unreadable."""
         self.open_transactions = 0
         self.open_connections = 0
         self.fetch_sessions = 0

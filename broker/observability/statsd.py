@@ -1,9 +1,9 @@
 """Sends the broker's counters as StatsD datagrams over UDP.
 
-Owns: the datagrams' text, when they leave. Does not own: the numbers (`metrics`). Invariants
-- A counter is sent as its growth since the last report that left, so a lost datagram loses its own growth alone.
-- No datagram is longer than 1,432 bytes: it passes an ordinary network unsplit.
-- Trouble with the receiver never reaches the broker's work.
+Owns: the datagrams' text, when they are sent. Does not own: the numbers (`metrics`). Invariants
+- A counter is sent as its growth since the last report that was sent, so a lost datagram loses only its own growth.
+- No datagram is longer than 1,432 bytes, so that it is not fragmented on an ordinary network.
+- Problems of the receiver never affect the broker's work.
 """
 
 import asyncio
@@ -41,13 +41,13 @@ class StatsdReporter:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="statsd")
 
     async def report(self) -> None:
-        """Send what has changed since the last report; a datagram that cannot leave is dropped."""
+        """Send what has changed since the last report; a datagram that cannot be sent is dropped."""
         self._refresh()
         counters = self._metrics.counters()
         lines = [*statsd_lines(self._sent, counters, self._metrics.gauges())]
         self._sent = counters
         for datagram in pack_datagrams(lines):
-            # "Connection refused" is the receiver's answer to an earlier datagram: nobody listens yet.
+            # "Connection refused" is the reaction to an earlier datagram: nothing listens yet.
             with contextlib.suppress(OSError):
                 await self._client.send(datagram)
 
@@ -79,7 +79,7 @@ def statsd_lines(before: Mapping[str, int], now: Mapping[str, int], gauges: Mapp
 
 
 def _metric(name: str) -> str:
-    """Of the characters that mean nothing in a datagram: a colon, a bar or a newline would be another metric."""
+    """Replaces a datagram's special characters: a colon, a bar or a newline would start another metric."""
     return _NOT_IN_A_NAME.sub("_", name)
 
 

@@ -1,6 +1,6 @@
 """One log line and one count for each transition of a transaction.
 
-Owns: the words and which counter grows. Told by the transaction coordinator once a transition is durable.
+Owns: the text and which counter grows. Called by the transaction coordinator once a transition is durable.
 """
 
 from typing import Any

@@ -8,7 +8,7 @@ from oncelog.broker.ports import MonotonicMs, WallMs
 
 
 class SystemClock:
-    # Asked once an append: the call of a NewType would cost as much as the clock.
+    # Called once per append: the call of a NewType would cost as much as the clock.
 
     def wall_ms(self) -> WallMs:
         # A clock before 1970 would give negative timestamps, which mean "none" in records.

@@ -1,11 +1,11 @@
 """The machine's file system as the Disk port, below one data directory.
 
-Owns: descriptors (a bounded number stays open, least recently used first closed) and the lock on the directory.
-Does not own: what the files mean. Invariants
-- Files give their descriptors back: an open that finds none left closes the least recently used one first.
-- A failed write leaves the file as long as before; a failed sync leaves as OSError and is never repeated here.
-- Other threads than the loop's call `sync`, `sync_dir` and `read_range`, and write to files that are theirs alone; they
-  close no descriptor but their own, since the loop may be using it, and none is closed while a sync uses it.
+Owns: file descriptors (a bounded number stays open, the least recently used is closed first) and the lock on the
+directory. Does not own: what the files mean. Invariants
+- Files release their descriptors: an open that finds none left closes the least recently used one first.
+- A failed write leaves the file as long as before; a failed sync raises OSError and is never repeated here.
+- Threads other than the loop's call `sync`, `sync_dir` and `read_range`, and write to files of their own; they close no
+  descriptor but their own, since the loop may be using it, and none is closed while a sync uses it.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ class _Descriptors:
             pass
 
     def _close_one(self, kept: "RealFile | None") -> bool:
-        """Close the least recently used descriptor that nothing uses; False when there is none."""
+        """Close the least recently used idle descriptor; False if there is none."""
         if threading.get_ident() != self._owner:
             return False
         with self.lock:
@@ -85,7 +85,7 @@ class _Descriptors:
 
 
 class RealFile:
-    """A File that opens its descriptor when it is used."""
+    """A File that opens its descriptor on use."""
 
     __slots__ = ("_descriptor", "_descriptors", "_full_path", "path", "size_bytes", "sync_count")
 
@@ -140,7 +140,7 @@ class RealFile:
             if descriptor >= 0:
                 os.fdatasync(descriptor)
             else:
-                # Dirty pages belong to the inode: a fresh descriptor flushes them, and hears of an error not yet told.
+                # Dirty pages belong to the inode: a new descriptor flushes them, and reports a pending error.
                 descriptor = os.open(self._full_path, os.O_RDWR | os.O_CLOEXEC)
                 try:
                     os.fdatasync(descriptor)
@@ -168,9 +168,9 @@ class RealFile:
 
 
 class SyncPool:
-    """Syncs of different files side by side: a disk takes several in hardly more time than one.
+    """Syncs different files in parallel: a disk takes several in hardly more time than one.
 
-    Measured with ten files: 0.7 ms instead of 1.3 ms on a fast disk; two files are not worth the hand-over.
+    Measured with ten files: 0.7 ms instead of 1.3 ms on a fast disk; for two files the overhead is not worth it.
     """
 
     def __init__(self, thread_count: int = 4) -> None:
@@ -197,14 +197,14 @@ def _write_rest(descriptor: int, data: bytes, position: int) -> None:
 
 class RealDisk:
     def __init__(self, root: Path, open_files: int = DEFAULT_OPEN_FILES) -> None:
-        """Makes the directory (only its owner may enter) if it is missing."""
+        """Creates the directory (accessible only to its owner) if it is missing."""
         self._root = str(root)
         os.makedirs(self._root, mode=0o700, exist_ok=True)
         self._descriptors = _Descriptors(open_files)
         self._lock_descriptor = -1
 
     def lock(self) -> None:
-        """Hold the directory until `close` or the end of the process; raises DataDirectoryLocked."""
+        """Lock the directory until `close` or the end of the process; raises DataDirectoryLocked."""
         descriptor = os.open(self._full(_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -214,7 +214,7 @@ class RealDisk:
         self._lock_descriptor = descriptor
 
     def close(self) -> None:
-        """Give back the lock and every descriptor; files open theirs again if they are used."""
+        """Release the lock and every descriptor; files open theirs again if they are used."""
         self._descriptors.close()
         if self._lock_descriptor >= 0:
             os.close(self._lock_descriptor)
@@ -223,7 +223,7 @@ class RealDisk:
     def open(self, path: str) -> RealFile:
         full_path = self._full(path)
         try:
-            size_bytes = os.stat(full_path).st_size  # without a descriptor, of which there may be none left
+            size_bytes = os.stat(full_path).st_size  # needs no descriptor, of which there may be none left
         except FileNotFoundError:
             os.close(self._descriptors.open(full_path, os.O_RDWR | os.O_CREAT))
             size_bytes = 0
@@ -273,7 +273,7 @@ class RealDisk:
     def delete_tree(self, path: str) -> None:
         full_path = self._full(path)
         if os.path.islink(full_path):
-            os.unlink(full_path)  # where it leads to is not ours
+            os.unlink(full_path)  # the link's target is not ours
         elif os.path.lexists(full_path):
             shutil.rmtree(full_path)
 

@@ -1,8 +1,8 @@
-"""The limits that the system puts on this process, as far as they can be lifted, and how they are shared out.
+"""The system's limits on this process, raised as far as possible, and how they are divided.
 
 Owns: the number of open files. Invariants
-- Nothing fails for want of it; what cannot be raised stays as it is.
-- Connections never take the descriptors that logs need: those are set apart before the first connection.
+- A limit that cannot be raised stays as it is, without an error.
+- Connections never take the descriptors that logs need: those are reserved before the first connection.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _MOST_FILES = 512
 _MOST_OTHERS = 128
-"""Listening sockets, the loop's own, the lock, threads that open a file for the length of a sync or a read."""
+"""Listening sockets, the loop's own, the lock, threads that open a file for a sync or a read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,12 @@ class DescriptorShares:
 
     files: int
     connections: int | None
-    """None: there is no limit."""
+    """None: no limit."""
 
 
 def raise_open_files() -> int:
-    """As many open files as this process may have; how many that is, -1 without a limit. The usual 1,024 are for
-    programs that use select; the JVM raises them for Kafka in the same way."""
+    """Raise the limit on open files to what this process may have; returns it, -1 without a limit. The usual 1,024 are
+    for programs that use select; the JVM raises the limit for Kafka in the same way."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
@@ -35,8 +35,8 @@ def raise_open_files() -> int:
 
 
 def share_descriptors(limit: int) -> DescriptorShares:
-    """Of `limit` (-1: none) the files of logs get a quarter and everything else a quarter, neither more than it can
-    use; connections get the rest."""
+    """Of `limit` (-1: none) log files get a quarter and everything else a quarter, at most what each can use;
+    connections get the rest."""
     if limit < 0:
         return DescriptorShares(_MOST_FILES, None)
     files, others = min(_MOST_FILES, limit // 4), min(_MOST_OTHERS, limit // 4)

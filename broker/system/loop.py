@@ -1,17 +1,18 @@
-"""The running event loop as the Scheduler port, with a thread beside it; and short garbage collections, for its sake.
+"""The running event loop as the Scheduler port, with a thread; and short garbage collections, for its sake.
 
-A full collection takes 0.1 to 0.4 µs for each object that it looks at, in one turn: 100 ms and more for 100,000 groups,
-again and again while they grow. What has survived is nearly always there to stay, so once there is enough of it, it is
-frozen: no later collection looks at it.
+A full collection takes 0.1 to 0.4 µs per object that it visits, in one turn: 100 ms and more for 100,000 groups,
+repeatedly while they grow. Objects that have survived nearly always live long, so once there are enough of them, they
+are frozen: no later collection visits them.
 
 Invariants
-- Functions given to `run_in_thread` run one after the other, in the order given, and `done` runs on the loop.
-- From one freezing to the next, a full collection looks at `_MOST_SURVIVORS` objects and those that were made since the
-  last one, some twenty-three thousand.
-- What is frozen is freed when it is dropped, unless it is in a cycle; that stays for ever. So whatever may live long
-  breaks its cycles where it ends (tests/unit/broker/test_garbage.py), and a broker that does not grow freezes no more.
+- Functions passed to `run_in_thread` run sequentially, in the order given, and `done` runs on the loop.
+- Between two freezes, a full collection visits `_MOST_SURVIVORS` objects and those created since the last one, some
+  twenty-three thousand.
+- A frozen object is freed when it is dropped, unless it is in a cycle; that stays for ever. So objects that may live
+  long break their cycles when they end (tests/unit/broker/test_garbage.py), and a broker that does not grow freezes no
+  more.
 
-Since Python 3.14 the collector goes through old objects in slices of its own, and never calls that generation 2.
+Since Python 3.14 the collector visits old objects incrementally, and never calls that generation 2.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ _FULL = 2
 _MOST_SURVIVORS = 10_000
 """Measured: 1 to 4 ms."""
 _THRESHOLDS = (700, 10, 2)
-"""Python's own before 3.13, but that full collections come after 23,000 new objects, not 85,000."""
+"""Python's own before 3.13, except that full collections come after 23,000 new objects, not 85,000."""
 
 
 class LoopScheduler:
@@ -52,7 +53,7 @@ class LoopScheduler:
             error: Exception | None = None
             try:
                 function()
-            except Exception as raised:  # handed to `done`, which decides
+            except Exception as raised:  # passed to `done`, which decides
                 error = raised
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(done, error)
@@ -65,9 +66,9 @@ class LoopScheduler:
 
 
 def keep_collections_short() -> None:
-    """From now on, and for what there is now."""
+    """For all objects, existing and future."""
     gc.freeze()
-    gc.collect()  # of nothing: full collections wait for a quarter more than the last one has seen
+    gc.collect()  # frees nothing: full collections wait for a quarter more objects than the last one visited
     gc.set_threshold(*_THRESHOLDS)
     if on_collection not in gc.callbacks:
         gc.callbacks.append(on_collection)
