@@ -1,6 +1,6 @@
-"""A Disk that tells of each batch written to a partition's log, before and after.
+"""A Disk that reports each batch written to a partition's log, before and after.
 
-Owns: what a written batch is an occurrence of. Everything else goes straight to the disk below.
+Owns: turning a written batch into an occurrence. Everything else is passed to the disk below.
 """
 
 import errno

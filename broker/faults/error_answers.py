@@ -1,7 +1,7 @@
-"""Answers that say an error, for requests that nobody handled, and in place of what a handler answered.
+"""Error responses, for requests that are not handled, and in place of a handler's response.
 
-Owns: where each API keeps its errors. Invariant: an answer has the shape that its client expects: a row for each
-partition that was asked about.
+Owns: where each API has its errors. Invariant: a response has the structure that its client expects: one row for each
+requested partition.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from oncelog.protocol.message import Message
 
 _ERROR_FIELDS = ("error_code", "partition_error_code")
 _ERRORS_OF_ALL_SINCE = 4
-"""AddPartitionsToTxn answers batches from this version on, with one error over all of them."""
+"""AddPartitionsToTxn handles batches from this version on, with one error for all of them."""
 
 
-_LOOKS = frozenset(
+_READS = frozenset(
     {
         ApiKey.API_VERSIONS,
         ApiKey.DESCRIBE_CONFIGS,
@@ -36,7 +36,7 @@ _LOOKS = frozenset(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
     }
 )
-"""They change nothing: handled, and each row of what they answer then says the error."""
+"""Read-only APIs: the request is handled, and then the error is set in each row of the response."""
 _PLACES: dict[int, Place] = {
     ApiKey.PRODUCE: (
         Rows("topic_data", "responses", "TopicProduceResponse", ("name", "topic_id")),
@@ -55,22 +55,22 @@ _ADDED_BEFORE = (
     Rows("v3_and_below_topics", "results_by_topic_v3_and_below", "AddPartitionsToTxnTopicResult", ("name",)),
     Rows("partitions", "results_by_partition", "AddPartitionsToTxnPartitionResult", ("partition_index",)),
 )
-"""In AddPartitionsToTxn before it answered batches."""
+"""In AddPartitionsToTxn before it handled batches."""
 
 
 def has_place_for_error(api: ApiKey) -> bool:
-    """Whether an answer can say an error for a request that nobody may handle. Some that change one thing for each row
-    cannot: those are refused by the point `answer`."""
-    return api in _LOOKS or api in _PLACES or _has_error(api)
+    """Whether a response can have an error for a request that must not be handled. Some APIs that change one thing per
+    row cannot: use the point `answer` for them."""
+    return api in _READS or api in _PLACES or _has_error(api)
 
 
 def error_answer(context: RequestContext, request: Any, error: ErrorCode, handle: Handler) -> Any:
-    """The response as a refusal; None for acks=0. Raises CloseConnection when there is no place for it."""
+    """The response as an error; None for acks=0. Raises CloseConnection if it has no field for one."""
     api = ApiKey(context.api_key)
-    if api in _LOOKS:
+    if api in _READS:
         return _refused(handle(context, request), error)
     if api not in _PLACES and not _has_error(api):
-        raise CloseConnection(f"a fault rule answers {error.name}, for which {api.name} has no place")
+        raise CloseConnection(f"a fault rule sets {error.name}, for which {api.name} has no field")
     return _refusal(context, request, error)
 
 
@@ -99,7 +99,7 @@ def _refusal(context: RequestContext, request: Any, error: ErrorCode) -> Any:
 
 
 def with_error(response: Any, error: ErrorCode) -> Any:
-    """The same response, with `error` wherever it has a place for one."""
+    """The same response, with `error` in every error field."""
     if isinstance(response, list | tuple):
         return [with_error(part, error) for part in response]
     if not isinstance(response, Message):
@@ -112,7 +112,7 @@ def with_error(response: Any, error: ErrorCode) -> Any:
 
 
 def error_names(response: Any) -> list[str]:
-    """The errors that a response tells, each once, in order."""
+    """The errors in a response, each once, in order."""
     return list(dict.fromkeys(_error_names(response)))
 
 

@@ -1,7 +1,7 @@
-"""What has happened, in order: transitions of transactions, markers, faults that fired, what was released.
+"""What has happened, in order: transitions of transactions, markers, faults that fired, releases.
 
-Owns: the last events, numbered from 1, and who listens. Invariant: a listener hears each event once, in order; what it
-missed before is in `since` for as long as it is among the last `KEPT`.
+Owns: the last events, numbered from 1, and the listeners. Invariant: a listener receives each event once, in order;
+earlier ones are available from `since` while they are among the last `KEPT`.
 """
 
 from collections import deque
@@ -37,13 +37,13 @@ class Events:
         return [event for event in self._kept if event["number"] > number]
 
     def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Tell `listener` of each event from now on; the function that ends it."""
+        """Call `listener` with each event from now on; returns the function that stops it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
 
 class TransitionEvents:
-    """A TransitionListener that writes down what it hears and passes it on."""
+    """A TransitionListener that records transitions and passes them on."""
 
     def __init__(self, events: Events, listener: TransitionListener) -> None:
         self._events = events

@@ -1,9 +1,9 @@
 """The fault rules of one broker: planted, fired, released, removed.
 
-Owns: the rules in the order in which they were planted, and the way to die. Does not own: what is done when a rule
-fires (`requests`, `markers`, `disk`), the broker's state. Invariants
+Owns: the rules in the order they were planted, and the crash. Does not own: what is done when a rule fires (`requests`,
+`markers`, `disk`), the broker's state. Invariants
 - At each occurrence at most one rule fires: the first that is due. Later ones do not count it.
-- A rule that is removed lets go of what it holds.
+- A removed rule releases what it holds.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ MAX_RULES = 1_000
 
 class Faults:
     def __init__(self, system: System, crash: Callable[[], NoReturn]) -> None:
-        """Lays itself over `system`; the broker is to be assembled on `self.system`. `crash` ends the process."""
+        """Wraps `system`; the broker must be assembled on `self.system`. `crash` ends the process."""
         self.crash = crash
         self.time = MovableTime(system.clock, system.scheduler)
         self.events = Events(self.time)
@@ -50,7 +50,7 @@ class Faults:
         self._markers: FaultMarkers | None = None
         self._rules: dict[int, PlantedRule] = {}
         self._last_number = 0
-        # Whether any rule waits there: what the points ask before they look closer.
+        # Whether any rule is planted there: the points check this first.
         self.watches_requests = False
         self.watches_appends = False
 
@@ -61,13 +61,13 @@ class Faults:
         return list(self._rules.values())
 
     def plant(self, rule: Rule) -> PlantedRule:
-        """Raises RuleError when there are too many, or when its API has no place for the error."""
+        """Raises RuleError if there are too many, or if the API has no field for the error."""
         if len(self._rules) >= MAX_RULES:
-            raise RuleError(f"there are {MAX_RULES} rules: remove some")
+            raise RuleError(f"there are already {MAX_RULES} rules: remove some")
         api = rule.of.api
         is_refusal = rule.point is Point.REQUEST and rule.action is Action.ERROR
         if is_refusal and api is not None and not has_place_for_error(api):
-            raise RuleError(f"{api_name(api)} answers row by row: let it be handled, and refuse at the point answer")
+            raise RuleError(f"{api_name(api)} has errors per row: let it be handled, and fail it at the point answer")
         self._last_number += 1
         planted = self._rules[self._last_number] = PlantedRule(self._last_number, rule)
         self._update_watching()
@@ -78,7 +78,7 @@ class Faults:
         return self._rules.get(number)
 
     def remove(self, planted: PlantedRule) -> None:
-        """It fires no more, and what it holds goes on."""
+        """It fires no more, and everything it holds is released."""
         if self._rules.pop(planted.number, None) is not None:
             self._update_watching()
             self.events.append("rule removed", rule_number=planted.number)
@@ -89,7 +89,7 @@ class Faults:
             self.remove(planted)
 
     def release(self, planted: PlantedRule, count: int | None = None) -> int:
-        """Let what the rule holds go on, the oldest `count` or all; how many went."""
+        """Release what the rule holds, the oldest `count` or all; returns how many."""
         for occurrence in planted.held[:count]:
             self.events.append("released", rule_number=planted.number, **occurrence.as_json())
         return planted.release(count)
@@ -113,11 +113,11 @@ class Faults:
         return None
 
     def wait(self, planted: PlantedRule, occurrence: Occurrence) -> Completion[None]:
-        """For a hold, a delay, or the second time of a duplicate."""
+        """For a hold, a delay, or the second run of a duplicate."""
         held = planted.hold(occurrence)
 
         def on_time() -> None:
-            # The delay of a rule is one for all, so the oldest is the one whose time has come.
+            # A rule has one delay, so the oldest held occurrence is the one that is due.
             if not held.done:
                 self.release(planted, 1)
 
@@ -126,7 +126,7 @@ class Faults:
         return held
 
     def transactional_ids_of(self, producer_id: int) -> tuple[str, ...]:
-        """Whose producer id it is, as far as a transaction of it is open or ending."""
+        """The ids with this producer id, if a transaction of theirs is open or ending."""
         if self._transactions is None:
             return ()
         return tuple(
@@ -152,5 +152,5 @@ class Faults:
         return TransitionEvents(self.events, listener)
 
     def watch(self, transactions: TransactionCoordinator) -> None:
-        """Before the coordinator loads: its first markers are seen already."""
+        """Called before the coordinator loads, so that its first markers are seen."""
         self._transactions = transactions

@@ -1,7 +1,7 @@
 """A MarkerSender that stops before and after each single marker.
 
-Owns: the cut of one message of many markers into one for each partition, so that each can be held by itself.
-Invariant: the coordinator gets one answer for each partition, in their order, as from the sender below.
+Owns: splitting one message of many markers into one per partition, so that each can be held separately.
+Invariant: the coordinator gets one result per partition, in their order, as from the sender below.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ class FaultMarkers:
         self._unanswered: dict[tuple[int, TopicPartition], None] = {}
 
     def is_answered(self, producer_id: int, partition: TopicPartition) -> bool:
-        """While others of the same transaction are on their way: the partition has its marker already."""
+        """While others of the same transaction are pending: whether the partition already has its marker."""
         unanswered = self._unanswered
         return (producer_id, partition) not in unanswered and any(known == producer_id for known, _ in unanswered)
 
@@ -45,11 +45,11 @@ class FaultMarkers:
     def _on_answer(self, key: tuple[int, TopicPartition], answer: Completion[ErrorCode]) -> None:
         self._unanswered.pop(key, None)
         producer_id, (topic, partition) = key
-        error = answer.result().name if answer.error is None else "no answer"
+        error = answer.result().name if answer.error is None else "no response"
         self._faults.events.append("marker", producer_id=producer_id, partition=f"{topic}-{partition}", error=error)
 
     def _send_one(self, node_id: int, marker: EndMarker, partition: TopicPartition) -> Completion[ErrorCode]:
-        """The answer of one partition."""
+        """The result of one partition."""
         faults = self._faults
         single = replace(marker, partitions=(partition,))
         occurrence = Occurrence(
@@ -75,10 +75,10 @@ class FaultMarkers:
         return write()
 
     def _again(self, planted: PlantedRule, occurrence: Occurrence, node_id: int, marker: EndMarker) -> None:
-        """The marker comes a second time, later; nobody waits for its answer."""
+        """The marker is sent a second time, later; its result is not used."""
 
         def on_answer(done: Completion[list[ErrorCode]]) -> None:
-            name = done.result()[0].name if done.error is None else "no answer"
+            name = done.result()[0].name if done.error is None else "no response"
             planted.answers_of_copies.append(name)
             self._faults.events.append("copy answered", rule_number=planted.number, error=name)
 

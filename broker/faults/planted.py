@@ -1,7 +1,7 @@
-"""A rule at work: what has matched, what has fired, what it holds.
+"""An active rule: what has matched, what has fired, what it holds.
 
-Owns: the counts and what waits. Does not own: which of several rules fires first, and whom to tell (`faults`).
-Invariant: what is held leaves in the order in which it came, each once, and all of it when the rule is removed.
+Owns: the counts and what is held. Does not own: which of several rules fires first, notifications (`faults`).
+Invariant: held occurrences are released in order of arrival, each once, and all of them when the rule is removed.
 """
 
 from collections import deque
@@ -58,7 +58,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a rule holds, until `release`."""
+    """An occurrence that a rule holds, until `release`."""
 
     occurrence: Occurrence
     release: Completion[None]
@@ -73,12 +73,12 @@ class PlantedRule:
         self.matched_count = 0
         self.fired_count = 0
         self.answers_of_copies: deque[str] = deque(maxlen=KEPT_ANSWERS)
-        """What the second time of each duplicate was answered: an error's name, or NONE."""
+        """The result of the second run of each duplicate: an error's name, or NONE."""
         self._held: deque[Held] = deque()
 
     @property
     def is_consumed(self) -> bool:
-        """It will not fire any more."""
+        """It will not fire again."""
         return self.rule.times is not None and self.fired_count >= self.rule.times
 
     @property
@@ -86,7 +86,7 @@ class PlantedRule:
         return [held.occurrence for held in self._held]
 
     def maybe_fire(self, occurrence: Occurrence) -> bool:
-        """Count the occurrence; whether the rule is due."""
+        """Count the occurrence; returns whether the rule is due."""
         if self.is_consumed or not occurrence.fits(self.rule.of):
             return False
         self.matched_count += 1
@@ -101,7 +101,8 @@ class PlantedRule:
         return held.release
 
     def release(self, count: int | None = None) -> int:
-        """Let the oldest go on, or all; how many went. What comes because of it and is held as well, stays."""
+        """Release the oldest `count`, or all; returns how many. Occurrences that this causes and the rule holds too,
+        stay."""
         wanted = len(self._held) if count is None else min(count, len(self._held))
         for held in [self._held.popleft() for _ in range(wanted)]:
             held.release.complete(None)

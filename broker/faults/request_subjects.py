@@ -1,6 +1,6 @@
-"""Whom a request is about: the transactional ids and the partitions that it names, in any API.
+"""The subjects of a request: the transactional ids and the partitions that it names, in any API.
 
-Owns: where requests keep them. Looked for only while a rule waits, so by name and not by hand for each API.
+Owns: where requests have them. Needed only while a rule is planted, so found by field name and not per API.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def _transactional_ids(message: Any) -> Iterator[str]:
 
 
 def partitions_of(topics: Topics, request: Any) -> tuple[tuple[str, int], ...]:
-    """Each once, in order. A topic that is named by its id counts by its name."""
+    """Each once, in order. A topic that is given by id is returned by name."""
     return tuple(dict.fromkeys(_partitions(topics, request)))
 
 

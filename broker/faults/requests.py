@@ -1,8 +1,8 @@
 """A handler that stops before and after each request.
 
-Owns: what the actions do to a request and its answer. Does not own: the frame, the order of answers on a connection:
-a request that waits keeps its connection waiting, as it would while a handler worked, and what was held is handled
-even when its connection has gone, as a packet that was long on its way would be.
+Owns: what the actions do to a request and its response. Does not own: the frame, the order of responses on a
+connection: a held request keeps its connection waiting, as it would while a handler worked, and is handled even if its
+connection has closed, as a delayed packet would be.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ _WAITING = (Action.HOLD, Action.DELAY)
 
 
 class FaultHandler:
-    """Around the handler of one API."""
+    """Wraps the handler of one API."""
 
     def __init__(self, faults: "Faults", handle: Handler) -> None:
         self._faults = faults
@@ -68,11 +68,11 @@ class FaultHandler:
         if planted.rule.action is Action.ERROR:
             return with_error(outcome, planted.rule.error)
         if planted.rule.action is Action.DROP:
-            raise CloseConnection("a fault rule drops the answer")
+            raise CloseConnection("a fault rule drops the response")
         return self._faults.wait(planted, occurrence).map(lambda _: outcome)
 
     def _again(self, planted: PlantedRule, occurrence: Occurrence, context: RequestContext, request: Any) -> None:
-        """The request comes a second time, later; its answer goes nowhere."""
+        """The request is handled a second time, later; its response is discarded."""
 
         def on_outcome(outcome: Any) -> None:
             if isinstance(outcome, Pipelined):

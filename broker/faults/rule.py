@@ -1,7 +1,7 @@
-"""Rules: at which point, for whom, which time, and what then. Values, checked when they are made.
+"""Rules: at which point, for which requests, how often, and what then. Values, checked when created.
 
-Owns: the points, the actions, the table of which action means something where, the form as JSON. Does not own: rules
-at work (`planted`), how an action is carried out (`requests`, `markers`, `disk`).
+Owns: the points, the actions, the table of which action is valid where, the JSON form. Does not own: active rules
+(`planted`), how an action is carried out (`requests`, `markers`, `disk`).
 """
 
 import json
@@ -20,13 +20,13 @@ class Point(Enum):
     """Where a broker can be stopped between two steps."""
 
     REQUEST = "request"
-    """A request has come; nobody has looked at it."""
+    """A request has arrived and is not handled yet."""
     ANSWER = "answer"
-    """It was handled, what it did is durable; the answer is about to leave."""
+    """It is handled and durable; the response is about to be sent."""
     MARKER = "marker"
     """PREPARE is durable; the marker of one partition is about to be written."""
     MARKER_WRITTEN = "marker_written"
-    """It is durable; the coordinator has not been told, so COMPLETE waits."""
+    """It is durable; the coordinator is not notified yet, so COMPLETE waits."""
     APPEND = "append"
     """A batch is about to be written to a partition's log."""
     APPENDED = "appended"
@@ -41,19 +41,19 @@ class Action(Enum):
     DELAY = "delay"
     """Wait for `delay_ms`."""
     ERROR = "error"
-    """Answer `error`; at a `*_written` or ANSWER point the work is done all the same."""
+    """Respond with `error`; at a `*_written` or ANSWER point the work is done all the same."""
     DROP = "drop"
-    """Close the connection: before the work is done, or in place of the answer."""
+    """Close the connection: before the work is done, or in place of the response."""
     DUPLICATE = "duplicate"
-    """Do it now, and a second time `delay_ms` later, or when released, as a late packet of another connection would."""
+    """Do it now, and again `delay_ms` later or when released, like a late packet of another connection."""
     CRASH = "crash"
     """kill -9, here and now."""
     TEAR = "tear"
-    """kill -9 in the middle of the write: half of the batch is there."""
+    """kill -9 in the middle of the write: half of the batch is written."""
     NO_ROOM = "no_room"
-    """The disk is full, this time: nothing is written, and the disk is as good as before."""
+    """The disk is full, this once: nothing is written, and the disk stays usable."""
     IO_ERROR = "io_error"
-    """The disk fails: nothing is written, and nothing of it can be trusted any more."""
+    """The disk fails: nothing is written, and its contents cannot be trusted any more."""
 
 
 _A, _P = Action, Point
@@ -65,19 +65,19 @@ POSSIBLE: dict[Point, frozenset[Action]] = {
     _P.APPEND: frozenset({_A.CRASH, _A.TEAR, _A.NO_ROOM, _A.IO_ERROR}),
     _P.APPENDED: frozenset({_A.CRASH}),
 }
-"""What can be done where; an action that is not listed would mean nothing there."""
+"""Which actions are valid where."""
 
 _OF_REQUESTS = (_P.REQUEST, _P.ANSWER)
 _STATES = frozenset({"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"})
 
 
 class RuleError(ValueError):
-    """The rule makes no sense; the message says why."""
+    """An invalid rule; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """For whom: each field that is given must fit; none given fits everything."""
+    """Which occurrences: each field that is set must match; an empty selector matches everything."""
 
     api: ApiKey | None = None
     client_id: str | None = None
@@ -85,18 +85,23 @@ class Selector:
     topic: str | None = None
     partition: int | None = None
     state: str | None = None
-    """Of an append to `__transaction_state`: the state in the record, as Kafka spells it (`PrepareCommit`)."""
+    """For an append to `__transaction_state`: the state in the record, as Kafka spells it (`PrepareCommit`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Raises RuleError when point, action and selector do not go together."""
+    """A fault rule. Raises RuleError if point, action and selector do not go together.
+
+        Rule(Point.REQUEST, Action.DELAY, Selector(api=ApiKey.END_TXN), delay_ms=500, times=None)
+
+    It applies to every occurrence that the selector matches, from the `nth` on.
+    """
 
     point: Point
     action: Action
     of: Selector = field(default_factory=Selector)
     nth: int = 1
-    """Fires from the nth time on that the selector fits."""
+    """Fires from the nth match on."""
     times: int | None = 1
     """How often it fires in all; None: always."""
     delay_ms: int | None = None
@@ -106,22 +111,22 @@ class Rule:
         of, action, point = self.of, self.action, self.point
         if action not in POSSIBLE[point]:
             possible = ", ".join(sorted(possible.value for possible in POSSIBLE[point]))
-            raise RuleError(f"{action.value} means nothing at the point {point.value}: {possible} do")
+            raise RuleError(f"{action.value} is not valid at the point {point.value}: {possible} are")
         if self.nth < 1 or (self.times is not None and self.times < 1):
-            raise RuleError("nth and times count from 1")
+            raise RuleError("nth and times must be at least 1")
         if (action is Action.DELAY) != (self.delay_ms is not None) and action is not Action.DUPLICATE:
-            raise RuleError("delay_ms belongs to delay, which needs it, and to duplicate")
+            raise RuleError("delay_ms is required by delay, optional for duplicate, and not valid otherwise")
         if self.delay_ms is not None and not 0 <= self.delay_ms <= MAX_DELAY_MS:
-            raise RuleError(f"delay_ms is between 0 and {MAX_DELAY_MS}")
+            raise RuleError(f"delay_ms must be between 0 and {MAX_DELAY_MS}")
         if (action is Action.ERROR) != (self.error is not ErrorCode.NONE):
-            raise RuleError("error belongs to the action error, which needs one other than NONE")
+            raise RuleError("error is required by the action error, must not be NONE, and is not valid otherwise")
         if (of.api is not None or of.client_id is not None) and point not in _OF_REQUESTS:
             raise RuleError(f"api and client_id select requests: at the point {point.value} there is none")
         if of.state is not None and (point in _OF_REQUESTS or of.state not in _STATES):
             raise RuleError(f"state selects appends and markers by one of {', '.join(sorted(_STATES))}")
 
     def as_json(self) -> dict[str, Any]:
-        """What `rule_from_json` reads, without what is left to its default."""
+        """The input of `rule_from_json`, without defaults."""
         of = self.of
         values: dict[str, Any] = {
             "point": self.point.value,
@@ -159,14 +164,14 @@ def rule_from_json(values: Mapping[str, Any]) -> Rule:
     """Raises RuleError, whose message names the field."""
     unknown = sorted(set(values) - set(_KNOWN))
     if unknown:
-        raise RuleError(f"{unknown[0]} is no field of a rule: these are {', '.join(_KNOWN)}")
+        raise RuleError(f"{unknown[0]} is not a field of a rule; the fields are {', '.join(_KNOWN)}")
     for name in _TEXTS:
         if not isinstance(values.get(name), str | None):
-            raise RuleError(f"{name} is a text")
+            raise RuleError(f"{name} must be a string")
     for name in (*_NUMBERS, "times"):
         value = values.get(name)
         if isinstance(value, bool) or not isinstance(value, int | None):
-            raise RuleError(f"{name} is a whole number")
+            raise RuleError(f"{name} must be a whole number")
     of = Selector(
         api=None if values.get("api") is None else _api(values["api"]),
         partition=values.get("partition"),
@@ -188,7 +193,7 @@ def _choice(kind: Any, name: str, value: object) -> Any:
     for choice in kind:
         if choice.value == value:
             return choice
-    raise RuleError(f"{name} is {value!r}: it is one of {', '.join(choice.value for choice in kind)}")
+    raise RuleError(f"{name} is {value!r}: must be one of {', '.join(choice.value for choice in kind)}")
 
 
 def api_name(api: ApiKey) -> str:
@@ -200,11 +205,11 @@ def _api(value: object) -> ApiKey:
     for api in ApiKey:
         if value in (api_name(api), api.name, int(api)):
             return api
-    raise RuleError(f"api is {value!r}: it is a name such as EndTxn, or Kafka's number for it")
+    raise RuleError(f"api is {value!r}: must be a name such as EndTxn, or its API key")
 
 
 def _error(value: object) -> ErrorCode:
     for code in ErrorCode:
         if value in (code.name, int(code)) and not isinstance(value, bool):
             return code
-    raise RuleError(f"error is {value!r}: it is a name such as NOT_COORDINATOR, or its number")
+    raise RuleError(f"error is {value!r}: must be a name such as NOT_COORDINATOR, or its code")

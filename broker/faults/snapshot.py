@@ -1,6 +1,6 @@
-"""The broker as it is in this turn, durable or not: for those who step through a transaction.
+"""The broker's state in this turn, durable or not: for stepping through a transaction.
 
-Owns: what is shown. Changes nothing, waits for nothing; whoever needs what is durable asks over Kafka's protocol.
+Owns: what is shown. Changes nothing, waits for nothing; the durable state is available over Kafka's protocol.
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ def _transaction(faults: Faults, status: TransactionStatus) -> Shown:
 
 
 def show_partitions(faults: Faults, topic: str | None = None) -> list[Shown]:
-    """Every partition that has a log, with its offsets and what is open in it."""
+    """Every partition that has a log, with its offsets and open transactions."""
     if faults.broker is None:
         return []
     logs = sorted(faults.broker.logs.logs, key=lambda log: (log.topic, log.partition))

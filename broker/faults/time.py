@@ -1,7 +1,7 @@
-"""Time that can be moved on: the machine's clocks and timers, and how far they were pushed.
+"""Time that can be advanced: the machine's clocks and timers, and how far they were moved.
 
-Owns: the timers of a broker while they wait. Invariants
-- After `advance` everything is as after a sleep of the machine: what fell due has run, once, in the order of its time.
+Owns: a broker's pending timers. Invariants
+- `advance` is equivalent to a sleep of the machine: everything due has run, once, in order of its time.
 - Only the wall clock can be set back; the monotonic clock and its timers never go back.
 """
 
@@ -12,7 +12,7 @@ from oncelog.broker.ports import Clock, MonotonicMs, Scheduler, Timer, WallMs
 
 
 class _Waiting:
-    """A timer on its way; serves as Timer."""
+    """A pending timer; serves as Timer."""
 
     __slots__ = ("_forget", "below", "due_ms", "function", "order")
 
@@ -47,7 +47,7 @@ class MovableTime:
         return MonotonicMs(self._clock.monotonic_ms() + self._ahead_ms)
 
     def advance(self, delay_ms: int) -> None:
-        """Let `delay_ms` pass at once, as for a machine that slept: what fell due runs now, once, in its order."""
+        """Let `delay_ms` pass at once, as if the machine had slept: due timers run now, once, in order."""
         self._ahead_ms += delay_ms
         monotonic_ms = self.monotonic_ms()
         waiting = sorted(self._waiting.values(), key=lambda each: (each.due_ms, each.order))
@@ -56,13 +56,13 @@ class MovableTime:
                 each.below.cancel()
             self._arm(each)
         for each in waiting:
-            # One that ran may have cancelled another.
+            # A timer that ran may have cancelled another.
             if each.due_ms <= monotonic_ms and each.order in self._waiting:
                 each.cancel()
                 each.function()
 
     def jump_wall(self, offset_ms: int) -> None:
-        """The wall clock is set, as by an operator or NTP: no timer may care."""
+        """Set the wall clock, as an operator or NTP would: timers are not affected."""
         self._wall_offset_ms += offset_ms
 
     def call_soon(self, function: Callable[[], None]) -> None:

@@ -1,1 +1,1 @@
-"""How a Fetch reads: its session, who waits for which log, one partition."""
+"""How a Fetch reads: its session, waiting for logs, one partition."""

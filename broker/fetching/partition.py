@@ -1,8 +1,8 @@
-"""Reads one partition for a Fetch: which log it is, whether it may be read, what the answer says of it.
+"""Reads one partition for a Fetch: which log it is, whether it may be read, what the response contains.
 
-Refusals are Kafka's: an id never found UNKNOWN_TOPIC_ID, a topic that went UNKNOWN_TOPIC_OR_PARTITION, one that
-was made anew under the same name INCONSISTENT_TOPIC_ID (KIP-516), epochs FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH
-(KIP-320), a last fetched epoch that this log ended earlier a diverging epoch (KIP-595), offsets OFFSET_OUT_OF_RANGE.
+Errors are Kafka's: an id never found UNKNOWN_TOPIC_ID, a deleted topic UNKNOWN_TOPIC_OR_PARTITION, one recreated under
+the same name INCONSISTENT_TOPIC_ID (KIP-516), epochs FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH (KIP-320), a last
+fetched epoch that ended earlier in this log a diverging epoch (KIP-595), offsets OFFSET_OUT_OF_RANGE.
 """
 
 from oncelog.broker.cluster.leader_epoch import check_leader_epoch, end_offset_for_epoch
@@ -16,7 +16,7 @@ from oncelog.protocol.generated.fetch_response import AbortedTransaction, EpochE
 
 
 def find_log(topics: Topics, wanted: FetchedPartition) -> PartitionLog:
-    """The log that a partition of a fetch means now; raises KafkaError."""
+    """The log that a partition of a fetch refers to now; raises KafkaError."""
     name = wanted.topic
     if wanted.topic_id is None:
         if name is None or topics.get(name) is None:
@@ -45,9 +45,9 @@ def refuse_follower(wanted: FetchedPartition, log: PartitionLog) -> None:
 
 
 def diverging_epoch(wanted: FetchedPartition, log: PartitionLog) -> EpochEndOffset | None:
-    """Where the log and what the reader has read last part, if they do; raises KafkaError when nobody may read there.
-    Asked before every reading and counting."""
-    # Any negative epoch is none, which is so for Fetch alone.
+    """Where the log and what the reader has read diverge, if they do; raises KafkaError if the epoch forbids reading.
+    Called before every read and count."""
+    # Any negative epoch means none, only in Fetch.
     if wanted.current_leader_epoch >= 0:
         check_leader_epoch(log, wanted.current_leader_epoch)
     if wanted.last_fetched_epoch >= 0:
@@ -61,9 +61,9 @@ def diverging_epoch(wanted: FetchedPartition, log: PartitionLog) -> EpochEndOffs
 
 
 def readable_bytes(wanted: FetchedPartition, log: PartitionLog, isolation: FetchIsolation) -> int:
-    """What a reading would add to an answer, told without reading."""
+    """How many bytes a read would add to a response, without reading."""
     found = log.readable_bytes(wanted.fetch_offset, isolation)
-    # One batch comes whole, however little was asked for.
+    # One batch is returned whole, however small the limit.
     return min(found, max(wanted.max_bytes, 1))
 
 

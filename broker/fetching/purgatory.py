@@ -1,8 +1,8 @@
-"""Which partitions of which fetches hear of a log's offsets, and how many fetches wait.
+"""Which partitions of which fetches are notified of a log's offsets, and how many fetches wait.
 
-Owns: the watchers of each log. Does not own: what a watcher makes of the news (`broker.fetching.session`), how long a
-fetch may wait. Invariant: a watcher hears of each move after it began to watch, in the turn of the move, until it
-stops. Named after Kafka's DelayedOperationPurgatory; here a wake-up is a plain call.
+Owns: the watchers of each log. Does not own: a watcher's reaction (`broker.fetching.session`), how long a fetch may
+wait. Invariant: a watcher is notified of each move after it began to watch, in the turn of the move, until it stops.
+Named after Kafka's DelayedOperationPurgatory; here a wake-up is a plain call.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class Watcher(Protocol):
 
 
 class FetchPurgatory:
-    """A PartitionListener: hears of every high watermark and log start offset."""
+    """A PartitionListener: notified of every high watermark and log start offset."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -47,7 +47,7 @@ class FetchPurgatory:
     # -- waiting
 
     def wait(self, max_wait_ms: int, on_expired: Callable[[], None]) -> Timer:
-        """A fetch begins to wait; `end_wait` with the timer ends it, also once it has expired."""
+        """A fetch begins to wait; `end_wait` with the timer ends it, also after it has expired."""
         self.waiting_count += 1
         return self._scheduler.call_later(max_wait_ms, on_expired)
 
@@ -55,18 +55,18 @@ class FetchPurgatory:
         self.waiting_count -= 1
         timer.cancel()
 
-    # -- news
+    # -- notifications
 
     def on_high_watermark(self, log: PartitionLog) -> None:
-        self._tell(log)
+        self._notify(log)
 
     def on_log_start_offset(self, log: PartitionLog) -> None:
-        self._tell(log)
+        self._notify(log)
 
-    def _tell(self, log: PartitionLog) -> None:
+    def _notify(self, log: PartitionLog) -> None:
         watchers = self._watchers.get(log)
         if watchers is not None:
-            # A watcher that is told may stop watching, and so may others whose wait ends with it.
+            # A notified watcher may stop watching, and so may others whose wait ends with it.
             for watcher in tuple(watchers):
                 if watcher in watchers:
                     watcher.on_moved()

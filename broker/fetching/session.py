@@ -1,12 +1,13 @@
-"""The partitions of one fetch, remembered from request to request when the fetch has a session (KIP-227).
+"""The partitions of one fetch, kept from request to request if the fetch has a session (KIP-227).
 
-Owns: what the client asked and was told last for each partition, and which partitions are to be looked at. Does not
-own: reading, errors (`broker.handlers.fetch`), ids and eviction (`broker.fetching.session_cache`).
+Owns: the client's last request and response for each partition, and which partitions must be read. Does not own:
+reading, errors (`broker.handlers.fetch`), ids and eviction (`broker.fetching.session_cache`).
 Invariants
-- A partition that is not `ready` has nothing to tell: its reader is at the end, its high watermark and log start are
-  those of the last answer. It watches its log, and any move makes it ready. A fetch costs what moved, not what idles.
-- `ready` is a queue: whoever gave data goes to its end, so no partition starves another one.
-- By topic id a session knows the topic that was asked for; one that was made anew under the same name is another topic.
+- A partition that is not `ready` has nothing new: its reader is at the end, its high watermark and log start are those
+  of the last response. It watches its log, and any move makes it ready. The cost of a fetch depends on what moved, not
+  on what idles.
+- `ready` is a queue: a partition that returned data moves to its end, so no partition starves another one.
+- By topic id a session keeps the requested topic; one recreated under the same name is a different topic.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +26,7 @@ _MAX_EPOCH = 2**31 - 1
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the request after this one: 0 opens a session, so the count goes on with 1 after the largest."""
+    """The epoch of the next request: 0 opens a session, so 1 follows the largest."""
     return 1 if epoch == _MAX_EPOCH else epoch + 1
 
 
@@ -52,12 +53,12 @@ class FetchedPartition:
         self, session: "FetchSession", topic: str | None, topic_id: UUID | None, asked: "FetchPartition"
     ) -> None:
         self.session = session
-        self.topic = topic  # None: asked by an id that was never found
-        self.topic_id = topic_id  # None: asked by name
+        self.topic = topic  # None: requested by an id that was never found
+        self.topic_id = topic_id  # None: requested by name
         self.index = asked.partition
         self.log: PartitionLog | None = None  # None: to be looked up
         self.is_watching = False
-        self.available_bytes = 0  # as counted for a fetch that waits
+        self.available_bytes = 0  # as counted for a waiting fetch
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
         self.ask(asked)
@@ -68,8 +69,8 @@ class FetchedPartition:
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
 
-    def tell(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Remember what an answer says; whether that is news."""
+    def update_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
+        """Record the offsets of a response; returns whether they changed."""
         if high_watermark == self.told_high_watermark and log_start_offset == self.told_log_start_offset:
             return False
         self.told_high_watermark = high_watermark
@@ -81,16 +82,16 @@ class FetchedPartition:
 
 
 class FetchWaiter(Protocol):
-    """A request of the session that waits for its answer, or has it made in several turns."""
+    """A request of the session that waits for its response, or builds it in several turns."""
 
     def on_moved(self, partition: FetchedPartition) -> None: ...
 
     def on_replaced(self) -> None:
-        """Another request goes on with the session."""
+        """Another request continues the session."""
 
 
 class FetchSession:
-    """Made for each fetch without a session too: then it is dropped with the answer."""
+    """Created for each fetch without a session too: then it is dropped with the response."""
 
     __slots__ = (
         "_partitions",
@@ -112,7 +113,7 @@ class FetchSession:
         self.by_topic_id = by_topic_id
         self.ready: dict[FetchedPartition, None] = {}
         self.isolation: FetchIsolation | None = None
-        # Given by the cache, if it takes the session.
+        # Set by the cache, if it keeps the session.
         self.session_id = 0
         self.epoch = FINAL_EPOCH
         self.created_ms = 0
@@ -124,10 +125,10 @@ class FetchSession:
     def __iter__(self) -> Iterator[FetchedPartition]:
         return iter(self._partitions.values())
 
-    # -- what the client asks
+    # -- the client's request
 
     def ask(self, topics: "Iterable[FetchTopic]") -> None:
-        """Add partitions, or take their new offsets; the last one counts where a request repeats itself."""
+        """Add partitions, or update their offsets; the last one counts if a request repeats a partition."""
         partitions, ready = self._partitions, self.ready
         by_topic_id = self.by_topic_id
         for topic in topics:
@@ -153,27 +154,27 @@ class FetchSession:
                     self.forget_log(partition)
 
     def begin(self, isolation: FetchIsolation) -> None:
-        """A request of this isolation begins."""
+        """Begin a request of this isolation level."""
         if isolation is not self.isolation:
-            # Other ends: everything must be looked at.
+            # The bounds differ: every partition must be read again.
             self.isolation = isolation
             for partition in self:
                 self.ready.setdefault(partition, None)
         for partition in self.ready:
             if not partition.is_watching:
-                # Nobody told it what became of its topic.
+                # It has not been notified of changes to its topic.
                 partition.log = None
 
-    # -- what there is to tell
+    # -- what the response contains
 
     def settle(self, partition: FetchedPartition) -> None:
-        """It was looked at and has nothing more to tell until its log moves."""
+        """It was read and has nothing new until its log moves."""
         del self.ready[partition]
         partition.available_bytes = 0
         self._watch(partition)
 
     def rotate(self, partition: FetchedPartition) -> None:
-        """It gave data, and may have more: after all the others."""
+        """It returned data, and may have more: move it behind all the others."""
         del self.ready[partition]
         self.ready[partition] = None
 
@@ -182,7 +183,8 @@ class FetchSession:
         if self._waiter is not None:
             self._waiter.on_moved(partition)
         else:
-            # Nobody waits: once it is ready, further moves are no news. Sessions of clients that went cost nothing.
+            # Without a waiter: once it is ready, further moves change nothing. Sessions of departed clients cost
+            # nothing.
             self._unwatch(partition)
 
     # -- waiting and ending
@@ -196,7 +198,8 @@ class FetchSession:
         self.watch(self.ready)
 
     def begin_slices(self, waiter: FetchWaiter) -> None:
-        """The request is handled in several turns: it hears of moves in between, but for partitions not watched yet."""
+        """The request is handled in several turns: it is notified of moves in between, except for unwatched
+        partitions."""
         self.replace_waiter()
         self._waiter = waiter
 
@@ -213,16 +216,16 @@ class FetchSession:
             waiter.on_replaced()
 
     def close(self) -> None:
-        """No answer comes from this session any more."""
+        """The session is closed: no more responses."""
         for partition in self:
             if partition.is_watching:
                 self._unwatch(partition)
-        # They hold the session: it would be left to the garbage collector.
+        # They reference the session: it would be left to the garbage collector.
         self._partitions.clear()
         self.ready.clear()
 
     def forget_log(self, partition: FetchedPartition) -> None:
-        """It cannot be read as it is; next time its log is looked up anew."""
+        """It cannot be read as it is; the next read looks up its log again."""
         self._unwatch(partition)
         partition.log = None
 

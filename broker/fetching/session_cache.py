@@ -1,11 +1,11 @@
-"""The fetch sessions of all clients, and who must go when they are too many (KIP-227).
+"""The fetch sessions of all clients, and eviction when there are too many (KIP-227).
 
 Owns: session ids, epochs, the number of sessions (`max.incremental.fetch.session.cache.slots`) and their eviction.
-Does not own: what a session holds. Invariant: a session that is not in here gets no further request; a request of its
-that waits is still answered.
+Does not own: the contents of a session. Invariant: an evicted session receives no further request; its waiting request
+still gets a response.
 
-A new session takes the place of one that was not used for two minutes, else of the smallest one that has lived for two
-minutes, if the new one has more partitions: large sessions save most. Otherwise the client goes on without a session.
+A new session evicts one that was not used for two minutes, else the smallest one that has lived for two minutes, if the
+new one has more partitions: large sessions save most. Otherwise the client continues without a session.
 """
 
 from collections import OrderedDict
@@ -40,7 +40,7 @@ class FetchSessionCache:
         return sum(map(len, self._sessions.values()))
 
     def find(self, request: "FetchRequest", by_topic_id: bool) -> FetchSession | None:
-        """The session that the request would go on with if it were resumed now."""
+        """The session that the request would continue if it were resumed now."""
         session = self._sessions.get(request.session_id)
         if session is None or session.epoch != request.session_epoch or session.by_topic_id != by_topic_id:
             return None
@@ -49,8 +49,8 @@ class FetchSessionCache:
     def resume(
         self, request: "FetchRequest", by_topic_id: bool, prepared: FetchSession | None = None
     ) -> FetchSession | None:
-        """The session that the request goes on with, its partitions brought up to date, which `prepared` already is;
-        None when there is none (any more) or the request says all by itself. Raises KafkaError."""
+        """The session that the request continues, with its partitions updated, unless it is `prepared` already; None if
+        it does not exist (any more) or the request is a full one. Raises KafkaError."""
         session = self._sessions.get(request.session_id)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session is not None:
@@ -75,7 +75,7 @@ class FetchSessionCache:
         return session
 
     def offer(self, session: FetchSession) -> None:
-        """The answer to a full fetch leaves: keep the session if there is room, which gives it an id."""
+        """Called with the response to a full fetch: keep the session if there is space, and assign it an id."""
         monotonic_ms = self._clock.monotonic_ms()
         if len(self._sessions) >= self._slot_count and not self._evict(len(session), monotonic_ms):
             return

@@ -144,7 +144,7 @@ class _Fetch:
         "_max_bytes",
         "_min_bytes",
         "_moved",
-        "_only_news",
+        "_only_changes",
         "_read_count",
         "_readable_count",
         "_request",
@@ -369,7 +369,7 @@ class _Fetch:
     def _begin_answer(self) -> None:
         session, context = self._session, self._context
         sessions = context.broker.fetch_sessions
-        self._only_news = session.session_id != 0
+        self._only_changes = session.session_id != 0
         if self._request.session_epoch == INITIAL_EPOCH and session.session_id == 0:
             sessions.offer(session)
             self._epoch = session.epoch

@@ -61,7 +61,7 @@ def test_an_error_is_said_in_the_shape_of_the_answer_or_the_rule_is_refused(
 ) -> None:
     rule = Rule(Point.REQUEST, Action.ERROR, Selector(api=api.key), error=ERROR)
     if not has_place_for_error(api.key):
-        with pytest.raises(RuleError, match="row by row"):
+        with pytest.raises(RuleError, match="has errors per row"):
             broker.faults.plant(rule)
         return
     planted = broker.faults.plant(rule)

@@ -254,7 +254,7 @@ def test_only_what_means_something_can_be_planted() -> None:
             rule = Rule(point, action, **arguments)  # type: ignore[arg-type]
             assert rule_from_json(rule.as_json()) == rule
         else:
-            with pytest.raises(RuleError, match="means nothing"):
+            with pytest.raises(RuleError, match="is not valid at"):
                 Rule(point, action, **arguments)  # type: ignore[arg-type]
 
 
@@ -262,15 +262,15 @@ def test_only_what_means_something_can_be_planted() -> None:
     ("values", "message"),
     [
         ({}, "point is None"),
-        ({"point": "marker", "action": "hold", "colour": "red"}, "colour is no field"),
+        ({"point": "marker", "action": "hold", "colour": "red"}, "colour is not a field"),
         ({"point": "marker", "action": "hold", "api": "EndTxn"}, "select requests"),
         ({"point": "request", "action": "hold", "api": "EndTransaction"}, "api is 'EndTransaction'"),
-        ({"point": "request", "action": "error"}, "needs one"),
+        ({"point": "request", "action": "error"}, "error is required"),
         ({"point": "request", "action": "error", "error": "NO_SUCH"}, "error is 'NO_SUCH'"),
         ({"point": "request", "action": "delay"}, "delay_ms"),
-        ({"point": "request", "action": "hold", "nth": 0}, "count from 1"),
+        ({"point": "request", "action": "hold", "nth": 0}, "must be at least 1"),
         ({"point": "request", "action": "hold", "nth": True}, "whole number"),
-        ({"point": "request", "action": "hold", "topic": 7}, "topic is a text"),
+        ({"point": "request", "action": "hold", "topic": 7}, "topic must be a string"),
         ({"point": "append", "action": "crash", "state": "Prepared"}, "state selects"),
         ({"point": "request", "action": "hold", "state": "Ongoing"}, "state selects"),
     ],

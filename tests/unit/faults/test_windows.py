@@ -211,7 +211,7 @@ def test_window_7_an_end_whose_answer_was_lost_succeeds_again_and_its_opposite_d
 ) -> None:
     broker, writer = opened(level)
     plant(broker, Point.ANSWER, Action.DROP, Selector(ApiKey.END_TXN))
-    with pytest.raises(AssertionError, match="drops the answer"):
+    with pytest.raises(AssertionError, match="drops the response"):
         error_of(writer.send_end(commit=commit))
     assert error_of(writer.send_end(commit=not commit)) is E.INVALID_TXN_STATE
     assert error_of(writer.send_end(commit=commit)) is E.NONE
