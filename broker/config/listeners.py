@@ -54,20 +54,20 @@ def parse_listeners(
     if not bound:
         raise ListenerError("listeners names no listener for clients: write listeners=PLAINTEXT://127.0.0.1:9092")
     _check_security([address.name for address in bound], _protocols(protocol_map))
-    told = {
+    advertised_by_name = {
         address.name: address
         for address in _addresses("advertised.listeners", advertised)
         if address.name not in controller_names
     }
-    for name in told.keys() - {address.name for address in bound}:
+    for name in advertised_by_name.keys() - {address.name for address in bound}:
         raise ListenerError(f"advertised.listeners has {name}, which listeners lacks: the names must be the same")
-    for address in told.values():
+    for address in advertised_by_name.values():
         if address.host in _ANY_HOST:
             raise ListenerError(
                 f"advertised.listeners cannot be {address.host or 'an empty host'}: write the name or address "
                 "that clients can reach"
             )
-    return tuple(_with_advertised(address, told.get(address.name), host_name) for address in bound)
+    return tuple(_with_advertised(address, advertised_by_name.get(address.name), host_name) for address in bound)
 
 
 def listeners_from_advertised(advertised: str) -> str:
@@ -136,9 +136,9 @@ def _check_security(names: Sequence[str], protocols: dict[str, str]) -> None:
             raise ListenerError(f"listener {name} is configured as {protocol}; this version supports PLAINTEXT only")
 
 
-def _with_advertised(address: _Address, told: _Address | None, host_name: Callable[[], str]) -> ListenerConfig:
-    if told is not None:
-        return ListenerConfig(address.name, address.host, address.port, told.host, told.port)
+def _with_advertised(address: _Address, advertised: _Address | None, host_name: Callable[[], str]) -> ListenerConfig:
+    if advertised is not None:
+        return ListenerConfig(address.name, address.host, address.port, advertised.host, advertised.port)
     # Kafka asks the resolver for the canonical name, which may take seconds; a container is known by its short one.
     is_guess = address.host in _ANY_HOST
     host = host_name() if is_guess else address.host

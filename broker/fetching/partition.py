@@ -28,8 +28,8 @@ def find_log(topics: Topics, wanted: FetchedPartition) -> PartitionLog:
         elif name is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         else:
-            anew = topics.get(name) is not None
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID if anew else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            is_recreated = topics.get(name) is not None
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID if is_recreated else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     log = topics.find_partition(name, wanted.index)
     if log is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,1 +1,1 @@
-"""One module per API, whose docstring is its contract; `refusals` holds those that have nothing behind them."""
+"""One module per API, whose docstring is its contract; `refusals` has those without an implementation."""

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn (25), versions 0–4: a group's partition of `__consumer_offsets` becomes part of the transaction.
+"""AddOffsetsToTxn (25), versions 0–4: adds a group's partition of `__consumer_offsets` to the transaction.
 
-The offsets themselves follow with TxnOffsetCommit (28), which from its v5 on needs no such request before. Before v2,
-PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588). v4 knows TRANSACTION_ABORTABLE, which is no answer here.
+The offsets themselves follow with TxnOffsetCommit (28), which from its v5 on does not need this request. Before v2,
+PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588). v4 defines TRANSACTION_ABORTABLE, which is never returned here.
 """
 
 from oncelog.broker.cluster.metadata_log import Topic
@@ -28,7 +28,7 @@ def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> Completi
 
     try:
         made = broker.topics.ensure_internal(CONSUMER_OFFSETS)
-    except KafkaError:  # no room for it
+    except KafkaError:  # no disk space for it
         return Completion.of(AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
     return answered(
         made.flat_map(add),

@@ -1,11 +1,12 @@
-"""AddPartitionsToTxn (24), versions 0–5: partitions that a producer will write to become part of its transaction.
+"""AddPartitionsToTxn (24), versions 0–5: adds partitions that a producer will write to its transaction.
 
-- All or nothing: with one unknown partition, that one is UNKNOWN_TOPIC_OR_PARTITION, the others are
-  OPERATION_NOT_ATTEMPTED, and nothing is added. Clients may not add internal topics (TOPIC_AUTHORIZATION_FAILED).
-- Answered once the addition is durable: data never survives a crash that its place in the transaction does not.
+- All or nothing: if one partition is unknown, it is UNKNOWN_TOPIC_OR_PARTITION, the others are OPERATION_NOT_ATTEMPTED,
+  and nothing is added. Clients may not add internal topics (TOPIC_AUTHORIZATION_FAILED).
+- The response is sent once the addition is durable: data never survives a crash that its part in the transaction does
+  not.
 - Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588).
-- v4+ is sent by brokers, for many transactions at once, each answered on its own; with VerifyOnly nothing is added and
-  each partition is answered by whether the transaction holds it (KIP-890).
+- v4+ is sent by brokers, for many transactions at once, each with its own result; with VerifyOnly nothing is added and
+  each partition's error says whether it is in the transaction (KIP-890).
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ FENCED_SINCE = 2
 BATCHED_SINCE = 4
 _V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.ADD_PARTITIONS_TO_TXN]
 _PARTITIONS_AT_ONCE = 10_000
-"""As many as one request may make (KIP-599)."""
+"""The maximum that one request may create (KIP-599)."""
 Results = list[AddPartitionsToTxnTopicResult]
 
 
@@ -57,7 +58,7 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Compl
 
 
 def handle_large(context: RequestContext, request: AddPartitionsToTxnRequest) -> Sliced[Any]:
-    """Each transaction in a turn of its own, and at once: all of its partitions are added or none."""
+    """Each transaction in its own turn, and atomically: all of its partitions are added or none."""
     asked = (request.v3_and_below_topics, *(transaction.topics for transaction in request.transactions))
     for topics in asked:
         if sum(len(topic.partitions) for topic in topics) > _PARTITIONS_AT_ONCE:
@@ -72,7 +73,7 @@ def handle_large(context: RequestContext, request: AddPartitionsToTxnRequest) ->
 def _add_for_broker(
     context: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> Completion[AddPartitionsToTxnResult]:
-    # A group's coordinator adds its own partition; the log of the coordinators is nobody's to write to.
+    # A group's coordinator adds its own partition; the transaction log is not writable for clients.
     return _add(context, transaction, (TRANSACTION_STATE,)).map(
         lambda results: AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results)
     )
@@ -109,7 +110,7 @@ _NOT_ATTEMPTED = ErrorCode.OPERATION_NOT_ATTEMPTED
 def _refusals(
     context: RequestContext, partitions: list[TopicPartition], forbidden: Sequence[str]
 ) -> dict[TopicPartition, ErrorCode]:
-    """The partitions that nobody may add."""
+    """The partitions that may not be added."""
     refused: dict[TopicPartition, ErrorCode] = {}
     for partition in partitions:
         if partition[0] in forbidden:

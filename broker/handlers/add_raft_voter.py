@@ -1,4 +1,4 @@
-"""AddRaftVoter (80), versions 0–1: the quorum is this node; it does not change (KIP-853)."""
+"""AddRaftVoter (80), versions 0–1: the quorum is this node and does not change (KIP-853)."""
 
 from oncelog.broker.handlers.shared.raft_voters import refusal
 from oncelog.broker.request import RequestContext

@@ -1,8 +1,8 @@
-"""AlterClientQuotas (49), versions 0–1: no quota can be set, since nothing here would keep a client to it (KIP-546).
+"""AlterClientQuotas (49), versions 0–1: no quota can be set, since none would be enforced (KIP-546).
 
-Kafka takes it. To take it and do nothing would be worse than to say so: INVALID_REQUEST.
-- What is wrong with an entity is told in Kafka's words, and an entity that is named twice is refused once.
-- Removals alone succeed: as in Kafka, to remove what was never set changes nothing.
+Kafka accepts quotas. Accepting them without effect would be worse than an error: INVALID_REQUEST.
+- An invalid entity gets Kafka's message, and one that is named twice is rejected once.
+- Requests that only remove succeed: as in Kafka, removing what was never set changes nothing.
 
 Left out: whether the address of an `ip` can be resolved.
 """
@@ -34,7 +34,7 @@ def handle(_: RequestContext, request: AlterClientQuotasRequest) -> Sliced[Alter
 
 
 def _entity(entry: Wanted) -> _Entity:
-    """The same for the same parts in any order: what Kafka takes for one entity."""
+    """Equal for the same parts in any order: what Kafka considers one entity."""
     parts = {part.entity_type: part.entity_name for part in entry.entity}
     kinds = [kind for kind in _ENTITY_TYPES if kind in parts]
     kinds += sorted(parts.keys() - set(_ENTITY_TYPES))

@@ -1,10 +1,10 @@
-"""AlterConfigs (33), versions 0–2: all settings of a resource at once; what is not named is unset (KIP-133).
+"""AlterConfigs (33), versions 0–2: replaces all settings of a resource; those not named are unset (KIP-133).
 
-- Each resource is answered on its own. A change is in force at once and answered once durable; `validate_only` decides
-  and writes nothing.
-- Topics, this broker or "" for all brokers, groups: under the rules of IncrementalAlterConfigs. The log's level is not
+- Each resource has its own result. A change takes effect at once, and the response follows once it is durable;
+  `validate_only` decides and writes nothing.
+- Topics, this broker or "" for all brokers, groups: under the rules of IncrementalAlterConfigs. The log level cannot be
   changed this way, as in Kafka.
-- A resource that is named twice is INVALID_REQUEST; Kafka leaves such a request unanswered.
+- A resource that is named twice is INVALID_REQUEST; Kafka never responds to such a request.
 """
 
 from oncelog.broker.completion import Completion

@@ -1,7 +1,7 @@
-"""AlterPartitionReassignments (45), versions 0–1: replicas can be on this node alone (KIP-455, KIP-860).
+"""AlterPartitionReassignments (45), versions 0–1: replicas can only be on this node (KIP-455, KIP-860).
 
-To assign a partition to this node changes nothing and succeeds; null, which cancels a reassignment, finds none; any
-other assignment is refused in Kafka's words.
+Assigning a partition to this node changes nothing and succeeds; null, which cancels a reassignment, finds none; any
+other assignment is rejected with Kafka's message.
 """
 
 from collections.abc import Sequence

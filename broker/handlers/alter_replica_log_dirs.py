@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (34), versions 1–2: there is one data directory, where everything is already (KIP-113)."""
+"""AlterReplicaLogDirs (34), versions 1–2: there is one data directory, and everything is in it already (KIP-113)."""
 
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode

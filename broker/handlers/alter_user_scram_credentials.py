@@ -1,7 +1,7 @@
-"""AlterUserScramCredentials (51), version 0: there are none to delete, and none can be made (KIP-554).
+"""AlterUserScramCredentials (51), version 0: there are none to delete, and none can be created (KIP-554).
 
-Kafka keeps what it is given. Here SECURITY_DISABLED tells that nobody would ever be asked for it; what Kafka would
-refuse is refused as it does. One answer a user, a deletion's before a change's.
+Kafka stores credentials. Here SECURITY_DISABLED says that no listener would ever use them; what Kafka would reject gets
+Kafka's error. One result per user, deletions before upsertions.
 """
 
 from collections import Counter
@@ -58,4 +58,4 @@ def _of_upsertion(upsertion: ScramCredentialUpsertion, count: int) -> Verdict:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
     if count > 1:
         return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
-    return ErrorCode.SECURITY_DISABLED, "This broker has no listener with SASL: nobody is asked for credentials."
+    return ErrorCode.SECURITY_DISABLED, "This broker has no SASL listener: credentials would never be used."

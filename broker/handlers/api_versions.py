@@ -1,10 +1,10 @@
-"""ApiVersions (18), versions 0–4: what this broker serves, and the finalized features.
+"""ApiVersions (18), versions 0–4: the APIs that this broker serves, and the finalized features.
 
-- The answer is the API table, nothing else: a range listed there works. Versions whose form Kafka may still change are
-  listed and served where `unstable.api.versions.enable`, or the feature that needs them, is on.
+- The response is the API table, nothing else: a range listed there works. Versions that Kafka may still change are
+  listed and served if `unstable.api.versions.enable`, or the feature that needs them, is on.
 - v3+: client_software_name and _version must match KIP-511's pattern, else INVALID_REQUEST.
-- v3 leaves out supported features whose minimum is 0, which such clients would refuse to parse (KAFKA-17492).
-- Features of level 0 are never finalized; the epoch is ≥ 0 so that the Java client believes it.
+- v3 leaves out supported features whose minimum is 0, which such clients would fail to parse (KAFKA-17492).
+- Features of level 0 are never finalized; the epoch is ≥ 0 so that the Java client accepts it.
 
 Left out: v5 (KIP-1242, Kafka 4.4).
 """

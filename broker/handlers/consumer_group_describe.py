@@ -1,11 +1,11 @@
-"""ConsumerGroupDescribe (69), versions 0–1: consumer groups (KIP-848) with members and assignments, each on its own.
+"""ConsumerGroupDescribe (69), versions 0–1: consumer groups (KIP-848) with members and assignments, each separately.
 
-- A group that is named several times is answered once, where Kafka repeats itself: its members may be many. A group of
-  very many members may change while it is told: each member is as it was in one turn.
-- A member's assignment holds what it has and what it is about to give up; the target is what it shall have.
-- v1+ tells which protocol a member speaks: 0 classic, 1 consumer (KIP-1099).
+- A group that is named several times is returned once, where Kafka repeats it: it may have many members. A very large
+  group may change while it is described: each member is as it was in one turn.
+- A member's assignment contains what it owns and what it is about to revoke; the target is what it will own.
+- v1+ includes a member's protocol: 0 classic, 1 consumer (KIP-1099).
 - GROUP_ID_NOT_FOUND also for classic groups; UNSUPPORTED_VERSION while the finalized feature group.version is 0.
-- What the client may do, where it asks and nothing is wrong: everything (KIP-430).
+- Authorized operations, if requested and without an error: all of them (KIP-430).
 """
 
 from collections.abc import Iterable
@@ -87,7 +87,7 @@ def _member(topics: Topics, group: ConsumerGroup, member: ConsumerMember) -> Mem
 
 
 def _assignment(topics: Topics, partitions: Iterable[tuple[UUID, Iterable[int]]]) -> Assignment:
-    """Of topics that still exist."""
+    """Only of topics that still exist."""
     merged: dict[UUID, set[int]] = {}
     for topic_id, numbers in partitions:
         merged.setdefault(topic_id, set()).update(numbers)

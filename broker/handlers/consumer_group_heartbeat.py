@@ -1,7 +1,8 @@
-"""ConsumerGroupHeartbeat (68), versions 0–1: a member of a consumer group joins, reports, is told, leaves (KIP-848).
+"""ConsumerGroupHeartbeat (68), versions 0–1: a consumer group member joins, reports, gets its assignment, leaves
+(KIP-848).
 
-- Answered once all that it says is durable; an error carries its reason.
-- v0 the broker makes the member id of whoever joins without one; v1+ clients make their own (KIP-1082), and may
+- The response is sent once the change is durable; an error has its reason.
+- v0 the broker generates the id of a member that joins without one; v1+ clients generate their own (KIP-1082), and may
   subscribe with a regular expression: INVALID_REGULAR_EXPRESSION.
 - UNSUPPORTED_VERSION while the finalized feature group.version is 0.
 """
@@ -71,5 +72,5 @@ def _assignment(partitions: TopicPartitions) -> Assignment:
 
 
 def _refuse(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
-    # Names are repeated in it, and all of it must fit into one string.
+    # The message repeats names, and must fit into one string.
     return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message[:_MESSAGE_CHARACTERS])

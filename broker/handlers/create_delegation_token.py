@@ -1,4 +1,4 @@
-"""CreateDelegationToken (38), versions 1–3: not allowed, Kafka's answer on a listener without authentication."""
+"""CreateDelegationToken (38), versions 1–3: not allowed, as in Kafka on a listener without authentication."""
 
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode
@@ -7,7 +7,7 @@ from oncelog.protocol.generated.create_delegation_token_response import CreateDe
 
 
 def handle(_: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
-    # Nobody has logged in: whoever asks is User:ANONYMOUS, and for himself if he names no owner.
+    # Without authentication the requester is User:ANONYMOUS, which is also the default owner.
     return CreateDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
         principal_type=request.owner_principal_type or "User",

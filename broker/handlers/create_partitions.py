@@ -1,10 +1,10 @@
 """CreatePartitions (37), versions 0–3: topics grow, never shrink.
 
-- Each topic is answered on its own: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS when it would not grow,
-  INVALID_REPLICA_ASSIGNMENT when the assignment does not fit, INVALID_REQUEST when it is named twice.
-- More than 10,000 new partitions in one request: POLICY_VIOLATION for all of it, as CreateTopics answers; Kafka has no
-  bound here.
-- `validate_only` decides and writes nothing. Answered once durable; the new partitions are usable at once.
+- Each topic has its own result: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS if it would not grow,
+  INVALID_REPLICA_ASSIGNMENT if the assignment does not match, INVALID_REQUEST if it is named twice.
+- More than 10,000 new partitions in one request: POLICY_VIOLATION for the whole request, as CreateTopics does; Kafka
+  has no limit here.
+- `validate_only` decides and writes nothing. The response is sent once durable; the new partitions are usable at once.
 """
 
 from oncelog.broker.cluster.topic_rules import check_assignment, check_growth, check_total

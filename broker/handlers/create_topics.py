@@ -1,10 +1,10 @@
 """CreateTopics (19), versions 2–7.
 
-- Each topic is answered on its own; one failure stops no other. −1 partitions or replicas mean the defaults.
-- More than 10,000 partitions in one request: POLICY_VIOLATION for all of it.
+- Each topic has its own result; one failure does not affect the others. −1 partitions or replicas mean the defaults.
+- More than 10,000 partitions in one request: POLICY_VIOLATION for the whole request.
 - One node holds one replica: a replication factor above 1 is INVALID_REPLICATION_FACTOR, as on a one-node Kafka.
 - Manual assignments must name this node only, and partitions 0 to n − 1.
-- Two names that collide ('.' and '_') are refused also within one request, where Kafka makes both.
+- Two names that collide ('.' and '_') are rejected also within one request, where Kafka creates both.
 - v5+ returns the topic's configs, v7+ its id. `validate_only` decides and writes nothing.
 
 Left out: create.topic.policy.class.name.
@@ -68,7 +68,7 @@ class _Plan:
         self._default_count = context.broker.config.get_int("num.partitions")
 
     def size(self, wanted: CreatableTopic) -> int:
-        """How many partitions this asks for; a number that will be refused counts for nothing."""
+        """How many partitions this requests; an invalid number counts as 0."""
         if wanted.assignments:
             return len(wanted.assignments)
         return self._default_count if wanted.num_partitions == -1 else max(0, wanted.num_partitions)
@@ -116,7 +116,8 @@ class _Plan:
         )
 
     def _configs(self, config: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """Made once for all topics of the same settings: 10,000 times 30 objects would keep the garbage collector."""
+        """Built once for all topics with the same settings: 10,000 times 30 objects would burden the garbage
+        collector."""
         key = frozenset(config.items())
         known = self._known_configs.get(key)
         if known is None:

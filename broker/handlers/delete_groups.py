@@ -1,6 +1,6 @@
-"""DeleteGroups (42), versions 0–2: groups without members go, with all their offsets, pending ones included (KIP-229).
+"""DeleteGroups (42), versions 0–2: deletes empty groups with all their offsets, pending ones included (KIP-229).
 
-Each is answered on its own, once the tombstones are durable: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+Each has its own result, once the tombstones are durable: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
 """
 
 from oncelog.broker.completion import Completion

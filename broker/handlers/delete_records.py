@@ -1,10 +1,11 @@
-"""DeleteRecords (21), versions 0–2: moves the start of partitions up to an offset (KIP-107).
+"""DeleteRecords (21), versions 0–2: advances the start of partitions to an offset (KIP-107).
 
 - −1 means the high watermark. An offset above it, or below −1: OFFSET_OUT_OF_RANGE.
-- An offset below the start changes nothing and is no error.
-- A topic that is compacted and not deleted by age: POLICY_VIOLATION. An internal one: INVALID_TOPIC_EXCEPTION.
-- A partition that is named several times is answered once; its last offset counts, as in Kafka.
-- The new start is durable before the answer; whole segments below it go, the others when they are full and old.
+- An offset below the start changes nothing and is not an error.
+- A topic with cleanup.policy=compact alone: POLICY_VIOLATION. An internal one: INVALID_TOPIC_EXCEPTION.
+- A partition that is named several times has one result; its last offset counts, as in Kafka.
+- The new start is durable before the response; whole segments below it are deleted, the others when they are complete
+  and old.
 """
 
 from oncelog.broker.completion import Completion
@@ -58,7 +59,7 @@ def _move_start(context: RequestContext, name: str, index: int, offset: int) -> 
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {name}.")
     log = context.broker.topics.partition(name, index)
     if log.config.is_compacted and not log.config.is_deleting:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{log.name} is compacted: its records go by their keys alone.")
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{log.name} is compacted: records are deleted by key only.")
     before_offset = log.high_watermark if offset == _HIGH_WATERMARK else offset
     if not 0 <= before_offset <= log.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -1,11 +1,12 @@
 """DeleteTopics (20), versions 1–6; v6 also by topic id (KIP-516).
 
 - `delete.topic.enable=false`: TOPIC_DELETION_DISABLED (v3+), INVALID_REQUEST before.
-- One topic named twice, by names or by name and id: INVALID_REQUEST, and it stays.
-- Internal topics may be deleted, as in Kafka without an authorizer; they come back at their next need.
+- One topic named twice, by names or by name and id: INVALID_REQUEST, and it is not deleted.
+- Internal topics may be deleted, as in Kafka without an authorizer; they are created again when needed.
 - `__transaction_state` while a transaction is open: INVALID_REQUEST. Kafka, and oncelog.compat=kafka, delete it, and
-  what was open hangs.
-- Answered once the removal is durable, waiting fetches have heard of it and the name is free; the files go after that.
+  open transactions hang.
+- The response is sent once the removal is durable, waiting fetches are notified and the name is free; files are deleted
+  afterwards.
 """
 
 from collections import Counter

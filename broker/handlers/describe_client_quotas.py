@@ -1,7 +1,7 @@
 """DescribeClientQuotas (48), versions 0–1: no client has a quota (KIP-546).
 
-A filter that cannot be meant is refused as Kafka refuses it: an entity type that does not exist is
-UNSUPPORTED_VERSION, anything else INVALID_REQUEST.
+An invalid filter is rejected as by Kafka: an entity type that does not exist is UNSUPPORTED_VERSION, anything else
+INVALID_REQUEST.
 """
 
 from collections.abc import Sequence

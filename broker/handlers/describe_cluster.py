@@ -1,7 +1,7 @@
 """DescribeCluster (60), versions 0–2: the one broker, under the address of the client's listener (KIP-700).
 
-- v1+ endpoint types (KIP-919): this is an endpoint of brokers; controllers are MISMATCHED_ENDPOINT_TYPE, as Kafka's
-  broker says it, anything else UNSUPPORTED_ENDPOINT_TYPE. v2+ may ask for fenced brokers (KIP-1073): there are none.
+- v1+ endpoint types (KIP-919): this is a broker endpoint; controllers are MISMATCHED_ENDPOINT_TYPE, with the message of
+  Kafka's broker, anything else UNSUPPORTED_ENDPOINT_TYPE. v2+ may ask for fenced brokers (KIP-1073): there are none.
 """
 
 from oncelog.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED

@@ -1,8 +1,8 @@
 """DescribeConfigs (32), versions 1–4: the settings of topics, this broker, its log, and groups (KIP-226, KIP-412).
 
-- No key named means all settings; named ones that do not exist are left out, as in Kafka.
-- A broker's own id shows what it works with; "" what was set for all brokers. Values that may be secret are not told.
-- v3+ types, and documentation where it is asked for: our own words.
+- No key named means all settings; unknown keys are left out, as in Kafka.
+- A broker's own id returns its effective settings; "" those set for all brokers. Values that may be secret are hidden.
+- v3+ types, and documentation if requested: our own text.
 
 Left out: settings that Kafka knows and one node does not need; client metrics, of which only the defaults are shown.
 """
@@ -54,7 +54,7 @@ def _different(resources: Sequence[DescribeConfigsResource]) -> Iterator[Describ
 
 
 def _identity(resource: DescribeConfigsResource) -> _Identity:
-    """A node may be spelt in any number of ways."""
+    """A node id can be spelt in several ways."""
     name = resource.resource_name
     if resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         number = parse_int32(name)

@@ -1,11 +1,10 @@
-"""DescribeGroups (15), versions 0–6: state, members and assignments of groups, each answered on its own.
+"""DescribeGroups (15), versions 0–6: state, members and assignments of groups, each with its own result.
 
-- A group that is named several times is answered once, where Kafka repeats itself: its members may be many. Each is
-  told as it was in one turn.
-- Metadata is shown of a stable group alone, as in Kafka.
-- A group that is not there, or is a consumer group (KIP-848), is `Dead` without an error; v6+ says GROUP_ID_NOT_FOUND
-  (KIP-1043).
-- v3+ what the client may do, where it asks and nothing is wrong: everything (KIP-430).
+- A group that is named several times is returned once, where Kafka repeats it: it may have many members. Each is as it
+  was in one turn.
+- Metadata is returned for a stable group only, as in Kafka.
+- A missing group, or a consumer group (KIP-848), is `Dead` without an error; v6+ GROUP_ID_NOT_FOUND (KIP-1043).
+- v3+ authorized operations, if requested and without an error: all of them (KIP-430).
 """
 
 from oncelog.broker.coordinator.group.exchange import DescribedMember, GroupDescription

@@ -1,8 +1,8 @@
-"""DescribeLogDirs (35), versions 1–5: the data directory, and what each partition takes there (KIP-113, KIP-827).
+"""DescribeLogDirs (35), versions 1–5: the data directory, and the size of each partition in it (KIP-113, KIP-827).
 
-- Null asks for every partition; one that does not exist is left out of the answer, as in Kafka.
-- A partition that is named several times is answered once, as in Kafka; each as it is when its turn comes.
-- v4+ size of the volume and room on it; v5+ whether the directory is cordoned (KIP-1066): never.
+- Null requests every partition; one that does not exist is left out of the response, as in Kafka.
+- A partition that is named several times is returned once, as in Kafka; each as it is when its turn comes.
+- v4+ size of the volume and free space on it; v5+ whether the directory is cordoned (KIP-1066): never.
 """
 
 from collections.abc import Iterable

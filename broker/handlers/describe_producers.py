@@ -1,10 +1,11 @@
-"""DescribeProducers (61), version 0: who writes to a partition, idempotent producers included (KIP-664).
+"""DescribeProducers (61), version 0: the producers of a partition, idempotent ones included (KIP-664).
 
-`current_txn_start_offset` is the first offset of the transaction that a producer has open here, −1 for none: with
-DescribeTransactions it shows a transaction that the coordinator knows nothing of. What is told is durable.
+`current_txn_start_offset` is the first offset of the producer's open transaction here, −1 for none: together with
+DescribeTransactions it reveals a transaction that the coordinator does not know. The response contains only durable
+state.
 
-A partition that is named several times is answered once, where Kafka repeats itself: its producers may be many. All of
-its producers are told as they were in one turn.
+A partition that is named several times is returned once, where Kafka repeats it: it may have many producers. All of its
+producers are as they were in one turn.
 """
 
 from oncelog.broker.completion import Completion
@@ -54,7 +55,7 @@ def _describe_partition(
 
 
 def _once_durable(index: int, response: PartitionResponse, durable: Completion[None]) -> PartitionResponse:
-    if isinstance(durable.error, KafkaError):  # its topic was deleted on the way
+    if isinstance(durable.error, KafkaError):  # its topic was deleted meanwhile
         return _refused(index, durable.error)
     durable.result()
     return response

@@ -1,7 +1,7 @@
 """DescribeQuorum (55), versions 0–2: the metadata log and its one voter, this node (KIP-595, KIP-853).
 
 Only `__cluster_metadata-0` has a quorum; any other partition is UNKNOWN_TOPIC_OR_PARTITION. v1+ times, v2+ directory
-ids, words for errors, and the addresses of the voters.
+ids, error messages, and the addresses of the voters.
 """
 
 from oncelog.broker.log.partition_log import PartitionLog

@@ -1,10 +1,9 @@
 """DescribeTopicPartitions (75), version 0: topics page by page (KIP-966).
 
-- Topics come in the order of their names, each once; none named means all. A page ends after
-  `response_partition_limit` partitions (at least 1, at most `max.request.partition.size.limit`); the
-  cursor says where to go on.
-- A cursor must name one of the topics asked for and a partition of it: INVALID_REQUEST for every topic otherwise.
-- One node has no eligible leader replicas beyond the leader: the lists are empty.
+- Topics are sorted by name, each once; none named means all. A page ends after `response_partition_limit` partitions
+  (at least 1, at most `max.request.partition.size.limit`); the cursor says where to continue.
+- A cursor must name one of the requested topics and a partition of it: otherwise INVALID_REQUEST for every topic.
+- One node has no eligible leader replicas besides the leader: the lists are empty.
 """
 
 from collections.abc import Iterable
@@ -39,7 +38,7 @@ def handle(
     limit = max(1, min(request.response_partition_limit, most))
     in_page = yield from in_order(name for name in names if name >= first_name)
     response = yield from _page(context, in_page, first_name, first_index, limit)
-    # Nobody is told of a topic that a crash could still undo.
+    # A topic that a crash could still undo is not returned.
     durable = context.broker.metadata.durable()
     return response if durable.done else durable.map(lambda _: response)
 

@@ -1,8 +1,8 @@
 """DescribeTransactions (65), version 0: the state of some transactional ids (KIP-664).
 
-Each id is answered on its own: TRANSACTIONAL_ID_NOT_FOUND for one that is not known, INVALID_REQUEST for an empty one.
-While the markers of a transaction are on their way, only the partitions that still lack theirs are shown, as in Kafka.
-What is told is durable. An id that is named several times is answered once, where Kafka repeats itself.
+Each id has its own result: TRANSACTIONAL_ID_NOT_FOUND for an unknown one, INVALID_REQUEST for an empty one. While the
+markers of a transaction are pending, only the partitions that still lack theirs are returned, as in Kafka. The response
+contains only durable state. An id that is named several times is returned once, where Kafka repeats it.
 """
 
 from oncelog.broker.completion import Completion

@@ -24,5 +24,5 @@ def _result(name: str, count: int) -> DescribeUserScramCredentialsResult:
     if count > 1:
         error = ErrorCode.DUPLICATE_RESOURCE
         text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
-    # The name is in the answer twice: a text of the protocol ends at 32,767 bytes.
+    # The name is in the response twice: a string of the protocol has at most 32,767 bytes.
     return DescribeUserScramCredentialsResult(user=name, error_code=error, error_message=text[:300])

@@ -1,7 +1,7 @@
-"""ElectLeaders (43), versions 0–2: every partition has the one leader that it can have (KIP-183, KIP-460).
+"""ElectLeaders (43), versions 0–2: every partition has the only leader it can have (KIP-183, KIP-460).
 
-- A partition that is named is answered ELECTION_NOT_NEEDED, or that it does not exist.
-- Null asks for every partition: as in Kafka those that need no election are left out of the answer.
+- A named partition is ELECTION_NOT_NEEDED, or does not exist.
+- Null requests every partition: as in Kafka those that need no election are left out of the response.
 - v1+ kinds of election: 0 preferred, 1 unclean; another is INVALID_REQUEST. v2 is flexible.
 """
 

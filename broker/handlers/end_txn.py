@@ -1,10 +1,10 @@
 """EndTxn (26), versions 0–5: commit or abort.
 
-- Answered once PREPARE_COMMIT or PREPARE_ABORT is durable: the outcome is then fixed; markers follow by themselves.
-- A retry of an end that took effect succeeds; the opposite end is INVALID_TXN_STATE; while the markers are on their
-  way everything is CONCURRENT_TRANSACTIONS. Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588).
-- v5+ ends with a new epoch, or a new producer id when the epochs are used up, and answers the pair to go on with; with
-  an error that is −1 and −1 (KIP-890 part 2). An abort with nothing open is legal there.
+- The response is sent once PREPARE_COMMIT or PREPARE_ABORT is durable: the outcome is then fixed; markers follow.
+- A retry of an end that took effect succeeds; the opposite end is INVALID_TXN_STATE; while the markers are pending
+  everything is CONCURRENT_TRANSACTIONS. Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588).
+- v5+ bumps the epoch, or assigns a new producer id when the epochs are exhausted, and returns the next producer id and
+  epoch, or −1/−1 on error (KIP-890 part 2). An abort without an open transaction is legal there.
 """
 
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE

@@ -1,18 +1,20 @@
-"""Fetch (1), versions 4–18: read whole batches up to the bound of the reader's isolation, waiting for data if asked.
+"""Fetch (1), versions 4–18: read whole batches up to the bound of the reader's isolation level, waiting for data if
+requested.
 
 - Isolation: read_uncommitted reads to the high watermark, read_committed to the last stable offset with the aborted
-  transactions of what it gets (KIP-98), the future-local replica −3 to the log end. A replica id of 0 or more is
-  refused as by a Kafka that has no such replica: UNKNOWN_LEADER_EPOCH, without an epoch NOT_LEADER_OR_FOLLOWER.
-- The first batch comes whole even when it is larger than every limit (KIP-74), so that a reader always advances.
-- With fewer than min_bytes the request waits up to max_wait_ms. Waiting, it counts what has come and reads nothing; the
-  answer is read once. A client that disconnects waits no more.
-- v7+ sessions (KIP-227, `broker.fetching.session`): epoch 0 opens one, −1 ends it, else the answer has what changed:
-  records, errors, a new high watermark or log start. FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, and
-  FETCH_SESSION_TOPIC_ID_ERROR when names and ids are mixed. Partitions that gave records go to the end of the line.
-- v9+ leader epochs (KIP-320), v12 diverging epochs, v13+ topic ids (KIP-516), v16 current leader and its address where
-  an epoch is fenced (KIP-951). v17 and v18 add what followers say of themselves; here nobody follows.
-- Unknown topics are told but do not end the wait for the others; any other error is told at once. v4 and v5 know no
-  KAFKA_STORAGE_ERROR: they are told NOT_LEADER_OR_FOLLOWER.
+  transactions of what it returns (KIP-98), the future-local replica −3 to the log end. A replica id of 0 or more is
+  rejected as by a Kafka without such a replica: UNKNOWN_LEADER_EPOCH, without an epoch NOT_LEADER_OR_FOLLOWER.
+- The first batch is returned whole even if it exceeds every limit (KIP-74), so that a reader always advances.
+- With fewer than min_bytes the request waits up to max_wait_ms. While waiting, it counts available bytes and reads
+  nothing; the data is read once. The wait ends when the client disconnects.
+- v7+ sessions (KIP-227, `broker.fetching.session`): epoch 0 opens one, −1 ends it, otherwise the response has what
+  changed: records, errors, a new high watermark or log start. FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+  and FETCH_SESSION_TOPIC_ID_ERROR if names and ids are mixed. Partitions that returned records move to the end of the
+  queue.
+- v9+ leader epochs (KIP-320), v12 diverging epochs, v13+ topic ids (KIP-516), v16 current leader and its address if an
+  epoch is fenced (KIP-951). v17 and v18 add fields for followers; here there are none.
+- Unknown topics are reported but do not end the wait for the others; any other error is reported at once. v4 and v5
+  lack KAFKA_STORAGE_ERROR and get NOT_LEADER_OR_FOLLOWER.
 
 An answer is made in three steps. Each partition is planned, from offsets alone: what its reader may see is fixed there.
 It is read, at once if its bytes are at hand; if not they are fetched off the event loop, beside those of the others.
@@ -58,12 +60,12 @@ _TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 16
 _STORAGE_ERROR_SINCE = 6
 _AT_ONCE = 100
-"""So many partitions are counted and read in one turn. Measured: one without records takes some 4 µs, one with 50."""
+"""This many partitions are counted and read in one turn. Measured: one without records takes some 4 µs, one with 50."""
 _A_SLICE = 10
 _READ_ELEMENTS = 15
-"""What a partition with records counts beside itself."""
+"""The additional elements that a partition with records counts as."""
 MOST_ELEMENTS = ELEMENTS_AT_ONCE
-"""What a session holds is let go in one turn."""
+"""The partitions of a session that are freed in one turn."""
 _LEADER_IN_DOUBT = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 T = TypeVar("T")
@@ -72,7 +74,7 @@ T = TypeVar("T")
 def handle(
     context: RequestContext, request: FetchRequest, prepared: FetchSession | None = None
 ) -> FetchResponse | Completion[Any]:
-    """`prepared` is the session, one of this request alone when it has no id, that holds already what is asked."""
+    """`prepared` is the session, of this request alone if it has no id, that already has the requested partitions."""
     broker = context.broker
     by_topic_id = context.api_version >= _TOPIC_IDS_SINCE
     try:
@@ -98,7 +100,7 @@ def handle(
 
 
 def handle_large(context: RequestContext, request: FetchRequest) -> Sliced[Any]:
-    """One that may name many partitions: a session takes them in slices, then it is handled like any other."""
+    """A request that may name many partitions: a session takes them in slices, then it is handled like any other."""
     broker = context.broker
     topics = broker.topics
     by_topic_id = context.api_version >= _TOPIC_IDS_SINCE
@@ -110,7 +112,7 @@ def handle_large(context: RequestContext, request: FetchRequest) -> Sliced[Any]:
         for partitions in _slices(asked.partitions):
             if topic is not None:
                 for partition in partitions:
-                    topics.find_partition(topic.name, partition.partition)  # which opens its log
+                    topics.find_partition(topic.name, partition.partition)  # opens its log
                     yield 1
             session.ask([FetchTopic(asked.topic, asked.topic_id, partitions)])
             yield len(partitions)
@@ -126,7 +128,7 @@ def _slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 class _Fetch:
-    """One Fetch on its way to its answer; a FetchWaiter of its session while it waits."""
+    """One Fetch in progress; a FetchWaiter of its session while it waits."""
 
     __slots__ = (
         "_answer",
@@ -173,25 +175,25 @@ class _Fetch:
         self._endpoints: list[NodeEndpoint] = []
         self._topics: list[FetchableTopicResponse] = []
         self._answered: list[PartitionData] = []
-        """Of the last of the topics."""
+        """Partitions of the last one of the topics."""
         self._answer: Completion[FetchResponse | Completion[FetchResponse]] | None = None
         self._timer: Timer | None = None
         self._late: list[tuple[FetchedPartition, PartitionData | PartitionRead]] = []
         """From the first partition on whose records are not at hand: what is assembled once they are."""
         self._moved: dict[FetchedPartition, None] = {}
-        """Since the slices of this request began to look."""
+        """Partitions that moved since this request's slices began to count."""
         self._epoch = session.epoch
 
     # -- waiting
 
     def is_due(self) -> bool:
-        """Whether the answer may leave: enough bytes, an error, or nothing that could bring any. Reads no records."""
+        """Whether to respond now: enough bytes, an error, or nothing that could bring any. Reads no records."""
         session = self._session
         self._readable_count = len(session) - len(session.ready)
-        return self._look_at(session.ready) or not self._readable_count
+        return self._count_all(session.ready) or not self._readable_count
 
-    def _look_at(self, partitions: Iterable[FetchedPartition]) -> bool:
-        """Count what they have; whether that, with what others have, is enough to answer."""
+    def _count_all(self, partitions: Iterable[FetchedPartition]) -> bool:
+        """Count the available bytes; returns whether they, with those of other partitions, are enough to respond."""
         topics = self._context.broker.topics
         for partition in partitions:
             log = partition.log
@@ -229,7 +231,7 @@ class _Fetch:
             self._complete()
 
     def _count_again(self, partition: FetchedPartition) -> bool:
-        """It has moved: whether the answer may leave now."""
+        """It has moved: whether to respond now."""
         before = partition.available_bytes
         try:
             if partition.log is not None:
@@ -239,7 +241,7 @@ class _Fetch:
         return self._available_bytes >= self._min_bytes
 
     def on_replaced(self) -> None:
-        """The client has gone on with the session on another connection."""
+        """The client has continued the session on another connection."""
         if self._answer is not None:
             self._end_wait().complete(self._replaced())
 
@@ -278,7 +280,7 @@ class _Fetch:
     # -- many partitions
 
     def in_slices(self, *, is_due: bool = False) -> Sliced[FetchResponse | Completion[Any]]:
-        """The answer, or a wait for it: what `handle` does with few partitions."""
+        """The response, or a wait for it: what `handle` does with few partitions."""
         session = self._session
         if self._is_replaced:
             return self._replaced()
@@ -302,7 +304,7 @@ class _Fetch:
         session = self._session
         self._readable_count = len(session) - len(session.ready)
         for partitions in _slices(tuple(session.ready)):
-            if self._is_replaced or self._look_at(partitions):
+            if self._is_replaced or self._count_all(partitions):
                 return True
             session.watch(partitions)
             yield len(partitions)
@@ -321,7 +323,7 @@ class _Fetch:
             self._read_all(partitions)
             yield len(partitions) + _READ_ELEMENTS * (self._read_count - before)
 
-    # -- the answer
+    # -- the response
 
     def answer(self) -> FetchResponse | Completion[Any]:
         """Read what is ready, and let the session go on or end."""
@@ -444,7 +446,7 @@ class _Fetch:
         return self._refused(partition, error.code, log)
 
     def _refused(self, partition: FetchedPartition, code: ErrorCode, log: PartitionLog | None) -> PartitionData:
-        """Stays ready: it is told again as long as it lasts."""
+        """Stays ready: the error is reported again as long as it lasts."""
         context = self._context
         version = context.api_version
         leader = LeaderIdAndEpoch()

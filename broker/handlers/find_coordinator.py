@@ -1,10 +1,10 @@
 """FindCoordinator (10), versions 0–6: which node coordinates a group or a transactional id.
 
-- Here it is always this node, under the address that the client's listener advertises. The internal topic is made at
-  its first need (one replica), and the answer waits for it.
-- v1+ key types (0 group, 1 transaction); v4+ several keys at once, each answered on its own (KIP-699).
-- While the internal topic cannot be made (the disk is full): COORDINATOR_NOT_AVAILABLE.
-- An unknown key type is INVALID_REQUEST. No key is refused, not even an empty one: what is asked later tells.
+- Here it is always this node, under the address that the client's listener advertises. The internal topic is created
+  when first needed (one replica), and the response waits for it.
+- v1+ key types (0 group, 1 transaction); v4+ several keys at once, each with its own result (KIP-699).
+- While the internal topic cannot be created (the disk is full): COORDINATOR_NOT_AVAILABLE.
+- An unknown key type is INVALID_REQUEST. No key is rejected, not even an empty one: later requests report it.
 - v6's key type 2 (share groups, KIP-932) is INVALID_REQUEST, as in Kafka where `share.version` is 0.
 """
 

@@ -1,11 +1,11 @@
 """IncrementalAlterConfigs (44), versions 0–1: sets, deletes, and changes lists of single settings (KIP-339).
 
-- Each resource is answered on its own; one that is named twice is refused both times. The changes of one are made all
-  or none, in force at once, answered once durable. `validate_only` decides and writes nothing.
+- Each resource has its own result; one that is named twice is rejected both times. The changes of one are atomic, take
+  effect at once, and are durable before the response. `validate_only` decides and writes nothing.
 - Topics; this broker, or "" for all brokers (those settings that Kafka changes while running, listed in
-  docs/configuration.md); groups; the level of this broker's log, which a restart forgets, as in Kafka.
-- A setting of a broker that nobody knows is taken, kept and shown without its value, as in Kafka.
-- An operation that is not known is INVALID_REQUEST, where Kafka fails with UNKNOWN_SERVER_ERROR.
+  docs/configuration.md); groups; the level of this broker's log, which is reset by a restart, as in Kafka.
+- An unknown broker setting is accepted, stored and shown without its value, as in Kafka.
+- An unknown operation is INVALID_REQUEST, where Kafka fails with UNKNOWN_SERVER_ERROR.
 """
 
 from oncelog.broker.cluster.metadata_log import ResourceType

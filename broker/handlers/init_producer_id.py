@@ -1,12 +1,13 @@
 """InitProducerId (22), versions 0–6: a producer id and epoch.
 
-- Without a transactional id: a fresh id, epoch 0. With one: the same id, epoch + 1; an open transaction of the
-  predecessor is aborted first, answered CONCURRENT_TRANSACTIONS until that is complete (KIP-98).
-- v3+ a producer resumes with its own id and epoch (KIP-360). v4+ says PRODUCER_FENCED where older clients are told
-  INVALID_PRODUCER_EPOCH (KIP-588). v5 knows TRANSACTION_ABORTABLE, which is no answer here.
-- v6 is for two-phase commit (KIP-939) and served only where that is enabled: `enable2_pc` asks for transactions
-  without a timeout, `keep_prepared_txn` leaves the open transaction as it is, for this instance to end, and answers its
-  pair beside the new one. Where it is not enabled: TRANSACTIONAL_ID_AUTHORIZATION_FAILED and UNSUPPORTED_VERSION.
+- Without a transactional id: a new id, epoch 0. With one: the same id, epoch + 1; an open transaction of the
+  predecessor is aborted first, with CONCURRENT_TRANSACTIONS until that is complete (KIP-98).
+- v3+ a producer resumes with its own id and epoch (KIP-360). v4+ returns PRODUCER_FENCED where older clients get
+  INVALID_PRODUCER_EPOCH (KIP-588). v5 defines TRANSACTION_ABORTABLE, which is never returned here.
+- v6 is for two-phase commit (KIP-939) and served only where that is enabled: `enable2_pc` requests transactions without
+  a timeout, `keep_prepared_txn` leaves the open transaction as it is, for this instance to end, and returns its
+  producer id and epoch besides the new ones. Where it is not enabled: TRANSACTIONAL_ID_AUTHORIZATION_FAILED and
+  UNSUPPORTED_VERSION.
 """
 
 from oncelog.broker.completion import Completion
@@ -30,11 +31,11 @@ def handle(context: RequestContext, request: InitProducerIdRequest) -> Completio
         ),
         context,
         FENCED_SINCE,
-        lambda told: InitProducerIdResponse(
-            producer_id=told.producer.producer_id,
-            producer_epoch=told.producer.producer_epoch,
-            ongoing_txn_producer_id=told.ongoing.producer_id,
-            ongoing_txn_producer_epoch=told.ongoing.producer_epoch,
+        lambda result: InitProducerIdResponse(
+            producer_id=result.producer.producer_id,
+            producer_epoch=result.producer.producer_epoch,
+            ongoing_txn_producer_id=result.ongoing.producer_id,
+            ongoing_txn_producer_epoch=result.ongoing.producer_epoch,
         ),
         lambda error: InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1),
     )

@@ -1,11 +1,11 @@
-"""JoinGroup (11), versions 0–9: become a member; answered when the rebalance is over.
+"""JoinGroup (11), versions 0–9: become a member; the response is sent when the rebalance is complete.
 
-- v0 has no rebalance timeout: the session timeout stands in. v4+ a first join without a member id is answered
-  MEMBER_ID_REQUIRED with the id to use (KIP-394). v5+ static members (KIP-345). v7+ names the protocol type.
-- v9+ a static leader that is back in a stable group is told to skip the assignment (KIP-814); before, it is told that
-  its old id leads, which comes to the same.
-- The answer may take as long as the rebalance: the connection waits, as in Kafka; clients keep one for this.
-- The reason of v8+ (KIP-800) is for logs alone.
+- v0 has no rebalance timeout: the session timeout is used. v4+ a first join without a member id gets MEMBER_ID_REQUIRED
+  with the id to use (KIP-394). v5+ static members (KIP-345). v7+ names the protocol type.
+- v9+ a static leader that returns to a stable group is told to skip the assignment (KIP-814); before, the response
+  names its old id as the leader, with the same effect.
+- The response may take as long as the rebalance: the connection waits, as in Kafka; clients dedicate one to this.
+- The reason of v8+ (KIP-800) is only for logs.
 """
 
 from oncelog.broker.completion import Completion

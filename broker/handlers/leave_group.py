@@ -1,6 +1,6 @@
-"""LeaveGroup (13), versions 0–5: members leave; v3+ several at once, each answered on its own (KIP-345).
+"""LeaveGroup (13), versions 0–5: members leave; v3+ several at once, each with its own result (KIP-345).
 
-v3+ a static member may be named by its instance id alone, as tools do. The reason of v5+ (KIP-800) is for logs alone.
+v3+ a static member may be named by its instance id alone, as tools do. The reason of v5+ (KIP-800) is only for logs.
 """
 
 from collections.abc import Sequence

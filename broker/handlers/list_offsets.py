@@ -1,13 +1,13 @@
 """ListOffsets (2), versions 1–11: the offsets that bound a partition, or the first at or after a timestamp.
 
 - −1 latest: the high watermark, or the last stable offset for read_committed (v2+, KIP-98). −2 earliest.
-- −3 the record with the largest timestamp (v7+, KIP-734), −4 earliest local = earliest (v8+, KIP-405); −5 latest
-  tiered (v9+, KIP-1005) and −6 earliest still to be tiered (v11+, KIP-1023): there are no tiers here, so −1. A sentinel
-  below its version, or another negative timestamp, is refused with UNSUPPORTED_VERSION.
+- −3 the record with the largest timestamp (v7+, KIP-734), −4 earliest local = earliest (v8+, KIP-405); −5 latest tiered
+  (v9+, KIP-1005) and −6 earliest pending upload (v11+, KIP-1023): there is no tiered storage here, so −1. A sentinel
+  below its version, or another negative timestamp, is rejected with UNSUPPORTED_VERSION.
 - v4+ carries leader epochs: older FENCED_LEADER_EPOCH, newer UNKNOWN_LEADER_EPOCH.
-- A timestamp beyond the last record that the reader may see answers offset −1, timestamp −1. Who is no consumer (a
-  replica id of 0 or more, −2 for tools) sees up to the log end.
-- A partition that comes twice in one request is answered once, INVALID_REQUEST.
+- For a timestamp after the last record that the reader may see: offset −1, timestamp −1. Non-consumers (a replica id of
+  0 or more, −2 for tools) see up to the log end.
+- A partition that is repeated in one request has one result, INVALID_REQUEST.
 
 A look-up that needs the disk, or to decompress a batch, waits for it off the event loop. v10's timeout_ms bounds
 look-ups in remote storage; all look-ups here are local.

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46), version 0: nothing is ever on its way to another node (KIP-455)."""
+"""ListPartitionReassignments (46), version 0: no replica is ever moved to another node (KIP-455)."""
 
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.generated.list_partition_reassignments_request import ListPartitionReassignmentsRequest

@@ -1,10 +1,10 @@
 """ListTransactions (66), versions 0–2: the transactional ids of this coordinator (KIP-664).
 
-- Filters by state and by producer id; states that do not exist are named back. An empty filter filters nothing.
-- v1+ DurationFilter: only what has run longer than that (KIP-994). As in Kafka an id without a transaction, which has
-  no start, passes it.
+- Filters by state and by producer id; unknown states are returned. An empty filter matches everything.
+- v1+ DurationFilter: only transactions that have run longer than that (KIP-994). As in Kafka an id without a
+  transaction, which has no start, passes it.
 - v2+ TransactionalIdPattern (KIP-1152), matched by RE2, which no pattern can keep busy: INVALID_REGULAR_EXPRESSION.
-- What is told is durable, and as it was in one turn. A filter that is named several times is named back once, as in
+- The response contains only durable state, as it was in one turn. A filter that is repeated is returned once, as in
   Kafka.
 """
 

@@ -1,16 +1,16 @@
-"""Metadata (3), versions 0–13: brokers, topics, partitions; creates topics on the way when it may.
+"""Metadata (3), versions 0–13: brokers, topics, partitions; creates missing topics if allowed.
 
-- v0: no topics named means all; v1+: null means all, an empty list none. v4+ says itself whether to auto-create.
-- Auto-creation (`auto.create.topics.enable`) answers once the topic is durable, so that a client needs no retry.
-- v10+ returns topic ids, v12+ looks up by id (UNKNOWN_TOPIC_ID); where one topic is named by id, names alone are passed
-  over, as in Kafka. v10 and v11 may not look up by id: INVALID_REQUEST for every topic.
-- v8+ tells what the client may do, where it asks (v8–v10 also for the cluster): everything, as there is no authorizer.
-- v13's top-level error code is always NONE: this broker never asks a client to bootstrap anew (KIP-1102).
-- A topic that is named several times is answered once, as in Kafka. Topics are told as they were when the request came,
-  those that were made on the way as they are made.
-- The address is the one under which the client's listener is advertised.
-- A topic that cannot be created on the way is answered with the reason (INVALID_TOPIC_EXCEPTION), where Kafka's broker,
-  which does not wait for its controller, says UNKNOWN_TOPIC_OR_PARTITION and the client asks on.
+- v0: no topics named means all; v1+: null means all, an empty list none. v4+ requests say whether to auto-create.
+- Auto-creation (`auto.create.topics.enable`) completes once the topic is durable, so that a client needs no retry.
+- v10+ returns topic ids, v12+ looks up by id (UNKNOWN_TOPIC_ID); if any topic is given by id, those given by name are
+  ignored, as in Kafka. v10 and v11 may not look up by id: INVALID_REQUEST for every topic.
+- v8+ authorized operations, if requested (v8–v10 also for the cluster): all of them, as there is no authorizer.
+- v13's top-level error code is always NONE: this broker never asks a client to rebootstrap (KIP-1102).
+- A topic that is named several times is returned once, as in Kafka. Topics are as they were when the request arrived,
+  those created by it as they are created.
+- The address is the one that the client's listener advertises.
+- A topic that cannot be auto-created is returned with the reason (INVALID_TOPIC_EXCEPTION), where Kafka's broker, which
+  does not wait for its controller, returns UNKNOWN_TOPIC_OR_PARTITION and the client retries.
 """
 
 from collections.abc import Iterable
@@ -78,13 +78,13 @@ def _refuse(request: MetadataRequest) -> MetadataResponse:
 def _once_durable(
     context: RequestContext, response: MetadataResponse
 ) -> MetadataResponse | Completion[MetadataResponse]:
-    """Nobody is told of a topic that a crash could still undo; nearly always all is durable already."""
+    """A topic that a crash could still undo is not returned; nearly always everything is durable already."""
     durable = context.broker.metadata.durable()
     return response if durable.done else durable.map(lambda _: response)
 
 
 class _View:
-    """What one request is shown."""
+    """What the response to one request may contain."""
 
     def __init__(self, context: RequestContext, request: MetadataRequest) -> None:
         self._context = context

@@ -1,16 +1,17 @@
-"""OffsetCommit (8), versions 2–10: offsets of a group, from a member of its generation or, in an empty group, anybody.
+"""OffsetCommit (8), versions 2–10: offsets of a group, from a member of its generation or, in an empty group, anyone.
 
-- Each partition is answered on its own, once durable: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE
+- Each partition has its own result, once durable: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE
   (`offset.metadata.max.bytes`, in characters, as in Kafka). UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID
-  and REBALANCE_IN_PROGRESS answer all of them; a group that is not there has no generation: GROUP_ID_NOT_FOUND (v9+).
+  and REBALANCE_IN_PROGRESS apply to all of them; a missing group has no generation: GROUP_ID_NOT_FOUND (v9+).
 - In a consumer group (KIP-848) the generation is the member epoch: STALE_MEMBER_EPOCH (v9+, below UNSUPPORTED_VERSION),
-  for each partition that the member has not had since that epoch; ILLEGAL_GENERATION for members of the classic
+  for each partition that the member has not owned since that epoch; ILLEGAL_GENERATION for members of the classic
   protocol.
-- v2–4 may bring a retention of their own, which then counts instead of the broker's (KIP-211).
-- The empty group id is a group like others, for old clients that never set one.
-- A commit from a member in a running generation is a sign of life.
+- v2–4 may set a retention, which then replaces the broker's (KIP-211).
+- The empty group id is a group like any other, for old clients that never set one.
+- A commit from a member in a running generation counts as a heartbeat.
 - v10 names topics by their ids: UNKNOWN_TOPIC_ID.
-- A large request is committed in several parts, each durable by itself, where Kafka refuses more than one batch holds.
+- A large request is committed in several parts, each durable by itself, where Kafka rejects more than fits in one
+  batch.
 """
 
 from collections.abc import Sequence
@@ -82,7 +83,7 @@ def _shown(api_version: int, error: ErrorCode) -> ErrorCode:
 
 
 def _named(topics: Topics, wanted: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
-    """By its name; what has none goes by its id, which is no legal name."""
+    """By its name; an unknown one by its id, which is not a legal name."""
     topic = topics.by_id(wanted.topic_id)
     name = str(wanted.topic_id) + "?" if topic is None else topic.name
     return OffsetCommitRequestTopic(name=name, topic_id=wanted.topic_id, partitions=wanted.partitions)

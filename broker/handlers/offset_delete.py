@@ -1,8 +1,8 @@
-"""OffsetDelete (47), version 0: forget committed offsets of a group (KIP-496).
+"""OffsetDelete (47), version 0: deletes committed offsets of a group (KIP-496).
 
-- Partitions are answered each on its own, once durable: UNKNOWN_TOPIC_OR_PARTITION, GROUP_SUBSCRIBED_TO_TOPIC while a
-  member reads the topic.
-- For the group as a whole: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP when its members do not tell what they read.
+- Each partition has its own result, once durable: UNKNOWN_TOPIC_OR_PARTITION, GROUP_SUBSCRIBED_TO_TOPIC while a member
+  is subscribed to the topic.
+- For the group as a whole: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP if its members' subscriptions are unknown.
 """
 
 from oncelog.broker.completion import Completion

@@ -1,13 +1,13 @@
 """OffsetFetch (9), versions 1–10: committed offsets of a group, v8+ of several (KIP-709).
 
-- A partition without an offset is answered with offset -1 and no error; null topics (v2+) mean all that have one.
+- A partition without an offset has offset −1 and no error; null topics (v2+) mean all that have one.
 - v7+ require_stable: a partition whose offset is part of an open transaction is UNSTABLE_OFFSET_COMMIT (KIP-447).
-- Answered once what was read is durable.
-- An offset of a topic that has been deleted is none, also when a topic of that name has been made again.
+- The response is sent once what was read is durable.
+- An offset of a deleted topic does not exist, even if a topic of that name has been created again.
 - v10 names topics by their ids: UNKNOWN_TOPIC_ID.
-- A group that is named several times is answered once, as it was asked for first, and so is a partition. The offsets of
-  a group are all of one moment.
-- v9+ a member of a consumer group says its epoch (KIP-848): UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.
+- A repeated group is returned once, for its first occurrence, and so is a partition. The offsets of a group are all of
+  one moment.
+- v9+ a member of a consumer group sends its epoch (KIP-848): UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def handle(context: RequestContext, request: OffsetFetchRequest) -> Sliced[Offse
 
 
 class _Asked(NamedTuple):
-    """The partitions that a group is asked for, by topic names, whatever the request names them by, and its offsets."""
+    """The requested partitions of a group, by topic name, however the request names them, and the group's offsets."""
 
     partitions: Sequence[TopicPartition] | None
     unknown: Sequence[OffsetFetchRequestTopics]
@@ -91,7 +91,7 @@ def _asked(context: RequestContext, group: OffsetFetchRequestGroup, require_stab
 def _result(
     topics: Topics, fetched: Completion[GroupOffsets], partitions: Sequence[TopicPartition] | None
 ) -> Sliced[_Result]:
-    """A partition that is named several times is answered once."""
+    """A partition that is named several times is returned once."""
     if isinstance(fetched.error, KafkaError):
         return _Result(fetched.error.code, {})
     offsets = fetched.result()
@@ -121,7 +121,7 @@ def _single_group(context: RequestContext, request: OffsetFetchRequest) -> Slice
     fetched = context.broker.groups.offsets.fetch(request.group_id, partitions, request.require_stable)
     yield fetched
     result = yield from _result(context.broker.topics, fetched, partitions)
-    if result.error and context.api_version < 2:  # no place for an error of the whole group: each partition says it
+    if result.error and context.api_version < 2:  # no field for an error of the whole group: set in each partition
         refused = FetchedOffset(result.error, NO_COMMITTED_OFFSET)
         by_topic: dict[str, list[tuple[int, FetchedOffset]]] = {}
         for name, index in dict.fromkeys(partitions or ()):
@@ -153,7 +153,7 @@ def _group_response(context: RequestContext, group_id: str, asked: _Asked) -> Sl
     answers = []
     for name, entries in result.topics.items():
         topic = topics.get(name)
-        if by_id and topic is None:  # it is gone by now
+        if by_id and topic is None:  # it has been deleted meanwhile
             continue
         partitions = yield from each(entries, _partition)
         topic_id = topic.topic_id if by_id and topic is not None else ZERO_UUID

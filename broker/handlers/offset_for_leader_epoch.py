@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (23), versions 2–4: where a leader epoch ended, so that a reader sees whether its log is ours.
+"""OffsetForLeaderEpoch (23), versions 2–4: where a leader epoch ended, for a reader to detect a diverging log.
 
-- librdkafka speaks v2 to validate positions, Java v3 and v4 (KIP-320); v3 adds the replica id, v4 is flexible.
-- The epoch of the log ends at its log end offset; a newer one is not known: epoch and offset −1 (KIP-101).
+- librdkafka uses v2 to validate positions, Java v3 and v4 (KIP-320); v3 adds the replica id, v4 is flexible.
+- The epoch of the log ends at its log end offset; a newer one is unknown: epoch and offset −1 (KIP-101).
 - Errors by partition: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH for the client's own, UNKNOWN_TOPIC_OR_PARTITION.
 """
 

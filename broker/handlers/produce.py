@@ -1,17 +1,17 @@
-"""Produce (0), versions 3–13 (advertised from 0, KAFKA-18659): append one record batch for each partition named.
+"""Produce (0), versions 3–13 (advertised from 0, KAFKA-18659): append one record batch per named partition.
 
 - Records stay opaque: the partition checks the batch header, the CRC and the producer's sequence, and writes.
-- acks=1 and acks=all answer once the high watermark, which here is the flushed offset, has passed the batch: what is
-  acknowledged can be read, listed and deleted at once, as on a Kafka with one replica. A duplicate waits for its
-  original. acks=0 is never answered: an error closes the connection.
-- The next request of the connection may start once this one is appended (KIP-98 needs the order, not the answer).
-- A transactional batch may open a transaction on a partition only if the coordinator has that partition in it, asked
+- acks=1 and acks=all are acknowledged once the high watermark, which here is the flushed offset, has passed the batch:
+  what is acknowledged can be read, listed and deleted at once, as on a Kafka with one replica. A duplicate waits for
+  its original. acks=0 never gets a response: an error closes the connection.
+- The next request of the connection may start once this one is appended (KIP-98 needs the order, not the response).
+- A transactional batch may open a transaction on a partition only if the coordinator has that partition in it, verified
   in the turn of the append (KIP-890, part 1).
 - Without a transactional id, or with another producer's batches, transactional records fail the whole request.
 
-Version notes: v7 zstd (76 before), v8 error messages, v9 flexible, v10 current leader (KIP-951; one node never moves
-a leader), v11 TRANSACTION_ABORTABLE, v12 adds the partitions to the transaction by itself (KIP-890 part 2): that is
-durable first, then everything is asked again in the turn of the append. v13 topic ids (KIP-516): UNKNOWN_TOPIC_ID.
+Version notes: v7 zstd (76 before), v8 error messages, v9 flexible, v10 current leader (KIP-951; one node never moves a
+leader), v11 TRANSACTION_ABORTABLE, v12 adds the partitions to the transaction implicitly (KIP-890 part 2): that is
+durable first, then everything is verified again in the turn of the append. v13 topic ids (KIP-516): UNKNOWN_TOPIC_ID.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ _PARTITIONS_AT_ONCE = 100
 _APPEND_ELEMENTS = 64
 _FIRST_APPEND_ELEMENTS = 250
 _FIRST_APPENDS_AT_ONCE = 4
-"""Measured: the first append to a partition makes its files, which takes 1 to 2 ms."""
+"""Measured: the first append to a partition creates its files, which takes 1 to 2 ms."""
 
 Answer = ProduceResponse | Pipelined | None
 
@@ -73,7 +73,7 @@ def handle(context: RequestContext, request: ProduceRequest) -> Answer | Complet
 
 
 def handle_large(context: RequestContext, request: ProduceRequest) -> Any:
-    """Most large requests hold few partitions, and much in each."""
+    """Most large requests have few partitions, and much data in each."""
     partition_count = 0
     for topic in request.topic_data:
         partition_count += 1 + len(topic.partition_data)
@@ -84,7 +84,7 @@ def handle_large(context: RequestContext, request: ProduceRequest) -> Any:
 
 
 def _append_in_slices(context: RequestContext, request: ProduceRequest, partition_count: int) -> Sliced[Answer]:
-    """Some partitions in each turn, each as it is by itself."""
+    """Some partitions in each turn, each independent of the others."""
     if request.acks not in (-1, 0, 1):
         return _answer(request, _refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS), ())
     error = _check_transactional(request)
@@ -108,7 +108,7 @@ def _append_rest(
     partitions: list[PartitionProduceResponse],
     waits: "list[_Wait]",
 ) -> Sliced[Answer]:
-    """What comes behind these topics, and behind these partitions of the next one."""
+    """Append the rest after these topics, and after these partitions of the next one."""
     for topic in request.topic_data[len(responses) :]:
         name = _name_of(context, topic)
         for data in topic.partition_data[len(partitions) :]:
@@ -169,7 +169,7 @@ def _answer(request: ProduceRequest, responses: list[TopicProduceResponse], wait
 
 
 class _Wait(NamedTuple):
-    """One partition's answer that may not leave yet, and where it stands."""
+    """One partition's pending acknowledgement, and its place in the response."""
 
     durable: Completion[None]
     answers: list[PartitionProduceResponse]
@@ -181,7 +181,7 @@ def _once_durable(response: ProduceResponse, waits: Sequence[_Wait]) -> Completi
 
     def on_durable(_: Completion[Any]) -> None:
         for durable, answers, slot in waits:
-            if isinstance(durable.error, KafkaError):  # its topic was deleted on the way
+            if isinstance(durable.error, KafkaError):  # its topic was deleted meanwhile
                 answers[slot] = _error(answers[slot].index, durable.error)
             elif durable.error is not None:
                 answer.fail(durable.error)
@@ -202,7 +202,7 @@ def _append(
     data: PartitionProduceData,
     refusal: ErrorCode | None,
 ) -> tuple[PartitionProduceResponse, Completion[None] | None]:
-    """The answer, and what it has to wait for."""
+    """The response, and what it has to wait for."""
     broker = context.broker
     batch = data.records
     try:
@@ -212,7 +212,7 @@ def _append(
         if name in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients may not write to {name}")
         if not isinstance(batch, memoryview):
-            raise KafkaError(ErrorCode.INVALID_RECORD, "the partition comes without a record batch")
+            raise KafkaError(ErrorCode.INVALID_RECORD, "the partition has no record batch")
         if context.api_version < 7 and len(batch) > FLAGS_AT and batch[FLAGS_AT] & COMPRESSION_MASK == _ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
         if request.transactional_id is not None:
@@ -270,7 +270,7 @@ def _error(
 def _add_partitions(
     context: RequestContext, request: ProduceRequest, transactional_id: str
 ) -> Completion[ErrorCode | None] | None:
-    """Adds what the transaction does not hold yet; None when there is nothing to add."""
+    """Adds the partitions that the transaction lacks; None if there are none."""
     broker = context.broker
     missing: list[tuple[str, int]] = []
     producer_id = producer_epoch = -1
@@ -300,7 +300,7 @@ def _producer(batch: bytes | memoryview) -> tuple[int, int]:
 def _verify(
     context: RequestContext, transactional_id: str, log: PartitionLog, batch: memoryview, refusal: ErrorCode | None
 ) -> None:
-    """The first batch of a transaction on a partition: is the partition in the transaction?"""
+    """For the first batch of a transaction on a partition: is the partition in the transaction?"""
     if len(batch) < HEADER_SIZE or not batch[FLAGS_AT] & TRANSACTIONAL_MASK:
         return
     producer_id, producer_epoch = _producer(batch)
@@ -312,14 +312,14 @@ def _verify(
         transactional_id, producer_id, producer_epoch, ((log.topic, log.partition),)
     )
     if error:
-        # A later batch may not overtake this one when it comes again: the sequence that was refused is remembered.
+        # A later batch may not overtake the retry of this one: the rejected sequence is recorded.
         base_sequence = int.from_bytes(batch[BASE_SEQUENCE_AT : BASE_SEQUENCE_AT + 4], "big", signed=True)
         log.note_unverified(producer_id, producer_epoch, base_sequence)
-        raise KafkaError(_verification_error(error, context.api_version), "the transaction does not hold the partition")
+        raise KafkaError(_verification_error(error, context.api_version), "the partition is not in the transaction")
 
 
 def _verification_error(error: ErrorCode, api_version: int) -> ErrorCode:
-    """What a refused verification looks like to the producer (Kafka's AddPartitionsToTxnManager and ReplicaManager)."""
+    """The producer's error for a failed verification (Kafka's AddPartitionsToTxnManager and ReplicaManager)."""
     match error:
         case ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -333,7 +333,7 @@ def _verification_error(error: ErrorCode, api_version: int) -> ErrorCode:
             | ErrorCode.COORDINATOR_NOT_AVAILABLE
             | ErrorCode.NOT_COORDINATOR
         ):
-            # Retriable for every client, and none of them knows the coordinator's codes here.
+            # Retriable for every client; none of them handles the coordinator's codes here.
             return ErrorCode.NOT_ENOUGH_REPLICAS
         case _:
             return error

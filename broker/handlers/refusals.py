@@ -1,8 +1,8 @@
-"""The APIs with nothing behind them on this broker: each request is answered with one error, Kafka's where it has that
-switched off, at the place where Kafka's answer says it.
+"""The APIs without an implementation on this broker: each request gets one error, Kafka's where it has the feature
+switched off, in the field where Kafka sets it.
 
-Owns: the error, the text and the place of each. Does not own: their versions (`broker.api_table`), answers that depend
-on what was asked (modules of their own).
+Owns: the error, the text and the field of each. Does not own: their versions (`broker.api_table`), responses that
+depend on the request (separate modules).
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 
 MOST_ELEMENTS = ELEMENTS_AT_ONCE
-"""More would only be refused as well."""
+"""More rows would only be rejected too."""
 
 
 class Refusal(NamedTuple):
@@ -25,7 +25,7 @@ class Refusal(NamedTuple):
     message: str | None = None
     place: Place = ()
     others: Mapping[str, Any] = MappingProxyType({})
-    """What Kafka sets beside them."""
+    """Fields that Kafka sets besides the error."""
 
 
 def handle(context: RequestContext, request: Any) -> Sliced[Any]:
@@ -57,7 +57,8 @@ _UNSUPPORTED = Refusal(ErrorCode.UNSUPPORTED_VERSION)
 _UNSUPPORTED_WITH_TEXT = Refusal(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.text)
 
 REFUSALS: dict[int, Refusal] = {
-    # As Kafka on a listener without SASL. Version 0 of SaslHandshake tells librdkafka that a broker knows SASL at all.
+    # As Kafka on a listener without SASL. Version 0 of SaslHandshake tells librdkafka that a broker supports SASL at
+    # all.
     ApiKey.SASL_HANDSHAKE: Refusal(ErrorCode.ILLEGAL_SASL_STATE),
     ApiKey.SASL_AUTHENTICATE: Refusal(
         ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
@@ -66,11 +67,11 @@ REFUSALS: dict[int, Refusal] = {
     ApiKey.DESCRIBE_ACLS: Refusal(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker"),
     ApiKey.CREATE_ACLS: _each_acl("creations", "results", "AclCreationResult"),
     ApiKey.DELETE_ACLS: _each_acl("filters", "filter_results", "DeleteAclsFilterResult"),
-    # As Kafka on a listener without authentication. CreateDelegationToken names the owner: a module of its own.
+    # As Kafka on a listener without authentication. CreateDelegationToken returns the owner: a separate module.
     ApiKey.RENEW_DELEGATION_TOKEN: _NO_TOKEN_TO_CHANGE,
     ApiKey.EXPIRE_DELEGATION_TOKEN: _NO_TOKEN_TO_CHANGE,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: Refusal(_NO_TOKENS),
-    # As Kafka where `share.version` is 0 (KIP-932): what share consumers and those who look after their groups ask.
+    # As Kafka where `share.version` is 0 (KIP-932): requests of share consumers and of tools for their groups.
     ApiKey.SHARE_GROUP_HEARTBEAT: _UNSUPPORTED,
     ApiKey.SHARE_GROUP_DESCRIBE: _each_group("group_ids", "DescribedGroup"),
     ApiKey.SHARE_FETCH: _UNSUPPORTED,
@@ -78,7 +79,7 @@ REFUSALS: dict[int, Refusal] = {
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _each_group("groups", "DescribeShareGroupOffsetsResponseGroup"),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: _UNSUPPORTED_WITH_TEXT,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: _UNSUPPORTED_WITH_TEXT,
-    # There as well: what a group coordinator asks of a share coordinator. There is none (KIP-932).
+    # Likewise: requests of a group coordinator to a share coordinator. There is none (KIP-932).
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: _each_partition("initialize share group state", "InitializeStateResult"),
     ApiKey.READ_SHARE_GROUP_STATE: _each_partition("read share group state", "ReadStateResult"),
     ApiKey.WRITE_SHARE_GROUP_STATE: _each_partition("write share group state", "WriteStateResult"),

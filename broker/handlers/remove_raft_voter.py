@@ -1,4 +1,4 @@
-"""RemoveRaftVoter (81), version 0: the quorum is this node; it does not change (KIP-853)."""
+"""RemoveRaftVoter (81), version 0: the quorum is this node and does not change (KIP-853)."""
 
 from oncelog.broker.handlers.shared.raft_voters import refusal
 from oncelog.broker.request import RequestContext

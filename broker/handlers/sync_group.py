@@ -1,7 +1,7 @@
-"""SyncGroup (14), versions 0–5: the leader hands in the assignment, every member gets its part once that is durable.
+"""SyncGroup (14), versions 0–5: the leader sends the assignment, every member gets its part once that is durable.
 
-v3+ static members; v5+ must name protocol type and protocol, and INCONSISTENT_GROUP_PROTOCOL answers those that are
-not the group's (KIP-559).
+v3+ static members; v5+ must name protocol type and protocol, INCONSISTENT_GROUP_PROTOCOL if they differ from the
+group's (KIP-559).
 """
 
 from oncelog.broker.completion import Completion

@@ -1,10 +1,10 @@
 """TxnOffsetCommit (28), versions 0–5: offsets that become visible with a producer's transaction, or not at all.
 
-- The transaction must hold the group's partition of `__consumer_offsets` (AddOffsetsToTxn), asked in the turn of the
-  append, every time: a commit that comes after EndTxn must not slip in before the marker (KIP-890).
-- v5 adds the partition by itself (KIP-890 part 2): that is durable first, then everything is asked again.
-- v3+ names member and generation, which are checked as KIP-447 says.
-- A large request is committed in several parts: the producer's marker decides over all of them.
+- The transaction must contain the group's partition of `__consumer_offsets` (AddOffsetsToTxn), verified in the turn of
+  the append, every time: a commit that arrives after EndTxn must not be written before the marker (KIP-890).
+- v5 adds the partition implicitly (KIP-890 part 2): that is durable first, then everything is verified again.
+- v3+ names member and generation, which are checked (KIP-447).
+- A large request is committed in several parts: the producer's marker decides about all of them.
 - A fenced producer is INVALID_PRODUCER_EPOCH in every version; TRANSACTION_ABORTABLE is INVALID_TXN_STATE before v4, a
   loading coordinator is COORDINATOR_NOT_AVAILABLE before v2.
 """
@@ -70,7 +70,7 @@ def _commit(
 
 
 def _ready(context: RequestContext, request: TxnOffsetCommitRequest) -> Completion[object]:
-    """Before anything is asked: from v5 on the partition is added to the transaction."""
+    """Before anything is verified: from v5 on the partition is added to the transaction."""
     ready: Completion[object] = Completion()
     if not request.group_id:
         ready.fail(KafkaError(ErrorCode.INVALID_GROUP_ID))

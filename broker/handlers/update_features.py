@@ -1,10 +1,10 @@
 """UpdateFeatures (57), versions 0–2: changes the finalized levels (KIP-584), all of them or none.
 
-- An update that may not be: INVALID_UPDATE_VERSION for the whole request, in Kafka's words.
-- The same level again changes nothing and is no error. A downgrade must say so (v1+ upgrade_type 2 or 3; v0's field
-  is not heard, as in Kafka).
-- v1+ `validate_only` decides and writes nothing. v0 and v1 list each feature in the answer.
-- The new levels hold for every request from then on; the epoch that ApiVersions tells grows. Answered once durable.
+- An invalid update: INVALID_UPDATE_VERSION for the whole request, with Kafka's message.
+- The same level again changes nothing and is not an error. A downgrade must be declared (v1+ upgrade_type 2 or 3; v0's
+  field is ignored, as in Kafka).
+- v1+ `validate_only` decides and writes nothing. v0 and v1 list each feature in the response.
+- The new levels apply to every request from then on; the epoch in ApiVersions grows. The response is sent once durable.
 """
 
 from oncelog.broker.cluster.features import check_update

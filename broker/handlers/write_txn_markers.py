@@ -1,10 +1,10 @@
 """WriteTxnMarkers (27), versions 1–2: the markers that end transactions, from a coordinator or from an operator.
 
-Each partition is answered on its own once its marker is durable: an older coordinator epoch is
-TRANSACTION_COORDINATOR_FENCED, an older producer epoch INVALID_PRODUCER_EPOCH; then nothing is written.
-A partition that a marker names several times gets one.
+Each partition has its own result once its marker is durable: an older coordinator epoch is
+TRANSACTION_COORDINATOR_FENCED, an older producer epoch INVALID_PRODUCER_EPOCH; then nothing is written. A partition
+that a marker names several times gets one.
 
-v2 says the marker's transaction version: one of version 2 must carry a later epoch than its transaction (KIP-1228).
+v2 has the marker's transaction version: one of version 2 must carry a later epoch than its transaction (KIP-1228).
 """
 
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""What handlers of several APIs have in common."""
+"""Shared by handlers of several APIs."""

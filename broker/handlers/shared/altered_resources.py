@@ -1,6 +1,6 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common: each resource is decided and answered on its own.
+"""Shared by AlterConfigs and IncrementalAlterConfigs: each resource is decided separately and has its own result.
 
-Owns: the order of the answers, the refusal of a resource that is named twice, errors as answers. Does not own: what a
+Owns: the order of the results, the rejection of a resource that is named twice, errors as results. Does not own: what a
 change is (the two handlers), and what may be changed (`broker.config.changes`).
 """
 
@@ -25,7 +25,7 @@ AnswerT = TypeVar("AnswerT", covariant=True)
 
 
 class NewAnswer(Protocol[AnswerT]):
-    """A response class of one resource."""
+    """The response class of one resource."""
 
     def __call__(
         self, *, error_code: int, error_message: str | None, resource_type: int, resource_name: str
@@ -35,7 +35,8 @@ class NewAnswer(Protocol[AnswerT]):
 def alter_each(
     resources: Sequence[ResourceT], decide: Callable[[ResourceT], Completion[None]], new_answer: NewAnswer[AnswerT]
 ) -> Sliced[list[AnswerT]]:
-    """An answer for each resource, once what `decide` has written for it is durable; its KafkaError is the answer."""
+    """A result for each resource, once what `decide` has written for it is durable; its KafkaError becomes the
+    result."""
     named = yield from counted((resource.resource_type, resource.resource_name) for resource in resources)
 
     def answer(resource: ResourceT, code: ErrorCode, message: str | None) -> AnswerT:

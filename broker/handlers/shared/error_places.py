@@ -1,6 +1,6 @@
-"""Answers that say one error, whatever was asked: over all of it, or in a row for each row of the request.
+"""Responses with one error, whatever the request: at the top, or in a row for each row of the request.
 
-Owns: how such an answer is built, for any API. Does not own: which error, and at which place in which API
+Owns: building such a response, for any API. Does not own: which error, and in which field of which API
 (`broker.handlers.refusals`, `broker.faults.error_answers`).
 """
 
@@ -13,18 +13,18 @@ from oncelog.protocol.message import Message
 
 
 class Rows(NamedTuple):
-    """An array of the answer with a row for each element of an array of the request."""
+    """An array of the response with a row for each element of an array of the request."""
 
     asked: str
     answered: str
     kind: str
     """The row's class."""
     repeats: tuple[str, ...] = ()
-    """What a row repeats of its element: fields of the same names, or the element where that is a value."""
+    """What a row copies from its element: fields of the same names, or the element if it is a value."""
 
 
 Place = tuple[Rows, ...]
-"""Arrays, each within the rows of the one before: the innermost rows say the error. Empty: the answer itself does."""
+"""Arrays, each within the rows of the previous one: the innermost rows have the error. Empty: the response itself."""
 
 
 def response_module(api_key: int) -> Any:

@@ -1,6 +1,6 @@
 """The level of this broker's log as a setting of the resource BROKER_LOGGER (KIP-412): one logger, named root.
 
-Kafka's levels mean the nearest of ours: TRACE is DEBUG, FATAL is ERROR. A restart forgets the level, as in Kafka.
+Kafka's levels map to the nearest of ours: TRACE is DEBUG, FATAL is ERROR. A restart resets the level, as in Kafka.
 """
 
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ _KAFKA_NAMES = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "E
 
 
 def levels(context: RequestContext) -> dict[str, str]:
-    """The loggers of this broker and their levels, in Kafka's names; none where somebody else owns the log."""
+    """The loggers of this broker and their levels, in Kafka's names; none if the log is not the broker's own."""
     level = _level(context)
     return {} if level is None else {ROOT: _KAFKA_NAMES[level.name]}
 
 
 def alter_levels(context: RequestContext, name: str, changes: Sequence[ConfigChange], validate_only: bool) -> None:
-    """Raises KafkaError, and then nothing has changed."""
+    """Raises KafkaError, in which case nothing has changed."""
     _check_node(context, name)
     known = levels(context)
     for change in changes:

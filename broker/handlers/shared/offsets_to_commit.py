@@ -1,4 +1,4 @@
-"""From the topics of a commit request to what the coordinator takes, and its answer back: shared by both commits."""
+"""From the topics of a commit request to the coordinator's input, and from its result back: shared by both commits."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -80,8 +80,8 @@ def commit_in_slices(
     *,
     by_id: bool = False,
 ) -> Sliced[Errors]:
-    """An error for each partition of a large request. So many offsets are committed as one that each such commit is
-    one turn, and each is decided anew: a member that is fenced on the way is refused from there on."""
+    """An error for each partition of a large request. It is split so that each commit takes one turn, and each is
+    decided separately: a member that is fenced meanwhile is rejected from then on."""
     errors: Errors = {}
     started: list[Completion[Errors]] = []
     for entry in wanted:
@@ -104,7 +104,8 @@ def settle_errors(
     unknown: Errors,
     shown: Callable[[ErrorCode], ErrorCode],
 ) -> Completion[Errors]:
-    """An error for each partition of the request; one that refuses the whole group, as `shown`, goes to all of them."""
+    """An error for each partition of the request; one for the whole group, mapped by `shown`, applies to all of
+    them."""
 
     def refused(error: KafkaError) -> Errors:
         return {**unknown, **dict.fromkeys((offset.partition for offset in offsets), shown(error.code))}

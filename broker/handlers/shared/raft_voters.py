@@ -1,4 +1,4 @@
-"""The one verdict on every change of the quorum's voters: what Kafka says where `kraft.version` is 0 (KIP-853)."""
+"""The one verdict on every change of the quorum's voters: Kafka's where `kraft.version` is 0 (KIP-853)."""
 
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from oncelog.protocol.topics import ZERO_UUID
 def refusal(
     context: RequestContext, verb: str, cluster_id: str | None, voter_id: int, directory_id: UUID
 ) -> tuple[ErrorCode, str]:
-    """`verb` is "add" or "remove". Whoever means another cluster is told so first: any change would be wrong there."""
+    """`verb` is "add" or "remove". A wrong cluster id is reported first: any change would be wrong there."""
     ours = context.broker.cluster_id
     if cluster_id is not None and cluster_id != ours:
         text = f'The given id "{cluster_id[:300]}" doesn\'t match the cluster id "{ours}"'

@@ -1,4 +1,4 @@
-"""How the coordinator's answers and refusals become responses, shared by the transaction handlers."""
+"""How the coordinator's results and errors become responses, shared by the transaction handlers."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -18,9 +18,9 @@ def answered(
     on_value: Callable[[T], U],
     on_error: Callable[[ErrorCode], U],
 ) -> Completion[U]:
-    """The response to what the coordinator answers; an error that is no answer passes through.
+    """The response for the coordinator's result; an unexpected error is passed on.
 
-    Clients before `fenced_since` know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH (KIP-588).
+    Clients before `fenced_since` expect INVALID_PRODUCER_EPOCH for PRODUCER_FENCED (KIP-588).
     """
 
     def refused(error: KafkaError) -> U:

@@ -135,6 +135,6 @@ def _print(files: Sequence[str], options: Any, findings: Any, as_json: bool) -> 
     if as_json:
         waiting += [json_text(fields, is_ascii=False) for fields in findings.objects()]
     flush()
-    told = list(findings.unreadable_files) if as_json else [*findings.unreadable_files, *findings.lines()]
-    errors.write("".join(f"{printable(line)}\n" for line in told).encode(errors="replace"))
+    lines = list(findings.unreadable_files) if as_json else [*findings.unreadable_files, *findings.lines()]
+    errors.write("".join(f"{printable(line)}\n" for line in lines).encode(errors="replace"))
     errors.flush()

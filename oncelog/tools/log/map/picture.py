@@ -90,8 +90,12 @@ def _counted(count: int, what: str) -> str:
 
 
 def _headline(found: PartitionMap) -> Text:
-    told = [_counted(len(found.segments), "segment"), _counted(len(found.states), "batch"), size_text(found.size_bytes)]
-    return Text.assemble((printable(found.name), "bold"), f"   {', '.join(told)}")
+    parts = [
+        _counted(len(found.segments), "segment"),
+        _counted(len(found.states), "batch"),
+        size_text(found.size_bytes),
+    ]
+    return Text.assemble((printable(found.name), "bold"), f"   {', '.join(parts)}")
 
 
 def _segment_line(segment: SegmentMap) -> Text:
