@@ -40,7 +40,7 @@ class Api(NamedTuple):
         return self.unstable_maximum if with_unstable and self.unstable_maximum is not None else self.maximum
 
 
-def _refused(key: ApiKey, name: str, minimum: int, maximum: int, left_out: str) -> Api:
+def _unimplemented(key: ApiKey, name: str, minimum: int, maximum: int, left_out: str) -> Api:
     return Api(key, name, minimum, maximum, left_out=left_out, is_refused=True)
 
 
@@ -58,7 +58,7 @@ _APIS = (
     Api(ApiKey.SYNC_GROUP, "sync_group", 0, 5),
     Api(ApiKey.DESCRIBE_GROUPS, "describe_groups", 0, 6),
     Api(ApiKey.LIST_GROUPS, "list_groups", 0, 5),
-    _refused(
+    _unimplemented(
         ApiKey.SASL_HANDSHAKE,
         "sasl_handshake",
         0,
@@ -76,13 +76,13 @@ _APIS = (
     Api(ApiKey.END_TXN, "end_txn", 0, 5),
     Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers", 1, 2),
     Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit", 0, 5),
-    _refused(
+    _unimplemented(
         ApiKey.DESCRIBE_ACLS, "describe_acls", 1, 3, "ACLs: there is no authorizer, so the error is SECURITY_DISABLED."
     ),
-    _refused(
+    _unimplemented(
         ApiKey.CREATE_ACLS, "create_acls", 1, 3, "ACLs: there is no authorizer, so the error is SECURITY_DISABLED."
     ),
-    _refused(
+    _unimplemented(
         ApiKey.DELETE_ACLS, "delete_acls", 1, 3, "ACLs: there is no authorizer, so the error is SECURITY_DISABLED."
     ),
     Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", 1, 4),
@@ -95,7 +95,7 @@ _APIS = (
         left_out="There is one data directory: LOG_DIR_NOT_FOUND for any other.",
     ),
     Api(ApiKey.DESCRIBE_LOG_DIRS, "describe_log_dirs", 1, 5),
-    _refused(
+    _unimplemented(
         ApiKey.SASL_AUTHENTICATE,
         "sasl_authenticate",
         0,
@@ -110,9 +110,9 @@ _APIS = (
         3,
         left_out="Delegation tokens: as Kafka without authentication, not allowed.",
     ),
-    _refused(ApiKey.RENEW_DELEGATION_TOKEN, "renew_delegation_token", 1, 2, "Delegation tokens, as above."),
-    _refused(ApiKey.EXPIRE_DELEGATION_TOKEN, "expire_delegation_token", 1, 2, "Delegation tokens, as above."),
-    _refused(ApiKey.DESCRIBE_DELEGATION_TOKEN, "describe_delegation_token", 1, 3, "Delegation tokens, as above."),
+    _unimplemented(ApiKey.RENEW_DELEGATION_TOKEN, "renew_delegation_token", 1, 2, "Delegation tokens, as above."),
+    _unimplemented(ApiKey.EXPIRE_DELEGATION_TOKEN, "expire_delegation_token", 1, 2, "Delegation tokens, as above."),
+    _unimplemented(ApiKey.DESCRIBE_DELEGATION_TOKEN, "describe_delegation_token", 1, 3, "Delegation tokens, as above."),
     Api(ApiKey.DELETE_GROUPS, "delete_groups", 0, 2),
     Api(ApiKey.ELECT_LEADERS, "elect_leaders", 0, 2),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "incremental_alter_configs", 0, 1),
@@ -164,16 +164,16 @@ _APIS = (
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "consumer_group_describe", 0, 1),
     Api(ApiKey.LIST_CONFIG_RESOURCES, "list_config_resources", 0, 1),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions", 0, 0),
-    _refused(
+    _unimplemented(
         ApiKey.SHARE_GROUP_HEARTBEAT,
         "share_group_heartbeat",
         1,
         1,
         "Share groups: as Kafka with share.version 0, UNSUPPORTED_VERSION.",
     ),
-    _refused(ApiKey.SHARE_GROUP_DESCRIBE, "share_group_describe", 1, 1, "Share groups, as above."),
-    _refused(ApiKey.SHARE_FETCH, "share_fetch", 1, 2, "Share groups, as above."),
-    _refused(ApiKey.SHARE_ACKNOWLEDGE, "share_acknowledge", 1, 2, "Share groups, as above."),
+    _unimplemented(ApiKey.SHARE_GROUP_DESCRIBE, "share_group_describe", 1, 1, "Share groups, as above."),
+    _unimplemented(ApiKey.SHARE_FETCH, "share_fetch", 1, 2, "Share groups, as above."),
+    _unimplemented(ApiKey.SHARE_ACKNOWLEDGE, "share_acknowledge", 1, 2, "Share groups, as above."),
     Api(
         ApiKey.ADD_RAFT_VOTER,
         "add_raft_voter",
@@ -188,34 +188,36 @@ _APIS = (
         0,
         left_out="The quorum is this node: as Kafka with kraft.version 0, UNSUPPORTED_VERSION.",
     ),
-    _refused(
+    _unimplemented(
         ApiKey.INITIALIZE_SHARE_GROUP_STATE,
         "initialize_share_group_state",
         0,
         0,
         "Share groups: as Kafka with share.version 0, NOT_COORDINATOR.",
     ),
-    _refused(ApiKey.READ_SHARE_GROUP_STATE, "read_share_group_state", 0, 0, "Share groups, as above."),
-    _refused(ApiKey.WRITE_SHARE_GROUP_STATE, "write_share_group_state", 0, 1, "Share groups, as above."),
-    _refused(ApiKey.DELETE_SHARE_GROUP_STATE, "delete_share_group_state", 0, 0, "Share groups, as above."),
-    _refused(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "read_share_group_state_summary", 0, 1, "Share groups, as above."),
-    _refused(
+    _unimplemented(ApiKey.READ_SHARE_GROUP_STATE, "read_share_group_state", 0, 0, "Share groups, as above."),
+    _unimplemented(ApiKey.WRITE_SHARE_GROUP_STATE, "write_share_group_state", 0, 1, "Share groups, as above."),
+    _unimplemented(ApiKey.DELETE_SHARE_GROUP_STATE, "delete_share_group_state", 0, 0, "Share groups, as above."),
+    _unimplemented(
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "read_share_group_state_summary", 0, 1, "Share groups, as above."
+    ),
+    _unimplemented(
         ApiKey.STREAMS_GROUP_HEARTBEAT,
         "streams_group_heartbeat",
         0,
         0,
         "Streams groups: as Kafka with streams.version 0. Kafka Streams runs in classic groups.",
     ),
-    _refused(ApiKey.STREAMS_GROUP_DESCRIBE, "streams_group_describe", 0, 0, "Streams groups, as above."),
-    _refused(
+    _unimplemented(ApiKey.STREAMS_GROUP_DESCRIBE, "streams_group_describe", 0, 0, "Streams groups, as above."),
+    _unimplemented(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
         "describe_share_group_offsets",
         0,
         1,
         "Share groups: as Kafka with share.version 0, UNSUPPORTED_VERSION.",
     ),
-    _refused(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "alter_share_group_offsets", 0, 0, "Share groups, as above."),
-    _refused(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "delete_share_group_offsets", 0, 0, "Share groups, as above."),
+    _unimplemented(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "alter_share_group_offsets", 0, 0, "Share groups, as above."),
+    _unimplemented(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "delete_share_group_offsets", 0, 0, "Share groups, as above."),
 )
 
 API_TABLE: dict[int, Api] = {int(api.key): api for api in _APIS}

@@ -184,13 +184,13 @@ class Exchange:
             self.begin(api, context, body, position)
             return
         try:
-            outcome = context.run(self._handled(body, position))
+            outcome = context.run(self._handle(body, position))
         except Exception as error:
             self._fail(error)
             return
         self._settle(outcome)
 
-    def _handled(self, body: memoryview, position: int) -> Sliced[Any]:
+    def _handle(self, body: memoryview, position: int) -> Sliced[Any]:
         api, context = self._api, self._context
         steps = api.decode_in_slices(body, context.api_version, position)
         elements = 0
@@ -249,7 +249,7 @@ class Exchange:
         return encode_response_header(context.correlation_id, context.api_version >= self._api.flexible_header_from)
 
     def _answer_in_slices(self, response: Any) -> None:
-        encoded = self._context.run(self._encoded(response))
+        encoded = self._context.run(self._encode(response))
         if isinstance(encoded, Completion):
             self.holds = True
             encoded.then(self._on_encoded)
@@ -271,7 +271,7 @@ class Exchange:
         if self.on_done is not None:
             self.on_done(self)
 
-    def _encoded(self, response: Any) -> Sliced[Parts]:
+    def _encode(self, response: Any) -> Sliced[Parts]:
         """Small parts are joined on the way: each takes several times its size in memory."""
         parts: Parts = [self._header()]
         latest: Parts = []

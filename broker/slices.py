@@ -49,7 +49,7 @@ def each(items: Iterable[U], answer: Callable[[U], T], elements: int = 1) -> Sli
     return answers
 
 
-def counted(items: Iterable[U]) -> Sliced[Counter[U]]:
+def count_each(items: Iterable[U]) -> Sliced[Counter[U]]:
     """How often each item occurs."""
     counts: Counter[U] = Counter()
     for item in items:
@@ -212,9 +212,9 @@ class Slices:
             else:
                 self._ready.append(work)
 
-    def _end(self, work: _Work[Any], counted: int) -> None:
+    def _end(self, work: _Work[Any], count_each: int) -> None:
         del self._by_age[work]
-        self.elements_held -= counted
+        self.elements_held -= count_each
 
     def _continue(self, work: _Work[Any], least_left: int) -> bool:
         """Run until this much of the turn's budget is left; False when it waits for a completion. Raises StopIteration

@@ -207,15 +207,15 @@ class Admin:
         deadline = self._deadline()
         response = await self._cluster.refresh(None, deadline)
         chosen = names or [topic.name for topic in response.topics if topic.name]
-        return [_description(self._known(name)) for name in chosen]
+        return [_description(self._require_known(name)) for name in chosen]
 
     async def _require(self, names: Collection[str], deadline: Deadline) -> None:
         """Raise UNKNOWN_TOPIC_OR_PARTITION at once for a topic that does not exist, without creating it."""
         await self._cluster.refresh(names, deadline)
         for name in names:
-            self._known(name)
+            self._require_known(name)
 
-    def _known(self, name: str) -> Topic:
+    def _require_known(self, name: str) -> Topic:
         topic = self._cluster.topics.get(name)
         if topic is None:
             raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")

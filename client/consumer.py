@@ -148,7 +148,7 @@ class Consumer:
         on_assign and on_revoke run inside it. Raises NoOffsetForPartition with auto_offset_reset="error", CorruptBatch,
         InvalidState if another task is polling, and FatalError if the group rejects this member.
         """
-        fetcher = self._opened()
+        fetcher = self._require_open()
         limit = self._settings.max_poll_records if max_records is None else max_records
         if self._ahead_index < len(self._ahead):
             return self._take_ahead(limit)
@@ -279,7 +279,7 @@ class Consumer:
 
         Raises InvalidState if the group assigns the partitions (a group id together with topics).
         """
-        fetcher = self._opened()
+        fetcher = self._require_open()
         if self._group is not None and self._topics:
             raise InvalidState("the group assigns the partitions: leave out the topics to assign them yourself")
         self._drop_ahead(None)
@@ -287,7 +287,7 @@ class Consumer:
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions this consumer reads now, sorted."""
-        return sorted(self._opened().partitions)
+        return sorted(self._require_open().partitions)
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Move to `offset`: the next record returned from this partition is the one there, or the first after it.
@@ -297,7 +297,7 @@ class Consumer:
         state = self._state(topic_partition)
         self._drop_ahead(topic_partition)
         state.seek(offset)
-        self._opened().wake()
+        self._require_open().wake()
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Move to the first offset of these partitions (default: all assigned). Raises RequestTimedOut."""
@@ -316,7 +316,7 @@ class Consumer:
     async def position(self, topic_partition: TopicPartition) -> int:
         """The offset of the next record to be returned. Raises RequestTimedOut, and NoOffsetForPartition if there is
         none."""
-        fetcher = self._opened()
+        fetcher = self._require_open()
         state = self._state(topic_partition)
         if state.position < 0:
             await self._find_positions(fetcher, Deadline.after(self._api_timeout_ms))
@@ -331,7 +331,7 @@ class Consumer:
         """Return records from these paused partitions again."""
         for each in partitions:
             self._state(each).paused = False
-        self._opened().wake()
+        self._require_open().wake()
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition. Raises RequestTimedOut."""
@@ -353,7 +353,7 @@ class Consumer:
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """All partitions of the topic. Raises RequestTimedOut, or UNKNOWN_TOPIC_OR_PARTITION as a RetriableError."""
-        self._opened()
+        self._require_open()
         known = await self._cluster.topic(topic, Deadline.after(self._api_timeout_ms))
         return [TopicPartition(topic, index) for index in range(known.partition_count)]
 
@@ -365,15 +365,15 @@ class Consumer:
 
         Raises RequestTimedOut and the partition's error.
         """
-        self._opened()
+        self._require_open()
         return iter_raw_batches(self._cluster, topic_partition, offset, self._api_timeout_ms)
 
     async def _list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        self._opened()
+        self._require_open()
         return await list_offsets(self._cluster, timestamps, self._isolation, Deadline.after(self._api_timeout_ms))
 
     def _state(self, topic_partition: TopicPartition) -> PartitionState:
-        state = self._opened().partitions.get(topic_partition)
+        state = self._require_open().partitions.get(topic_partition)
         if state is None:
             raise InvalidState(f"{topic_partition.topic}-{topic_partition.partition} is not assigned to this consumer")
         return state
@@ -388,7 +388,7 @@ class Consumer:
     def _drop_ahead(self, topic_partition: TopicPartition | None) -> None:
         left = self._ahead[self._ahead_index :]
         if topic_partition is None:
-            for state in self._opened().partitions.values():
+            for state in self._require_open().partitions.values():
                 if state.position >= 0:
                     state.seek(self._next_offset(state))
             left = []
@@ -417,7 +417,7 @@ class Consumer:
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
         """The group's committed offsets of these partitions (default: all assigned); partitions without one are left
         out. Raises ConfigError without a group id, RequestTimedOut."""
-        self._opened()
+        self._require_open()
         group_id = self._required_group().group_id
         return await fetch_committed(
             self._cluster,
@@ -440,7 +440,7 @@ class Consumer:
         return ConsumerGroupMetadata(self._group_id)
 
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        states = self._opened_or_closing().partitions.values()
+        states = self._require_opened().partitions.values()
         return {
             state.topic_partition: OffsetAndMetadata(self._next_offset(state))
             for state in states
@@ -448,7 +448,7 @@ class Consumer:
         }
 
     def _to_commit(self, offsets: Offsets | None) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        self._opened()
+        self._require_open()
         self._required_group()
         if offsets is None:
             return self._consumed()
@@ -481,13 +481,13 @@ class Consumer:
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _opened(self) -> Fetcher:
+    def _require_open(self) -> Fetcher:
         if self._fetcher is None or self._closed:
             state = "closed" if self._closed else "not open"
             raise InvalidState(f"the consumer is {state}", hint="use `async with Consumer(...) as consumer`")
         return self._fetcher
 
-    def _opened_or_closing(self) -> Fetcher:
+    def _require_opened(self) -> Fetcher:
         if self._fetcher is None:
             raise InvalidState("the consumer is not open")
         return self._fetcher

@@ -198,7 +198,7 @@ class Producer:
         Arguments as for `send`. Raises QueueFull, RequestTimedOut, ConfigError and, in a transaction that failed, the
         first error; awaiting the Delivery raises the rest.
         """
-        sender, accumulator = self._opened()
+        sender, accumulator = self._require_open()
         if self._manager is not None:
             self._manager.check_open()
         known = self._cluster.topics.get(topic)
@@ -236,7 +236,7 @@ class Producer:
 
         Raises the first failure that no awaited Delivery has reported yet, and RequestTimedOut.
         """
-        sender, _ = self._opened()
+        sender, _ = self._require_open()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await sender.drain()
@@ -250,7 +250,7 @@ class Producer:
     async def partitions_for(self, topic: str) -> int:
         """Number of partitions of the topic. Raises RequestTimedOut, or UNKNOWN_TOPIC_OR_PARTITION as a
         RetriableError."""
-        self._opened()
+        self._require_open()
         return (await self._cluster.topic(topic, Deadline.after(self._settings.max_block_ms))).partition_count
 
     # --- transactions -------------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ class Producer:
         return Transaction(self, self._transactions())
 
     def _transactions(self) -> TransactionManager:
-        self._opened()
+        self._require_open()
         if self._manager is None:
             raise ConfigError("transactions need a transactional_id", hint="Producer(..., transactional_id='…')")
         return self._manager
@@ -301,14 +301,14 @@ class Producer:
         An idempotent broker recognizes the duplicate, writes nothing and returns the original offset. Raises KafkaError
         if nothing was sent to the partition, and the error of the response.
         """
-        sender, _ = self._opened()
+        sender, _ = self._require_open()
         answer = await sender.resend_last(TopicPartition(topic, partition), Deadline.after(self._settings.max_block_ms))
         raise_for(answer.error_code, answer.error_message or "")
         return RecordMetadata(topic, partition, answer.base_offset, answer.log_append_time_ms)
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _opened(self) -> tuple[Sender, Accumulator]:
+    def _require_open(self) -> tuple[Sender, Accumulator]:
         if self._sender is None or self._accumulator is None or self._closed:
             state = "closed" if self._closed else "not open"
             raise InvalidState(f"the producer is {state}", hint="use `async with Producer(...) as producer`")

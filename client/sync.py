@@ -124,7 +124,7 @@ class Delivery:
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
         """Wait for the record's metadata. Raises the error that kept it from being written, and RequestTimedOut after
         `timeout_s` (default: no limit)."""
-        return self._run(_awaited(self._delivery), timeout_s)
+        return self._run(_await(self._delivery), timeout_s)
 
 
 class _Run:
@@ -323,15 +323,15 @@ class Consumer(_Facade[AsyncConsumer]):
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without a group assignment. Raises as `oncelog.Consumer.assign`."""
-        self._run(_called(lambda: self._client.assign(partitions)))
+        self._run(_call(lambda: self._client.assign(partitions)))
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions this consumer reads now, sorted."""
-        return self._run(_called(self._client.assignment))
+        return self._run(_call(self._client.assignment))
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Move to `offset`. Raises as `oncelog.Consumer.seek`."""
-        self._run(_called(lambda: self._client.seek(topic_partition, offset)))
+        self._run(_call(lambda: self._client.seek(topic_partition, offset)))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Move to the first offset of these partitions (default: all assigned)."""
@@ -347,11 +347,11 @@ class Consumer(_Facade[AsyncConsumer]):
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records from these partitions until `resume`."""
-        self._run(_called(lambda: self._client.pause(*partitions)))
+        self._run(_call(lambda: self._client.pause(*partitions)))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records from these paused partitions again."""
-        self._run(_called(lambda: self._client.resume(*partitions)))
+        self._run(_call(lambda: self._client.resume(*partitions)))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
@@ -371,7 +371,7 @@ class Consumer(_Facade[AsyncConsumer]):
 
     def raw_batches(self, topic_partition: TopicPartition, offset: int = 0) -> list[RawBatch]:
         """Every batch from `offset` to the high watermark, with its fate; see `oncelog.Consumer.raw_batches`."""
-        return self._run(_listed(self._client.raw_batches(topic_partition, offset)))
+        return self._run(_collect(self._client.raw_batches(topic_partition, offset)))
 
     def commit_sync(self, offsets: Offsets | None = None) -> None:
         """Commit these offsets, or the positions after all returned records. Raises as
@@ -380,7 +380,7 @@ class Consumer(_Facade[AsyncConsumer]):
 
     def commit_async(self, offsets: Offsets | None = None) -> None:
         """Commit without waiting; errors are ignored."""
-        self._run(_called(lambda: self._client.commit_async(offsets)))
+        self._run(_call(lambda: self._client.commit_async(offsets)))
 
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
         """The group's committed offsets of these partitions (default: all assigned)."""
@@ -388,7 +388,7 @@ class Consumer(_Facade[AsyncConsumer]):
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """This consumer's group, generation and member id, for Transaction.send_offsets."""
-        return self._run(_called(self._client.group_metadata))
+        return self._run(_call(self._client.group_metadata))
 
 
 class Admin(_Facade[AsyncAdmin]):
@@ -445,16 +445,16 @@ class Admin(_Facade[AsyncAdmin]):
         return self._run(self._client.list_group_offsets(group_id, partitions, require_stable=require_stable))
 
 
-async def _awaited(delivery: AsyncDelivery) -> RecordMetadata:
+async def _await(delivery: AsyncDelivery) -> RecordMetadata:
     return await delivery
 
 
-async def _called(function: Callable[[], T]) -> T:
+async def _call(function: Callable[[], T]) -> T:
     """Run a plain method on the loop, where its object lives."""
     return function()
 
 
-async def _listed(iterator: AsyncIterator[T]) -> list[T]:
+async def _collect(iterator: AsyncIterator[T]) -> list[T]:
     return [each async for each in iterator]
 
 

@@ -164,7 +164,7 @@ class TransactionManager:
                 self._move(_S.UNINITIALIZED)
         if response.error_code:
             self._move(_S.UNINITIALIZED)
-            raise self._refused(response.error_code)
+            raise self._on_error_code(response.error_code)
         self._identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         self._needs_new_epoch = False
         self._prepared = PreparedTxnState(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
@@ -279,7 +279,7 @@ class TransactionManager:
         except RequestTimedOut as error:
             raise self._fail(AbortableError(error.message)) from error
         if added.error_code:
-            raise self._refused(added.error_code)
+            raise self._on_error_code(added.error_code)
         self._is_open_there = True
         await self._commit_offsets(offsets, group, deadline)
 
@@ -316,7 +316,7 @@ class TransactionManager:
                 if not code:
                     return
                 if code not in _MAY_COME_LATER:
-                    raise self._refused(code)
+                    raise self._on_error_code(code)
                 await deadline.pause(self._cluster.retry_backoff_ms, "TXN_OFFSET_COMMIT", error_for(code))
             except RequestTimedOut as error:
                 raise self._fail(AbortableError(error.message)) from error
@@ -347,7 +347,7 @@ class TransactionManager:
                 if code in _MAY_COME_LATER:
                     await deadline.pause(self._cluster.retry_backoff_ms, "ADD_PARTITIONS_TO_TXN", error_for(code))
                 elif code:
-                    self._refused(code)
+                    self._on_error_code(code)
                     return
                 else:
                     for each in wanted:
@@ -400,7 +400,7 @@ class TransactionManager:
             # The request that would have opened it never arrived.
             return
         if response.error_code:
-            raise self._refused(response.error_code, commit_unknown=self._commit_sent)
+            raise self._on_error_code(response.error_code, commit_unknown=self._commit_sent)
 
     # --- failures -----------------------------------------------------------------------------------------------------
 
@@ -427,7 +427,7 @@ class TransactionManager:
         if self.state is _S.FENCED and self.error is not None:
             raise self.error
 
-    def _refused(self, code: int, *, commit_unknown: bool = False) -> KafkaError:
+    def _on_error_code(self, code: int, *, commit_unknown: bool = False) -> KafkaError:
         """The error for a coordinator's error code, after updating the state."""
         error = error_for(code)
         if code in _FENCED:

@@ -129,7 +129,7 @@ class _Connection:
             method,
             tuple(unquote(part) for part in target.path.split("/") if part),
             dict(parse_qsl(target.query, keep_blank_values=True)),
-            _parsed(body),
+            _parse(body),
             None if last_event is None else last_event.decode("latin-1"),
         )
 
@@ -190,7 +190,7 @@ class _Connection:
             gone.cancel()
 
 
-def _parsed(body: bytearray) -> dict[str, Any]:
+def _parse(body: bytearray) -> dict[str, Any]:
     if not body:
         return {}
     try:

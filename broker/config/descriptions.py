@@ -126,7 +126,7 @@ def _secret(name: str, source: ConfigSource) -> DescribeConfigsResourceResult:
     )
 
 
-def shown(entries: Entries, names: Sequence[str] | None, synonyms: bool, documentation: bool) -> Entries:
+def select_entries(entries: Entries, names: Sequence[str] | None, synonyms: bool, documentation: bool) -> Entries:
     """The requested entries (none named: all), with only the requested details."""
     named = frozenset(names or ())
     wanted = entries if not names else [entry for entry in entries if entry.name in named]

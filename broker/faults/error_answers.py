@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.handlers.shared.error_places import Place, Rows, answer_saying, response_module
+from oncelog.broker.handlers.shared.error_places import Place, Rows, response_module, response_with
 from oncelog.broker.request import CloseConnection, Handler, RequestContext
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -95,7 +95,7 @@ def _refusal(context: RequestContext, request: Any, error: ErrorCode) -> Any:
         said["base_offset"] = -1
     elif api == ApiKey.ADD_PARTITIONS_TO_TXN and context.api_version < _ERRORS_OF_ALL_SINCE:
         place, said = _ADDED_BEFORE, {"partition_error_code": error}
-    return context.run(answer_saying(api, request, place, **said))
+    return context.run(response_with(api, request, place, **said))
 
 
 def with_error(response: Any, error: ErrorCode) -> Any:

@@ -71,10 +71,10 @@ class FaultMarkers:
             return faults.wait(planted, occurrence).flat_map(lambda _: write())
         if planted.rule.action is Action.ERROR:
             return Completion.of(planted.rule.error)
-        self._again(planted, occurrence, node_id, single)
+        self._repeat(planted, occurrence, node_id, single)
         return write()
 
-    def _again(self, planted: PlantedRule, occurrence: Occurrence, node_id: int, marker: EndMarker) -> None:
+    def _repeat(self, planted: PlantedRule, occurrence: Occurrence, node_id: int, marker: EndMarker) -> None:
         """The marker is sent a second time, later; its result is not used."""
 
         def on_answer(done: Completion[list[ErrorCode]]) -> None:

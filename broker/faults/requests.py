@@ -54,7 +54,7 @@ class FaultHandler:
             return error_answer(context, request, planted.rule.error, self._handle)
         if action is Action.DROP:
             raise CloseConnection("a fault rule drops the request")
-        self._again(planted, occurrence, context, request)
+        self._repeat(planted, occurrence, context, request)
         return handled()
 
     def _answered(self, occurrence: Occurrence, outcome: Any) -> Any:
@@ -71,7 +71,7 @@ class FaultHandler:
             raise CloseConnection("a fault rule drops the response")
         return self._faults.wait(planted, occurrence).map(lambda _: outcome)
 
-    def _again(self, planted: PlantedRule, occurrence: Occurrence, context: RequestContext, request: Any) -> None:
+    def _repeat(self, planted: PlantedRule, occurrence: Occurrence, context: RequestContext, request: Any) -> None:
         """The request is handled a second time, later; its response is discarded."""
 
         def on_outcome(outcome: Any) -> None:

@@ -7,7 +7,7 @@ PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588). v4 defines TRANSACTION_ABOR
 from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch
-from oncelog.broker.handlers.shared.transaction_errors import answered
+from oncelog.broker.handlers.shared.transaction_errors import to_response
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -30,7 +30,7 @@ def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> Completi
         made = broker.topics.ensure_internal(CONSUMER_OFFSETS)
     except KafkaError:  # no disk space for it
         return Completion.of(AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    return answered(
+    return to_response(
         made.flat_map(add),
         context,
         FENCED_SINCE,

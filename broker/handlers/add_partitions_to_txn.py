@@ -15,7 +15,7 @@ from typing import Any
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
-from oncelog.broker.handlers.shared.transaction_errors import answered
+from oncelog.broker.handlers.shared.transaction_errors import to_response
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, TooMany, all_done
 from oncelog.protocol.api_keys import ApiKey
@@ -89,7 +89,7 @@ def _add(
         return Completion.of(_results(topics, {**dict.fromkeys(partitions, _NOT_ATTEMPTED), **refused}))
     if transaction.verify_only:
         return Completion.of(_results(topics, _verify(context, transaction, partitions)))
-    return answered(
+    return to_response(
         context.broker.transactions.add_partitions(
             transaction.transactional_id,
             transaction.producer_id,

@@ -10,7 +10,7 @@ Left out: whether the address of an `ip` can be resolved.
 from collections.abc import Mapping
 
 from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, counted
+from oncelog.broker.slices import Sliced, count_each
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_client_quotas_request import AlterClientQuotasRequest
 from oncelog.protocol.generated.alter_client_quotas_request import EntryData as Wanted
@@ -25,7 +25,7 @@ _Entity = tuple[tuple[str, str | None], ...]
 
 
 def handle(_: RequestContext, request: AlterClientQuotasRequest) -> Sliced[AlterClientQuotasResponse]:
-    counts = yield from counted(map(_entity, request.entries))
+    counts = yield from count_each(map(_entity, request.entries))
     answers: dict[_Entity, EntryData] = {}
     for entry in request.entries:
         answers[_entity(entry)] = _answer(entry, counts[_entity(entry)] > 1)

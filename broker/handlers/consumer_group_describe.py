@@ -49,11 +49,11 @@ def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> Sl
             message = described.error.message[:_MESSAGE_CHARACTERS] or None
             groups.append(DescribedGroup(error_code=described.error.code, error_message=message, group_id=group_id))
         else:
-            groups.append((yield from _described(context, described.result(), operations)))
+            groups.append((yield from _description(context, described.result(), operations)))
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _described(context: RequestContext, group: ConsumerGroup, operations: int) -> Sliced[DescribedGroup]:
+def _description(context: RequestContext, group: ConsumerGroup, operations: int) -> Sliced[DescribedGroup]:
     topics, consumers = context.broker.topics, context.broker.groups.consumers
     group_epoch, assignment_epoch, state = group.epoch, group.assignment_epoch, group.state.value
     members = yield from each(tuple(group.members.values()), lambda member: _member(topics, group, member), 8)

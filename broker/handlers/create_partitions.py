@@ -10,29 +10,29 @@
 from oncelog.broker.cluster.topic_rules import check_assignment, check_growth, check_total
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, all_done, counted, each
+from oncelog.broker.slices import Sliced, all_done, count_each, each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from oncelog.protocol.generated.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
 
 def handle(context: RequestContext, request: CreatePartitionsRequest) -> Sliced[CreatePartitionsResponse]:
-    names = yield from counted(wanted.name for wanted in request.topics)
+    names = yield from count_each(wanted.name for wanted in request.topics)
     single = [wanted for wanted in request.topics if names[wanted.name] == 1]
     twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    results = yield from all_done(_refused(name, twice) for name, count in names.items() if count > 1)
-    added = yield from each(single, lambda wanted: max(0, _added(context, wanted)))
+    results = yield from all_done(_error_response(name, twice) for name, count in names.items() if count > 1)
+    added = yield from each(single, lambda wanted: max(0, _count_new(context, wanted)))
     try:
         check_total(sum(added))
     except KafkaError as error:
         refused = error
-        results += yield from all_done(_refused(wanted.name, refused) for wanted in single)
+        results += yield from all_done(_error_response(wanted.name, refused) for wanted in single)
     else:
         results += yield from all_done(_grow(context, wanted, request.validate_only) for wanted in single)
     return CreatePartitionsResponse(results=results)
 
 
-def _added(context: RequestContext, wanted: CreatePartitionsTopic) -> int:
+def _count_new(context: RequestContext, wanted: CreatePartitionsTopic) -> int:
     topic = context.broker.topics.get(wanted.name)
     return 0 if topic is None else wanted.count - topic.partition_count
 
@@ -53,7 +53,7 @@ def _grow(
             return Completion.of(done)
         grown = topics.grow(wanted.name, wanted.count)
     except KafkaError as error:
-        return _refused(wanted.name, error)
+        return _error_response(wanted.name, error)
     return grown.map(lambda _: done)
 
 
@@ -69,7 +69,7 @@ def _check_assignments(context: RequestContext, wanted: CreatePartitionsTopic, a
         check_assignment(assignment.broker_ids, context.broker.node_id)
 
 
-def _refused(name: str, error: KafkaError) -> Completion[CreatePartitionsTopicResult]:
+def _error_response(name: str, error: KafkaError) -> Completion[CreatePartitionsTopicResult]:
     return Completion.of(
         CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message or None)
     )

@@ -18,7 +18,7 @@ from oncelog.broker.completion import Completion
 from oncelog.broker.config.descriptions import describe_topic
 from oncelog.broker.config.topic_config import validate_topic_config
 from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, counted, each
+from oncelog.broker.slices import Sliced, count_each, each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.create_topics_response import (
@@ -31,16 +31,20 @@ from oncelog.protocol.topics import METADATA_TOPIC, ZERO_UUID
 
 def handle(context: RequestContext, request: CreateTopicsRequest) -> Sliced[CreateTopicsResponse]:
     topics = request.topics
-    names = yield from counted(wanted.name for wanted in topics)
+    names = yield from count_each(wanted.name for wanted in topics)
     plan = _Plan(context, request.validate_only)
     sizes = yield from each(topics, lambda wanted: plan.size(wanted) if names[wanted.name] == 1 else 0)
     try:
         check_total(sum(sizes))
     except KafkaError as error:
         refused = error
-        return CreateTopicsResponse(topics=(yield from each(topics, lambda wanted: _refused(wanted.name, refused))))
+        return CreateTopicsResponse(
+            topics=(yield from each(topics, lambda wanted: _error_response(wanted.name, refused)))
+        )
     twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    results = yield from each((name for name, count in names.items() if count > 1), lambda name: _refused(name, twice))
+    results = yield from each(
+        (name for name, count in names.items() if count > 1), lambda name: _error_response(name, twice)
+    )
     created: list[Completion[Topic] | CreatableTopicResult] = []
     for wanted in topics:
         if names[wanted.name] == 1:
@@ -88,7 +92,7 @@ class _Plan:
                 return Completion.of(Topic(wanted.name, ZERO_UUID, partition_count, config))
             return topics.create(wanted.name, partition_count, config)
         except KafkaError as error:
-            return _refused(wanted.name, error)
+            return _error_response(wanted.name, error)
 
     def _check_placement(self, wanted: CreatableTopic) -> None:
         if not wanted.assignments:
@@ -144,5 +148,5 @@ def _config(wanted: CreatableTopic) -> Mapping[str, str]:
     return checked
 
 
-def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
+def _error_response(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message or None)

@@ -16,7 +16,7 @@ from uuid import UUID
 from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import RequestContext
-from oncelog.broker.slices import Sliced, all_done, counted
+from oncelog.broker.slices import Sliced, all_done, count_each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -34,10 +34,10 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Sliced[Dele
     if not context.broker.config.get_bool("delete.topic.enable"):
         code = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
         text = "Topic deletion is disabled."
-        answers: Iterable[Completion[DeletableTopicResult]] = (_refused(*topic, code, text) for topic in wanted)
+        answers: Iterable[Completion[DeletableTopicResult]] = (_error_response(*topic, code, text) for topic in wanted)
     else:
-        names = yield from counted(name for name, topic_id in wanted if name is not None and topic_id == ZERO_UUID)
-        ids = yield from counted(topic_id for name, topic_id in wanted if name is None and topic_id != ZERO_UUID)
+        names = yield from count_each(name for name, topic_id in wanted if name is not None and topic_id == ZERO_UUID)
+        ids = yield from count_each(topic_id for name, topic_id in wanted if name is None and topic_id != ZERO_UUID)
         answers = _delete_all(context, wanted, names, ids)
     return DeleteTopicsResponse(responses=(yield from all_done(answers, 32)))
 
@@ -49,26 +49,26 @@ def _delete_all(
     refuse = ErrorCode.INVALID_REQUEST
     for name, topic_id in wanted:
         if name is not None and topic_id != ZERO_UUID:
-            yield _refused(name, topic_id, refuse, "You may not specify both topic name and topic id.")
+            yield _error_response(name, topic_id, refuse, "You may not specify both topic name and topic id.")
         elif name is None and topic_id == ZERO_UUID:
-            yield _refused(None, ZERO_UUID, refuse, "Neither topic name nor id were specified.")
+            yield _error_response(None, ZERO_UUID, refuse, "Neither topic name nor id were specified.")
     for name, count in names.items():
         topic = topics.get(name)
         if count > 1:
-            yield _refused(name, ZERO_UUID, refuse, "Duplicate topic name.")
+            yield _error_response(name, ZERO_UUID, refuse, "Duplicate topic name.")
         elif topic is None:
-            yield _refused(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            yield _error_response(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif ids.pop(topic.topic_id, None) is not None:
             message = "The provided topic name maps to an ID that was already supplied."
-            yield _refused(name, topic.topic_id, refuse, message)
+            yield _error_response(name, topic.topic_id, refuse, message)
         else:
             yield _delete(context, topic)
     for topic_id, count in ids.items():
         topic = topics.by_id(topic_id)
         if count > 1:
-            yield _refused(None, topic_id, refuse, "Duplicate topic id.")
+            yield _error_response(None, topic_id, refuse, "Duplicate topic id.")
         elif topic is None:
-            yield _refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+            yield _error_response(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         else:
             yield _delete(context, topic)
 
@@ -80,11 +80,13 @@ def _delete(context: RequestContext, topic: Topic) -> Completion[DeletableTopicR
             context.broker.transactions.check_nothing_open()
         deleted = context.broker.topics.delete(topic.name)
     except KafkaError as error:
-        return _refused(topic.name, topic.topic_id, error.code, error.message)
+        return _error_response(topic.name, topic.topic_id, error.code, error.message)
     return deleted.map(lambda _: result)
 
 
-def _refused(name: str | None, topic_id: UUID, code: ErrorCode, message: str = "") -> Completion[DeletableTopicResult]:
+def _error_response(
+    name: str | None, topic_id: UUID, code: ErrorCode, message: str = ""
+) -> Completion[DeletableTopicResult]:
     return Completion.of(
         DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message or code.text)
     )

@@ -20,7 +20,7 @@ from oncelog.broker.config.descriptions import (
     describe_group,
     describe_loggers,
     describe_topic,
-    shown,
+    select_entries,
 )
 from oncelog.broker.config.node_id import check_node_id, parse_int32
 from oncelog.broker.config.topic_config import ConfigSource
@@ -37,14 +37,14 @@ _Identity = tuple[int, str]
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> Sliced[DescribeConfigsResponse]:
     results = []
     found: dict[_Identity, Entries] = {}
-    for resource in _different(request.resources):
+    for resource in _deduplicate(request.resources):
         result = _describe(context, request, resource, found)
         results.append(result)
         yield 1 + len(result.configs) + len(resource.configuration_keys or ()) // 8
     return DescribeConfigsResponse(results=results)
 
 
-def _different(resources: Sequence[DescribeConfigsResource]) -> Iterator[DescribeConfigsResource]:
+def _deduplicate(resources: Sequence[DescribeConfigsResource]) -> Iterator[DescribeConfigsResource]:
     seen: set[tuple[_Identity, tuple[str, ...]]] = set()
     for resource in resources:
         asked = (_identity(resource), tuple(resource.configuration_keys or ()))
@@ -73,7 +73,7 @@ def _describe(
     try:
         if identity not in found:
             found[identity] = _entries(context, resource.resource_type, resource.resource_name)
-        entries = shown(
+        entries = select_entries(
             found[identity], resource.configuration_keys, request.include_synonyms, request.include_documentation
         )
     except KafkaError as error:

@@ -30,16 +30,16 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> Sliced[De
         yield described
         error = described.error
         if isinstance(error, KafkaError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            groups.append(_missing(context, group_id, error.message, operations))
+            groups.append(_missing_group(context, group_id, error.message, operations))
         elif isinstance(error, KafkaError):
             groups.append(DescribedGroup(error_code=error.code, group_id=group_id))
         else:
-            groups.append((yield from _described(described.result(), operations)))
+            groups.append((yield from _description(described.result(), operations)))
         yield 1
     return DescribeGroupsResponse(groups=groups)
 
 
-def _missing(context: RequestContext, group_id: str, message: str, operations: int) -> DescribedGroup:
+def _missing_group(context: RequestContext, group_id: str, message: str, operations: int) -> DescribedGroup:
     dead = GroupState.DEAD.value
     if context.api_version < 6:
         return DescribedGroup(group_id=group_id, group_state=dead, authorized_operations=operations)
@@ -51,7 +51,7 @@ def _missing(context: RequestContext, group_id: str, message: str, operations: i
     )
 
 
-def _described(group: GroupDescription, operations: int) -> Sliced[DescribedGroup]:
+def _description(group: GroupDescription, operations: int) -> Sliced[DescribedGroup]:
     members = yield from each(group.members, _member)
     return DescribedGroup(
         group_id=group.group_id,

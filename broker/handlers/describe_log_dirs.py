@@ -34,7 +34,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Sliced[D
         for index in indexes:
             yield 1
             if broker.topics.leader_of(name, index) is not None:
-                found.append(_described(index, broker.logs.get(name, index)))
+                found.append(_description(index, broker.logs.get(name, index)))
         if found:
             topics.append(DescribeLogDirsTopic(name=name, partitions=found))
     total_bytes, usable_bytes = broker.logs.store.volume_bytes()
@@ -44,7 +44,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Sliced[D
     return DescribeLogDirsResponse(results=[directory])
 
 
-def _described(index: int, log: PartitionLog | None) -> DescribeLogDirsPartition:
+def _description(index: int, log: PartitionLog | None) -> DescribeLogDirsPartition:
     """Without a log nothing was ever written there."""
     size_bytes = 0 if log is None else log.size_bytes
     return DescribeLogDirsPartition(partition_index=index, partition_size=size_bytes, offset_lag=0, is_future_key=False)

@@ -48,7 +48,7 @@ def _describe_partition(
     try:
         log = context.broker.topics.partition(topic, index)
     except KafkaError as error:
-        return _refused(index, error), None
+        return _error_response(index, error), None
     durable = log.when_durable(log.log_end_offset)
     producers = yield from each(tuple(log.producer_state.producers()), _describe_producer)
     return PartitionResponse(partition_index=index, active_producers=producers), durable
@@ -56,12 +56,12 @@ def _describe_partition(
 
 def _once_durable(index: int, response: PartitionResponse, durable: Completion[None]) -> PartitionResponse:
     if isinstance(durable.error, KafkaError):  # its topic was deleted meanwhile
-        return _refused(index, durable.error)
+        return _error_response(index, durable.error)
     durable.result()
     return response
 
 
-def _refused(index: int, error: KafkaError) -> PartitionResponse:
+def _error_response(index: int, error: KafkaError) -> PartitionResponse:
     return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message or None)
 
 

@@ -28,14 +28,14 @@ def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQ
         for partition in wanted.partitions:
             if log is not None and wanted.topic_name == METADATA_TOPIC and partition.partition_index == 0:
                 is_asked = True
-                partitions.append(_described(context, log))
+                partitions.append(_description(context, log))
             else:
                 partitions.append(_unknown(partition.partition_index))
         topics.append(TopicData(topic_name=wanted.topic_name, partitions=partitions))
     return DescribeQuorumResponse(topics=topics, nodes=[_voter(context)] if is_asked else ())
 
 
-def _described(context: RequestContext, log: PartitionLog) -> PartitionData:
+def _description(context: RequestContext, log: PartitionLog) -> PartitionData:
     broker = context.broker
     wall_ms = broker.clock.wall_ms()
     voter = ReplicaState(

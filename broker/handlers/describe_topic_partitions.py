@@ -32,7 +32,7 @@ def handle(
     cursor = request.cursor
     first_name, first_index = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
     if cursor is not None and (first_index < 0 or (named and first_name not in named)):
-        return DescribeTopicPartitionsResponse(topics=(yield from each(named, _refused)))
+        return DescribeTopicPartitionsResponse(topics=(yield from each(named, _error_response)))
     names = named or [topic.name for topic in context.broker.topics.all()]
     most = context.broker.config.get_int("max.request.partition.size.limit")
     limit = max(1, min(request.response_partition_limit, most))
@@ -93,7 +93,7 @@ def _describe(context: RequestContext, name: str, indexes: range) -> DescribeTop
     )
 
 
-def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _error_response(name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
 
 

@@ -7,7 +7,7 @@ contains only durable state. An id that is named several times is returned once,
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
-from oncelog.broker.handlers.shared.transaction_errors import answered
+from oncelog.broker.handlers.shared.transaction_errors import to_response
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced, all_done
 from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
@@ -25,7 +25,7 @@ def handle(context: RequestContext, request: DescribeTransactionsRequest) -> Sli
 
 
 def _describe(context: RequestContext, transactional_id: str) -> Completion[TransactionState]:
-    return answered(
+    return to_response(
         context.broker.transactions.describe(transactional_id),
         context,
         0,

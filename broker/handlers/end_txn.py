@@ -9,7 +9,7 @@
 
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion
-from oncelog.broker.handlers.shared.transaction_errors import answered
+from oncelog.broker.handlers.shared.transaction_errors import to_response
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
@@ -20,7 +20,7 @@ _V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.END_TXN]
 
 
 def handle(context: RequestContext, request: EndTxnRequest) -> Completion[EndTxnResponse]:
-    return answered(
+    return to_response(
         context.broker.transactions.end_transaction(
             request.transactional_id,
             request.producer_id,

@@ -445,7 +445,7 @@ class _Fetch:
         self._session.forget_log(partition)
         return self._refused(partition, error.code, log)
 
-    def _refused(self, partition: FetchedPartition, code: ErrorCode, log: PartitionLog | None) -> PartitionData:
+    def _error_response(self, partition: FetchedPartition, code: ErrorCode, log: PartitionLog | None) -> PartitionData:
         """Stays ready: the error is reported again as long as it lasts."""
         context = self._context
         version = context.api_version

@@ -28,21 +28,21 @@ def handle(
     topic = _TOPIC_OF.get(request.key_type)
     if topic is None:
         text = "" if request.key_type == _SHARE else ErrorCode.INVALID_REQUEST.text
-        return _respond(context, [_refused(key, ErrorCode.INVALID_REQUEST, text) for key in keys])
+        return _respond(context, [_error_response(key, ErrorCode.INVALID_REQUEST, text) for key in keys])
     try:
         made = context.broker.topics.ensure_internal(topic)
     except KafkaError as error:
         refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return _respond(context, [_refused(key, refusal, error.message) for key in keys])
-    return made.map(lambda _: _respond(context, [_found(context, key) for key in keys]))
+        return _respond(context, [_error_response(key, refusal, error.message) for key in keys])
+    return made.map(lambda _: _respond(context, [_this_node(context, key) for key in keys]))
 
 
-def _found(context: RequestContext, key: str) -> Coordinator:
+def _this_node(context: RequestContext, key: str) -> Coordinator:
     host, port = context.advertised
     return Coordinator(key=key, node_id=context.broker.node_id, host=host, port=port, error_message=None)
 
 
-def _refused(key: str, error_code: ErrorCode, message: str) -> Coordinator:
+def _error_response(key: str, error_code: ErrorCode, message: str) -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error_code, error_message=message)
 
 

@@ -11,7 +11,7 @@
 """
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.handlers.shared.transaction_errors import answered
+from oncelog.broker.handlers.shared.transaction_errors import to_response
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
@@ -20,7 +20,7 @@ FENCED_SINCE = 4
 
 
 def handle(context: RequestContext, request: InitProducerIdRequest) -> Completion[InitProducerIdResponse]:
-    return answered(
+    return to_response(
         context.broker.transactions.init_two_phase(
             request.transactional_id,
             request.transaction_timeout_ms,

@@ -60,7 +60,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> Sliced[ListO
             is_repeated = index in found
             yield 2 if partition.timestamp < 0 else 16
             found[index] = (
-                _refused(index, ErrorCode.INVALID_REQUEST)
+                _error_response(index, ErrorCode.INVALID_REQUEST)
                 if is_repeated
                 else (yield from _lookup(context, topic.name, partition, isolation))
             )
@@ -93,7 +93,7 @@ def _lookup(
     )
 
 
-def _refused(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
+def _error_response(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
 
 

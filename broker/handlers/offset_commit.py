@@ -37,11 +37,11 @@ _TOPIC_IDS_SINCE = 10
 
 def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[OffsetCommitResponse]:
     by_id = context.api_version >= _TOPIC_IDS_SINCE
-    wanted = [_named(context.broker.topics, topic) for topic in request.topics] if by_id else request.topics
+    wanted = [_resolve_name(context.broker.topics, topic) for topic in request.topics] if by_id else request.topics
     offsets, unknown = offsets_to_commit(context.broker.topics, wanted, by_id=by_id)
     committed = context.broker.groups.offsets.commit(_committer(context, request), offsets, request.retention_time_ms)
-    shown = partial(_shown, context.api_version)
-    return settle_errors(committed, offsets, unknown, shown).map(
+    to_client_error = partial(_to_client_error, context.api_version)
+    return settle_errors(committed, offsets, unknown, to_client_error).map(
         lambda errors: OffsetCommitResponse(topics=[_answer(topic, errors) for topic in wanted])
     )
 
@@ -51,13 +51,13 @@ def handle_large(context: RequestContext, request: OffsetCommitRequest) -> Slice
     by_id = context.api_version >= _TOPIC_IDS_SINCE
     wanted: Sequence[OffsetCommitRequestTopic] = request.topics
     if by_id:
-        wanted = yield from each(request.topics, partial(_named, topics))
+        wanted = yield from each(request.topics, partial(_resolve_name, topics))
     committer = _committer(context, request)
     errors = yield from commit_in_slices(
         topics,
         wanted,
         lambda some: offsets.commit(committer, some, request.retention_time_ms),
-        partial(_shown, context.api_version),
+        partial(_to_client_error, context.api_version),
         by_id=by_id,
     )
     answers = []
@@ -77,12 +77,12 @@ def _committer(context: RequestContext, request: OffsetCommitRequest) -> Committ
     )
 
 
-def _shown(api_version: int, error: ErrorCode) -> ErrorCode:
+def _to_client_error(api_version: int, error: ErrorCode) -> ErrorCode:
     is_unknown_to_client = error is ErrorCode.GROUP_ID_NOT_FOUND and api_version < 9
     return ErrorCode.ILLEGAL_GENERATION if is_unknown_to_client else error
 
 
-def _named(topics: Topics, wanted: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
+def _resolve_name(topics: Topics, wanted: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
     """By its name; an unknown one by its id, which is not a legal name."""
     topic = topics.by_id(wanted.topic_id)
     name = str(wanted.topic_id) + "?" if topic is None else topic.name

@@ -46,7 +46,7 @@ def handle(context: RequestContext, request: OffsetFetchRequest) -> Sliced[Offse
     for group in request.groups:
         yield 1
         if group.group_id not in asked:
-            asked[group.group_id] = yield from _asked(context, group, request.require_stable)
+            asked[group.group_id] = yield from _resolve(context, group, request.require_stable)
     groups = []
     for group_id, ask in asked.items():
         yield ask.fetched
@@ -69,7 +69,7 @@ class _Result(NamedTuple):
     topics: Mapping[str, Sequence[tuple[int, FetchedOffset]]]
 
 
-def _asked(context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool) -> Sliced[_Asked]:
+def _resolve(context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool) -> Sliced[_Asked]:
     by_id = context.api_version >= _TOPIC_IDS_SINCE
     unknown: list[OffsetFetchRequestTopics] = []
     partitions: list[TopicPartition] | None = None if group.topics is None else []

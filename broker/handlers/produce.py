@@ -223,17 +223,17 @@ def _append(
             transaction_version=TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0,
         )
     except KafkaError as error:
-        return _refused(context, data.index, error), None
+        return _error_response(context, data.index, error), None
     broker.metrics.appends += 1
     broker.metrics.append_bytes += len(batch)
     if request.acks:
         durable = log.when_durable(appended.last_offset + 1)
         if not durable.done:
-            return _appended(data.index, appended), durable
-    return _appended(data.index, appended), None
+            return _append_response(data.index, appended), durable
+    return _append_response(data.index, appended), None
 
 
-def _appended(index: int, appended: AppendResult) -> PartitionProduceResponse:
+def _append_response(index: int, appended: AppendResult) -> PartitionProduceResponse:
     return PartitionProduceResponse(
         index=index,
         base_offset=appended.base_offset,
@@ -242,7 +242,7 @@ def _appended(index: int, appended: AppendResult) -> PartitionProduceResponse:
     )
 
 
-def _refused(context: RequestContext, index: int, error: KafkaError) -> PartitionProduceResponse:
+def _error_response(context: RequestContext, index: int, error: KafkaError) -> PartitionProduceResponse:
     code = error.code
     if code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED):
         context.broker.metrics.producers_fenced += 1

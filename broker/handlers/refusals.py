@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from oncelog.broker.dispatch import ELEMENTS_AT_ONCE
-from oncelog.broker.handlers.shared.error_places import Place, Rows, answer_saying
+from oncelog.broker.handlers.shared.error_places import Place, Rows, response_with
 from oncelog.broker.request import RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
@@ -33,7 +33,7 @@ def handle(context: RequestContext, request: Any) -> Sliced[Any]:
     said = {"error_code": refusal.error, **refusal.others}
     if refusal.message is not None:
         said["error_message"] = refusal.message
-    return (yield from answer_saying(context.api_key, request, refusal.place, **said))
+    return (yield from response_with(context.api_key, request, refusal.place, **said))
 
 
 def _each_group(asked: str, kind: str) -> Refusal:

@@ -33,21 +33,21 @@ _V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.TXN_OFFSET_COMMIT]
 
 def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Completion[TxnOffsetCommitResponse]:
     offsets, unknown = offsets_to_commit(context.broker.topics, request.topics)
-    committed = _ready(context, request).flat_map(lambda _: _commit(context, request, offsets))
-    settled = settle_errors(committed, offsets, unknown, partial(_shown, context.api_version))
+    committed = _maybe_add_partition(context, request).flat_map(lambda _: _commit(context, request, offsets))
+    settled = settle_errors(committed, offsets, unknown, partial(_to_client_error, context.api_version))
     return settled.map(
         lambda errors: TxnOffsetCommitResponse(topics=[_answer(topic, errors) for topic in request.topics])
     )
 
 
 def handle_large(context: RequestContext, request: TxnOffsetCommitRequest) -> Sliced[TxnOffsetCommitResponse]:
-    ready = _ready(context, request)
+    ready = _maybe_add_partition(context, request)
     yield ready
     errors = yield from commit_in_slices(
         context.broker.topics,
         request.topics,
         lambda some: ready.flat_map(lambda _: _commit(context, request, some)),
-        partial(_shown, context.api_version),
+        partial(_to_client_error, context.api_version),
     )
     answers = []
     for topic in request.topics:
@@ -69,7 +69,7 @@ def _commit(
     )
 
 
-def _ready(context: RequestContext, request: TxnOffsetCommitRequest) -> Completion[object]:
+def _maybe_add_partition(context: RequestContext, request: TxnOffsetCommitRequest) -> Completion[object]:
     """Before anything is verified: from v5 on the partition is added to the transaction."""
     ready: Completion[object] = Completion()
     if not request.group_id:
@@ -100,7 +100,7 @@ def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> None:
         raise KafkaError(error)
 
 
-def _shown(api_version: int, error: ErrorCode) -> ErrorCode:
+def _to_client_error(api_version: int, error: ErrorCode) -> ErrorCode:
     match error:
         case ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH

@@ -92,11 +92,11 @@ def _renderers(structlog: ModuleType, stream: TextIO) -> list[Any]:
             # Indented: a line of an error's text cannot be mistaken for a log line.
             out.write("\n".join(f"  {printable(line)}" for line in plain.getvalue().split("\n")))
 
-        return [_shown, structlog.dev.ConsoleRenderer(exception_formatter=traceback)]
+        return [_escape, structlog.dev.ConsoleRenderer(exception_formatter=traceback)]
     return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=json_text)]
 
 
-def _shown(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _escape(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Ids, names and messages come from clients and other brokers: each value stays on its line and is escaped."""
     for name, value in event.items():
         if name != "exc_info" and value is not None and not isinstance(value, int | float):

@@ -27,10 +27,10 @@ class Styled:
 
 def say(*parts: str | Styled, err: bool = False) -> None:
     """One line, on standard output unless `err`."""
-    click.echo("".join(map(_shown, parts)), err=err)
+    click.echo("".join(map(_escape, parts)), err=err)
 
 
-def _shown(part: str | Styled) -> str:
+def _escape(part: str | Styled) -> str:
     if isinstance(part, str):
         return printable(part)
     return click.style(printable(part.text), fg=part.colour, bold=part.is_bold)

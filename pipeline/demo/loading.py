@@ -66,14 +66,14 @@ class Load:
         purchases: list[Purchase],
         work: Path,
         on_progress: Callable[[int], None],
-        on_news: Callable[[str], None],
+        on_report: Callable[[str], None],
     ) -> None:
         self._daemon = daemon
         self._plan = plan
         self._purchases = purchases
         self._work = work
         self._on_progress = on_progress
-        self._on_news = on_news
+        self._on_report = on_report
         self._events: queue.Queue[dict[str, Any]] = queue.Queue()
         self._positions: dict[int, int] = {}
         self._children: list[Child] = []
@@ -95,9 +95,9 @@ class Load:
                 child.end()
         return self.troubles
 
-    def _news(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         self.troubles.timeline.append((time.monotonic() - self._started, text))
-        self._on_news(text)
+        self._on_report(text)
 
     async def _prepare(self) -> None:
         plan = self._plan
@@ -112,7 +112,7 @@ class Load:
         self.troubles.duplicate = answers
         if answers.first_offset != answers.second_offset:
             raise ProcessFailed(f"the duplicate Produce was written again: {answers}")
-        self._news(f"one Produce sent twice: both responses have offset {answers.first_offset}")
+        self._report(f"one Produce sent twice: both responses have offset {answers.first_offset}")
 
     def _child(self, loader: int, *extra: str) -> Child:
         plan = self._plan
@@ -163,15 +163,15 @@ class Load:
         half = self._await("mid-transaction")
         zombie.send_signal(signal.SIGSTOP)
         self.troubles.zombie_records, self.troubles.zombie_cents = half["records"], half["cents"]
-        self._news(f"loader {loader} stopped (SIGSTOP) with {half['records']} records in an open transaction")
+        self._report(f"loader {loader} stopped (SIGSTOP) with {half['records']} records in an open transaction")
         self._child(loader, "--abort-every", str(self._plan.abort_every))
         self._await("committed")
-        self._news("its successor has the same transactional.id: the open transaction is aborted, the load continues")
+        self._report("its successor has the same transactional.id: the open transaction is aborted, the load continues")
         zombie.send_signal(signal.SIGCONT)
         zombie.wake()
         refused = self._await("refused")
         self.troubles.zombie_error = f"{refused['error']} ({refused['code']})"
-        self._news(f"loader {loader} continued (SIGCONT): its commit is rejected with {self.troubles.zombie_error}")
+        self._report(f"loader {loader} continued (SIGCONT): its commit is rejected with {self.troubles.zombie_error}")
         zombie.wait(_EVENT_TIMEOUT_S)
         self._children.remove(zombie)
 
@@ -197,4 +197,4 @@ class Load:
         self.troubles.restart_s = time.monotonic() - started
         self.troubles.kills += 1
         self.troubles.kill_at_records = committed
-        self._news(f"daemon killed (-9) after {committed:,} purchases, restarted in {self.troubles.restart_s:.2f} s")
+        self._report(f"daemon killed (-9) after {committed:,} purchases, restarted in {self.troubles.restart_s:.2f} s")

@@ -48,23 +48,23 @@ def main() -> int:
         path, purchases = read_purchases(arguments.data, arguments.input)
         if len(purchases) < MINIMUM_PURCHASES:
             raise InputError(f"{path} contains {len(purchases)} purchases; the demo needs at least {MINIMUM_PURCHASES}")
-        work = _emptied(arguments.work.absolute())
+        work = _empty_folder(arguments.work.absolute())
     except (InputError, OSError) as error:
-        console.print(f"[red]oncelog demo:[/] {_shown(str(error))}", soft_wrap=True)
+        console.print(f"[red]oncelog demo:[/] {_escape(str(error))}", soft_wrap=True)
         return EXIT_BAD_INPUT
     try:
         return _show(console, path, purchases, arguments, work)
     except (ProcessFailed, Unreadable, JavaMissing, KafkaError) as error:
-        console.print(f"[red]oncelog demo failed:[/] {_shown(str(error))}", soft_wrap=True)
+        console.print(f"[red]oncelog demo failed:[/] {_escape(str(error))}", soft_wrap=True)
         code = EXIT_DIFFERENT
     except KeyboardInterrupt:
         console.print("[red]oncelog demo:[/] stopped, and its processes with it")
         code = EXIT_STOPPED
-    console.print(f"Everything it wrote is in {_shown(str(work))}", soft_wrap=True)
+    console.print(f"Everything it wrote is in {_escape(str(work))}", soft_wrap=True)
     return code
 
 
-def _emptied(work: Path) -> Path:
+def _empty_folder(work: Path) -> Path:
     """The work folder, empty. Raises InputError rather than empty a folder of another origin."""
     if work.exists():
         if not (work / WORK_MARK).exists() and (not work.is_dir() or any(work.iterdir())):
@@ -81,11 +81,11 @@ def _show(console: Console, path: Path, purchases: list[Purchase], arguments: ar
     expected = totals_of(purchases)
     console.print(
         f"[bold]{expected.count:,}[/] purchases by {len(expected.by_customer):,} customers from "
-        f"{_shown(path.name)}: [bold]{picture.money(expected.cents)}[/] dollars, kept as {expected.cents:,} cents",
+        f"{_escape(path.name)}: [bold]{picture.money(expected.cents)}[/] dollars, kept as {expected.cents:,} cents",
         soft_wrap=True,
     )
     if arguments.input is None and arguments.data in CAVEATS:
-        console.print(f"  [dim]{_shown(CAVEATS[arguments.data])}[/]", soft_wrap=True)
+        console.print(f"  [dim]{_escape(CAVEATS[arguments.data])}[/]", soft_wrap=True)
     java_home(work)  # report a missing Java now, not after the load
     daemon = DaemonProcess(work / "data", work / "daemon.log")
     try:
@@ -139,7 +139,7 @@ def _run(
             purchases,
             work,
             lambda committed: progress.update(loading, completed=committed),
-            lambda text: progress.console.print(f"  [dim]·[/] {_shown(text)}", soft_wrap=True),
+            lambda text: progress.console.print(f"  [dim]·[/] {_escape(text)}", soft_wrap=True),
         )
         troubles = load.run()
         totals = progress.add_task("totalling with PySpark", total=WANTED_BATCHES)
@@ -155,7 +155,7 @@ def _run(
             max_per_partition,
             work,
             on_batch,
-            lambda text: progress.console.print(f"  [dim]·[/] {_shown(text)}", soft_wrap=True),
+            lambda text: progress.console.print(f"  [dim]·[/] {_escape(text)}", soft_wrap=True),
         )
         progress.update(totals, completed=totalling.batch_count, total=totalling.batch_count)
     return troubles, totalling
@@ -203,22 +203,22 @@ def _report(console: Console, path: Path, findings: Findings, work: Path, starte
     console.print(_table(findings))
     _show_troubles(console, findings.troubles, findings.totalling)
     console.print(
-        f"Picture: {_shown(str(work / 'demo.svg'))}   everything else it wrote: {_shown(str(work))}", soft_wrap=True
+        f"Picture: {_escape(str(work / 'demo.svg'))}   everything else it wrote: {_escape(str(work))}", soft_wrap=True
     )
     found = findings.differences()
     for difference in found:
-        console.print(f"[red]DIFFERENT[/] {_shown(difference)}", soft_wrap=True)
+        console.print(f"[red]DIFFERENT[/] {_escape(difference)}", soft_wrap=True)
     if found:
         return EXIT_DIFFERENT
     console.print(
-        f"[green]Every customer's total and every month's is equal to {_shown(path.name)}, to the cent[/] "
+        f"[green]Every customer's total and every month's is equal to {_escape(path.name)}, to the cent[/] "
         f"({time.monotonic() - started:.0f} s)",
         soft_wrap=True,
     )
     return 0
 
 
-def _shown(text: str) -> str:
+def _escape(text: str) -> str:
     """Escape text for a piece of markup."""
     return escape(printable(text))
 
@@ -258,10 +258,10 @@ def _table(findings: Findings) -> Table:
 def _show_troubles(console: Console, troubles: Troubles, totalling: Totalling) -> None:
     console.print(
         f"aborted and sent again: {troubles.aborted_transactions} transactions, {troubles.aborted_records:,} records · "
-        f"zombie rejected: {_shown(str(troubles.zombie_error))} · daemon killed: {troubles.kills} · "
+        f"zombie rejected: {_escape(str(troubles.zombie_error))} · daemon killed: {troubles.kills} · "
         f"loaders restarted: {troubles.retries} times\n"
         f"read_uncommitted counts aborted records too: at least {picture.money(troubles.dirty_cents)} dollars · "
         f"micro-batches: {totalling.batch_count}, skipped by marker: {totalling.skipped} · "
-        f"Spark {_shown(totalling.spark)} on {_shown(totalling.java)} Java",
+        f"Spark {_escape(totalling.spark)} on {_escape(totalling.java)} Java",
         soft_wrap=True,
     )

@@ -30,7 +30,7 @@ class Strip:
         return self.spans[-1].next_offset if self.spans else 0
 
 
-def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Spans in offset order, neighbours of the same fate merged, markers excepted."""
     result: list[Span] = []
     for span in spans:
@@ -50,7 +50,7 @@ async def survey(bootstrap: str, topic: str) -> list[Strip]:
                 Span(batch.header.base_offset, batch.header.last_offset + 1, batch.fate)
                 async for batch in consumer.raw_batches(partition)
             ]
-            strips.append(Strip(partition.partition, joined(spans)))
+            strips.append(Strip(partition.partition, merge_spans(spans)))
     return strips
 
 

@@ -37,7 +37,7 @@ def run_job(
     max_per_partition: int,
     work: Path,
     on_batch: Callable[[Totalling], None],
-    on_news: Callable[[str], None],
+    on_report: Callable[[str], None],
 ) -> Totalling:
     """Two lives of the driver: the first is killed after a commit, the second continues. Raises ProcessFailed."""
     result = Totalling()
@@ -51,10 +51,10 @@ def run_job(
                 result.records += event["records"]
             case "dying":
                 result.died_after = event["batch"]
-                on_news(f"driver killed (-9) after EndTxn of batch {event['batch']}, before Spark's own commit")
+                on_report(f"driver killed (-9) after EndTxn of batch {event['batch']}, before Spark's own commit")
             case "skipped":
                 result.skipped.append(event["batch"])
-                on_news(f"driver restarted: batch {event['batch']} is run again and skipped by its marker")
+                on_report(f"driver restarted: batch {event['batch']} is run again and skipped by its marker")
         on_batch(result)
 
     arguments = ["--bootstrap", bootstrap, "--topic", topic, "--output", output]

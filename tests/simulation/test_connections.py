@@ -35,7 +35,7 @@ def forget_answers_behind_another(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(OpenConnections, "_watch_memory", lambda self: None)
+    patch.setattr(OpenConnections, "_start_memory_checks", lambda self: None)
 
 
 def let_everybody_read(patch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.slices import Sliced, all_done, counted
+from oncelog.broker.slices import Sliced, all_done, count_each
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
@@ -37,7 +37,7 @@ def alter_each(
 ) -> Sliced[list[AnswerT]]:
     """A result for each resource, once what `decide` has written for it is durable; its KafkaError becomes the
     result."""
-    named = yield from counted((resource.resource_type, resource.resource_name) for resource in resources)
+    named = yield from count_each((resource.resource_type, resource.resource_name) for resource in resources)
 
     def answer(resource: ResourceT, code: ErrorCode, message: str | None) -> AnswerT:
         return new_answer(

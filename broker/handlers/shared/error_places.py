@@ -31,7 +31,7 @@ def response_module(api_key: int) -> Any:
     return import_module(f"oncelog.protocol.generated.{API_TABLE[api_key].name}_response")
 
 
-def answer_saying(api_key: int, request: Any, place: Place, **said: Any) -> Sliced[Any]:
+def response_with(api_key: int, request: Any, place: Place, **said: Any) -> Sliced[Any]:
     """The response with these fields at that place."""
     module = response_module(api_key)
     new = getattr(module, module.NAME)
@@ -50,12 +50,12 @@ def _array(module: Any, asked: Any, place: Place, said: dict[str, Any]) -> Slice
         own = said
         if inner:
             own = yield from _array(module, element, inner, said)
-        answers.append(new(**own, **_repeated(rows, element)))
+        answers.append(new(**own, **_copied_fields(rows, element)))
         yield 1
     return {rows.answered: answers}
 
 
-def _repeated(rows: Rows, element: Any) -> dict[str, Any]:
+def _copied_fields(rows: Rows, element: Any) -> dict[str, Any]:
     if isinstance(element, Message):
         return {name: getattr(element, name) for name in rows.repeats}
     return dict.fromkeys(rows.repeats, element)

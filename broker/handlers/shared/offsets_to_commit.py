@@ -76,7 +76,7 @@ def commit_in_slices(
     topics: Topics,
     wanted: Sequence[TopicToCommit],
     commit: Callable[[Sequence[OffsetToCommit]], Completion[Errors]],
-    shown: Callable[[ErrorCode], ErrorCode],
+    to_client_error: Callable[[ErrorCode], ErrorCode],
     *,
     by_id: bool = False,
 ) -> Sliced[Errors]:
@@ -88,7 +88,7 @@ def commit_in_slices(
         for start in range(0, len(entry.partitions), _OFFSETS_A_COMMIT):
             some = _SomePartitions(entry.name, entry.partitions[start : start + _OFFSETS_A_COMMIT])
             offsets, unknown = offsets_to_commit(topics, [some], by_id=by_id)
-            started.append(settle_errors(commit(offsets), offsets, unknown, shown))
+            started.append(settle_errors(commit(offsets), offsets, unknown, to_client_error))
             yield 4 * len(some.partitions)
         yield 8
     for settled in started:
@@ -102,12 +102,12 @@ def settle_errors(
     committed: Completion[Errors],
     offsets: Sequence[OffsetToCommit],
     unknown: Errors,
-    shown: Callable[[ErrorCode], ErrorCode],
+    to_client_error: Callable[[ErrorCode], ErrorCode],
 ) -> Completion[Errors]:
     """An error for each partition of the request; one for the whole group, mapped by `shown`, applies to all of
     them."""
 
     def refused(error: KafkaError) -> Errors:
-        return {**unknown, **dict.fromkeys((offset.partition for offset in offsets), shown(error.code))}
+        return {**unknown, **dict.fromkeys((offset.partition for offset in offsets), to_client_error(error.code))}
 
     return committed.map(lambda errors: {**unknown, **errors}, refused)

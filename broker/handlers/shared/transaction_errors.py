@@ -11,7 +11,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-def answered(
+def to_response(
     done: Completion[T],
     context: RequestContext,
     fenced_since: int,

@@ -71,29 +71,29 @@ class Experiment:
         asyncio.run(_create(daemon.bootstrap, self._topic))
         with _Writer(daemon.bootstrap, self._topic, self._transactional_id) as writer:
             writer.wait_for("written")
-            self._look("a transaction is open: one record in each of two partitions")
+            self._observe("a transaction is open: one record in each of two partitions")
             held = daemon.faults.plant(self._hold(killed_after_prepare))
-            writer.go_on()
+            writer.proceed()
             if killed_after_prepare:
                 writer.wait_for("committed")
-                self._look("commit: PREPARE_COMMIT is on disk, the producer has its response, the markers are held")
+                self._observe("commit: PREPARE_COMMIT is on disk, the producer has its response, the markers are held")
             else:
                 self._check_fired(held)
-                self._look("commit: the request has arrived and is held before it is handled")
+                self._observe("commit: the request has arrived and is held before it is handled")
             daemon.kill()
-        self._look("kill -9, of the broker and of the producer")
+        self._observe("kill -9, of the broker and of the producer")
         if killed_after_prepare:
             daemon.start(self._hold(after_prepare=True))
-            self._look("restarted: the coordinator finds PREPARE_COMMIT; the markers are held again")
+            self._observe("restarted: the coordinator finds PREPARE_COMMIT; the markers are held again")
             daemon.faults.remove_all()
             self._wait_for("CompleteCommit")
-            self._look("the markers are released and written; no client had to do anything")
+            self._observe("the markers are released and written; no client had to do anything")
             return
         daemon.start()
-        self._look("restarted: the commit request is lost, the transaction is still open")
+        self._observe("restarted: the commit request is lost, the transaction is still open")
         # It gets its new epoch once the abort is complete.
         asyncio.run(_come_back(daemon.bootstrap, self._transactional_id))
-        self._look("the producer comes back with its transactional id: its open transaction is aborted")
+        self._observe("the producer comes back with its transactional id: its open transaction is aborted")
 
     def _hold(self, after_prepare: bool) -> Rule:
         of = self._transactional_id
@@ -113,7 +113,7 @@ class Experiment:
                 raise DemoFailed(f"the transaction did not reach {state} within {_PATIENCE_S:g} s")
             time.sleep(0.01)
 
-    def _look(self, title: str) -> None:
+    def _observe(self, title: str) -> None:
         daemon = self._daemon
         coordinator: str | None = None
         without_marker: list[str] = []
@@ -155,7 +155,7 @@ class _Writer:
         if line.strip() != word:
             raise DemoFailed(f"the producer said {line.strip()!r}, not {word!r}")
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         if self._process.stdin:
             self._process.stdin.write("\n")
             self._process.stdin.flush()

@@ -86,20 +86,20 @@ async def run_experiment(bootstrap: str) -> list[Scene]:
             await transaction.send(topic, b"order 1", partition=0)
             await transaction.send(topic, b"order 2", partition=0)
             await transaction.abort()
-            await _settled(bootstrap, partition)
+            await _wait_for_marker(bootstrap, partition)
             await plain.send(topic, b"plain note", partition=0)
-            scenes.append(await _look(bootstrap, partition, "An aborted transaction, then a plain write"))
+            scenes.append(await _observe(bootstrap, partition, "An aborted transaction, then a plain write"))
             async with producer.transaction() as transaction:
                 await transaction.send(topic, b"order 3", partition=0)
                 await plain.send(topic, b"a second note", partition=0)
                 title = "A second transaction is open: the last stable offset waits at its first record"
-                scenes.append(await _look(bootstrap, partition, title))
-            await _settled(bootstrap, partition)
-            scenes.append(await _look(bootstrap, partition, "It has committed"))
+                scenes.append(await _observe(bootstrap, partition, title))
+            await _wait_for_marker(bootstrap, partition)
+            scenes.append(await _observe(bootstrap, partition, "It has committed"))
     return scenes
 
 
-async def _settled(bootstrap: str, partition: TopicPartition) -> None:
+async def _wait_for_marker(bootstrap: str, partition: TopicPartition) -> None:
     """Wait for the marker, which a broker writes shortly after its response. Raises DemoFailed."""
     try:
         async with asyncio.timeout(_SETTLE_S):
@@ -116,7 +116,7 @@ async def _end(bootstrap: str, partition: TopicPartition, level: Isolation) -> i
         return (await consumer.end_offsets([partition]))[partition]
 
 
-async def _look(bootstrap: str, partition: TopicPartition, title: str) -> Scene:
+async def _observe(bootstrap: str, partition: TopicPartition, title: str) -> Scene:
     readings = [await _read(bootstrap, partition, level) for level in _LEVELS]
     async with Consumer(bootstrap_servers=bootstrap) as consumer:
         raw = [batch async for batch in consumer.raw_batches(partition)]

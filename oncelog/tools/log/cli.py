@@ -46,9 +46,9 @@ def verify(data_dir: Path, as_json: bool) -> None:
 
     Exits with 1 if acknowledged records are damaged or missing.
     """
-    disk = _locked(data_dir)
+    disk = _lock(data_dir)
     try:
-        examination = _examined(disk)
+        examination = _examine(disk)
     finally:
         disk.close()
     _show(examination, as_json)
@@ -74,9 +74,9 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
 
     if as_json and not (yes or dry_run):
         raise click.UsageError("--json cannot ask for confirmation: add --yes or --dry-run.")
-    disk = _locked(data_dir)
+    disk = _lock(data_dir)
     try:
-        before = _examined(disk)
+        before = _examine(disk)
         if dry_run or not before.is_damaged:
             _show(before, as_json)
             sys.exit(EXIT_DAMAGED if before.damaged else 0)
@@ -86,7 +86,7 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
         if not yes:
             click.confirm("Continue without what is lost?", abort=True)
         kept = repair_partitions(disk, before.damaged)
-        after = _examined(disk)
+        after = _examine(disk)
     except OSError as error:
         _fail(f"{data_dir} could not be repaired: {error}; what was done so far is safe, repair again.")
     finally:
@@ -100,7 +100,7 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
     sys.exit(EXIT_DAMAGED if after.damaged else 0)
 
 
-def _locked(data_dir: Path) -> "RealDisk":
+def _lock(data_dir: Path) -> "RealDisk":
     from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, check_data_directory
     from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
 

@@ -45,10 +45,11 @@ def list_(
     bootstrap: str, as_json: bool, states: Sequence[str], producer_ids: Sequence[int], duration_ms: int, pattern: str
 ) -> None:
     """Every transactional id, and its state."""
-    from oncelog.tools.txn.operations import listed
+    from oncelog.tools.txn.operations import list_transactions
 
     rows = _ask(
-        bootstrap, lambda admin: listed(admin, states, producer_ids, duration_ms=duration_ms, pattern=pattern or None)
+        bootstrap,
+        lambda admin: list_transactions(admin, states, producer_ids, duration_ms=duration_ms, pattern=pattern or None),
     )
     _show(rows, as_json, "No transactional id matches.")
 
@@ -59,9 +60,9 @@ def list_(
 @click.argument("transactional_id", metavar="TRANSACTIONAL_ID")
 def describe(bootstrap: str, as_json: bool, transactional_id: str) -> None:
     """One transactional id: its producer, its state, the partitions that it writes to."""
-    from oncelog.tools.txn.operations import described
+    from oncelog.tools.txn.operations import describe_transaction
 
-    row = _ask(bootstrap, lambda admin: described(admin, transactional_id, _now_ms()))
+    row = _ask(bootstrap, lambda admin: describe_transaction(admin, transactional_id, _now_ms()))
     if as_json:
         say_json(row)
     else:
@@ -202,12 +203,12 @@ def _ask(bootstrap: str, work: "Callable[[Admin], Awaitable[Any]]") -> Any:
     if not host or not port.isdecimal():
         raise click.BadParameter(f"{bootstrap!r} is not of the form HOST:PORT", param_hint="--bootstrap")
 
-    async def asked() -> Any:
+    async def call() -> Any:
         async with Admin(bootstrap, default_api_timeout_ms=_TIMEOUT_MS) as admin:
             return await work(admin)
 
     try:
-        return asyncio.run(asked())
+        return asyncio.run(call())
     except (KafkaError, ProtocolError, NotFound) as error:
         fail(str(error), EXIT_FAILED)
     except UnicodeEncodeError as error:

@@ -34,7 +34,9 @@ class OpenTransaction:
     producer: ProducerState
 
 
-async def listed(admin: Admin, states: Sequence[str], producer_ids: Sequence[int], **filters: Any) -> list[Row]:
+async def list_transactions(
+    admin: Admin, states: Sequence[str], producer_ids: Sequence[int], **filters: Any
+) -> list[Row]:
     found = await admin.find_transactions(states=states, producer_ids=producer_ids, **filters)
     return [
         {
@@ -47,7 +49,7 @@ async def listed(admin: Admin, states: Sequence[str], producer_ids: Sequence[int
     ]
 
 
-async def described(admin: Admin, transactional_id: str, now_ms: int) -> Row:
+async def describe_transaction(admin: Admin, transactional_id: str, now_ms: int) -> Row:
     found = await admin.describe_transaction(transactional_id)
     has_begun = found.start_time_ms > 0
     return {
@@ -111,12 +113,12 @@ async def find_hanging(
             f"topic {topic!r} has no partition {partition}; kcat -L or `kafka-topics.sh --describe` lists them"
         )
     candidates = [
-        each for each in await _opened(admin, searched) if now_ms - each.producer.last_timestamp > max_timeout_ms
+        each for each in await _find_open(admin, searched) if now_ms - each.producer.last_timestamp > max_timeout_ms
     ]
     return [_hanging_row(each, now_ms) for each in await _unknown_to_coordinators(admin, candidates)]
 
 
-async def _opened(admin: Admin, partitions: Iterable[TopicPartition]) -> list[OpenTransaction]:
+async def _find_open(admin: Admin, partitions: Iterable[TopicPartition]) -> list[OpenTransaction]:
     return [
         OpenTransaction(partition, producer)
         for partition in partitions
@@ -161,7 +163,7 @@ def _hanging_row(each: OpenTransaction, now_ms: int) -> Row:
 
 async def abort_at(admin: Admin, partition: TopicPartition, start_offset: int) -> Row:
     """Abort the transaction that the partition has held open since this offset."""
-    for each in await _opened(admin, (partition,)):
+    for each in await _find_open(admin, (partition,)):
         if each.producer.current_txn_start_offset == start_offset:
             producer = each.producer
             # The epoch of the coordinator that last wrote here; 0 if none has.

@@ -27,15 +27,15 @@ def findings() -> Findings:
 
 
 def test_a_folder_of_its_own_is_emptied(tmp_path: Path) -> None:
-    work = _emptied(tmp_path / "new")
+    work = _empty_folder(tmp_path / "new")
     (work / "old").write_text("")
-    assert [path.name for path in _emptied(work).iterdir()] == [WORK_MARK]
+    assert [path.name for path in _empty_folder(work).iterdir()] == [WORK_MARK]
 
 
 def test_a_folder_with_something_else_in_it_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "thesis").write_text("")
     with pytest.raises(InputError, match="not a work folder"):
-        _emptied(tmp_path)
+        _empty_folder(tmp_path)
     assert (tmp_path / "thesis").exists()
 
 

@@ -96,7 +96,7 @@ def test_joined_spans_cover_the_same_offsets_with_the_same_fates(lengths: list[t
     for length, fate in lengths:
         spans.append(Span(offset, offset + length, fate))
         offset += length
-    result = joined(spans)
+    result = merge_spans(spans)
     fates = [span.fate for span in result for _ in range(span.first_offset, span.next_offset)]
     assert fates == [fate for length, fate in lengths for _ in range(length)]
     assert all(left.fate != right.fate or left.fate == "marker" for left, right in pairwise(result))

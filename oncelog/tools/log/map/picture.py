@@ -85,21 +85,21 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes} bytes" if not unit else f"{amount:.1f} {_UNITS[unit]}"
 
 
-def _counted(count: int, what: str) -> str:
+def _plural(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}{'es' if what.endswith('h') else 's'}"
 
 
 def _headline(found: PartitionMap) -> Text:
     parts = [
-        _counted(len(found.segments), "segment"),
-        _counted(len(found.states), "batch"),
+        _plural(len(found.segments), "segment"),
+        _plural(len(found.states), "batch"),
         size_text(found.size_bytes),
     ]
     return Text.assemble((printable(found.name), "bold"), f"   {', '.join(parts)}")
 
 
 def _segment_line(segment: SegmentMap) -> Text:
-    batches = _counted(segment.end_cell - segment.first_cell, "batch")
+    batches = _plural(segment.end_cell - segment.first_cell, "batch")
     return Text.assemble(
         (printable(segment.file), "bold"), (f"   {batches}, {size_text(segment.size_bytes)}", "grey58")
     )
@@ -171,7 +171,7 @@ def _open_transactions(found: PartitionMap) -> Iterator[Text]:
     for transaction in found.open_transactions[:_MOST_SHOWN]:
         yield Text(
             f"open since offset {transaction.first_offset}: producer {transaction.producer_id} "
-            f"epoch {transaction.producer_epoch}, {_counted(transaction.batch_count, 'batch')}"
+            f"epoch {transaction.producer_epoch}, {_plural(transaction.batch_count, 'batch')}"
         )
     more = len(found.open_transactions) - _MOST_SHOWN
     if more > 0:
