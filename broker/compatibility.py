@@ -30,7 +30,7 @@ class Compatibility:
     """Whether `__transaction_state` cannot be deleted while a transaction is open. In Kafka such a transaction then
     hangs, until an operator ends it."""
     remembers_batches: bool
-    """Whether five batches of each producer are recognized as duplicates after a clean stop too. Kafka's snapshots have
+    """Whether five batches of each producer are recognised as duplicates after a clean stop too. Kafka's snapshots have
     one."""
 
 

@@ -352,7 +352,7 @@ class Dispatcher:
             exchange = Exchange()
         if not api.minimum <= header.api_version <= api.maximum:
             if api.key != ApiKey.API_VERSIONS:
-                raise ProtocolError(f"{ApiKey(api.key).name} has no version {header.api_version} here")
+                raise ProtocolError(f"{ApiKey(api.key).name} version {header.api_version} is not supported")
             exchange.parts = self._unsupported_api_versions(header.correlation_id, api)
             exchange.size_bytes = sum(map(len, exchange.parts))
             exchange.holds = False

@@ -23,7 +23,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     options.log_errors = False
     try:
         if len(pattern) > LONGEST_PATTERN:
-            raise re2.error(f"it has more than {LONGEST_PATTERN} characters")
+            raise re2.error(f"more than {LONGEST_PATTERN} characters")
         compiled = re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0] if error.args else ""

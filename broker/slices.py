@@ -212,9 +212,9 @@ class Slices:
             else:
                 self._ready.append(work)
 
-    def _end(self, work: _Work[Any], count_each: int) -> None:
+    def _end(self, work: _Work[Any], counted: int) -> None:
         del self._by_age[work]
-        self.elements_held -= count_each
+        self.elements_held -= counted
 
     def _continue(self, work: _Work[Any], least_left: int) -> bool:
         """Run until this much of the turn's budget is left; False when it waits for a completion. Raises StopIteration

@@ -181,7 +181,7 @@ class Delivery:
         """The record's metadata; raises the error that kept it from being written, or asyncio.InvalidStateError before
         `done()`."""
         if not self._batch.done:
-            raise asyncio.InvalidStateError("the record is not delivered yet")
+            raise asyncio.InvalidStateError("the record has not been delivered yet")
         return self._batch.metadata(self._index)
 
     def add_done_callback(self, callback: "Callable[[Delivery], None]") -> None:

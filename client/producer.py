@@ -298,7 +298,7 @@ class Producer:
         """Send the newest batch of a partition again unchanged, same sequence, bypassing all bookkeeping: for
         demonstrations.
 
-        An idempotent broker recognizes the duplicate, writes nothing and returns the original offset. Raises KafkaError
+        An idempotent broker recognises the duplicate, writes nothing and returns the original offset. Raises KafkaError
         if nothing was sent to the partition, and the error of the response.
         """
         sender, _ = self._require_open()

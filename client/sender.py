@@ -3,7 +3,7 @@
 Owns: which batches go into which Produce request and when (linger.ms, max.in.flight.requests.per.connection), the
 verdict on each response, delivery.timeout.ms. Does not own: the order within a partition (`accumulator`), producer
 identity and transactions (a `SendGate`). Invariant: one batch per partition and request, so that with at most five
-requests in flight a broker, which caches five batches per producer, recognizes every duplicate.
+requests in flight a broker, which caches five batches per producer, recognises every duplicate.
 
 One callback per response and one timer in all: no task runs while records flow.
 """

@@ -26,7 +26,7 @@ _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RESETS = ("earliest", "latest", "error")
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _CACHED_BATCHES = 5
-"""Batches a broker caches per producer and partition: with more in flight it could not recognize a duplicate."""
+"""Batches a broker caches per producer and partition: with more in flight it could not recognise a duplicate."""
 
 
 class ProducerOptions(TypedDict, total=False):

@@ -60,7 +60,7 @@ def demo() -> None:
 
 @demo.command()
 @click.option("--bootstrap", metavar="HOST:PORT", help="A running broker. Without it, a temporary one is started.")
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def isolation(bootstrap: str | None, as_json: bool) -> None:
     """An aborted transaction, a plain write and a committed one, as readers of both isolation levels see them."""
     from oncelog.tools.demo import isolation as demo_isolation
@@ -69,7 +69,7 @@ def isolation(bootstrap: str | None, as_json: bool) -> None:
 
 
 @demo.command()
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @click.option("--step", "waits", is_flag=True, help="Wait for Enter after each step.")
 def crash(as_json: bool, waits: bool) -> None:
     """A broker killed in the middle of a commit, just before and just after the point of no return."""

@@ -199,7 +199,7 @@ def _read_long_text_length(view: memoryview, position: int) -> tuple[int, int]:
     version."""
     length, position = read_varint(view, position)
     if length > LONGEST_TEXT_BYTES + 1:
-        raise ProtocolError(f"a text of {length - 1} bytes is announced, {LONGEST_TEXT_BYTES} are the most")
+        raise ProtocolError(f"a text of {length - 1} bytes is announced, {LONGEST_TEXT_BYTES} is the maximum")
     return length, position
 
 

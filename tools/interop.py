@@ -106,7 +106,7 @@ def prepare() -> int:
 def prepare_java() -> str:
     """Kafka's jars by Maven, and our programs compiled against them."""
     need("java", "javac", "mvn")
-    # The smoke test's jars lie apart: they have the names of others.
+    # The smoke test's jars are in their own folder: their names clash with others.
     for project, place in (("pom.xml", "kafka"), ("smoke/pom.xml", "kafka-tests")):
         fetch_jars(SOURCES / "java" / project, PLACE / place)
     classes = PLACE / "java"

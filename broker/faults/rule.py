@@ -121,7 +121,7 @@ class Rule:
         if (action is Action.ERROR) != (self.error is not ErrorCode.NONE):
             raise RuleError("error is required by the action error, must not be NONE, and is not valid otherwise")
         if (of.api is not None or of.client_id is not None) and point not in _OF_REQUESTS:
-            raise RuleError(f"api and client_id select requests: at the point {point.value} there is none")
+            raise RuleError(f"api and client_id select requests: the point {point.value} has none")
         if of.state is not None and (point in _OF_REQUESTS or of.state not in _STATES):
             raise RuleError(f"state selects appends and markers by one of {', '.join(sorted(_STATES))}")
 
@@ -149,9 +149,9 @@ def rules_from_text(text: str) -> list[Rule]:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RuleError(f"it is not JSON: {error}") from error
+        raise RuleError(f"not JSON: {error}") from error
     if not isinstance(values, list) or not all(isinstance(each, dict) for each in values):
-        raise RuleError("it is not a JSON list of rules")
+        raise RuleError("not a JSON list of rules")
     return [rule_from_json(each) for each in values]
 
 

@@ -1,1 +1,1 @@
-"""The commands of `oncelog` beside `serve`."""
+"""The commands of `oncelog` besides `serve`."""

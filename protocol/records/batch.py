@@ -1,7 +1,7 @@
 """Record batches, magic 2 (KIP-98): a header of 61 bytes, then the records.
 
 Owns: the header's layout, its checksum, iterating over batches. Does not own: the records (`record`). The readable
-declaration is `protocol.records.formats.BATCH_HEADER`; a property test compares this optimized form with it.
+declaration is `protocol.records.formats.BATCH_HEADER`; a property test compares this optimised form with it.
 
 Base offset and partition leader epoch lie outside the checksum, so that a broker stamps them without touching it.
 """

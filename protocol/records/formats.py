@@ -1,6 +1,6 @@
 """construct declarations of a log's file formats: batches, indexes, producer snapshots.
 
-The readable definition, and the oracle of the property tests; the optimized forms that serve are in `protocol.records`
+The readable definition, and the oracle of the property tests; the optimised forms that serve are in `protocol.records`
 and in the broker's log. Serving code does not import this module. Source: Kafka's DefaultRecordBatch, OffsetIndex,
 TimeIndex, AbortedTxn and ProducerStateManager.
 """

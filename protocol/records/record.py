@@ -205,7 +205,7 @@ def decode_records(batch: memoryview, max_bytes: int | None = None) -> list[Reco
 
     header = read_header(batch)
     if header.size_in_bytes > len(batch) or header.size_in_bytes < HEADER_SIZE:
-        raise ProtocolError(f"a batch of {header.size_in_bytes} bytes is announced, {len(batch)} are there")
+        raise ProtocolError(f"a batch of {header.size_in_bytes} bytes is announced, {len(batch)} are present")
     body: bytes | memoryview = batch[HEADER_SIZE : header.size_in_bytes]
     if header.compression_type:
         from oncelog.protocol.records.compression import decompress

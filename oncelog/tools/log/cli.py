@@ -26,7 +26,7 @@ _LOCK = ".lock"
 _METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 _data_dir = click.argument("data_dir", metavar="DATA_DIR", type=click.Path(path_type=Path))
-_as_json = click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 @click.group()

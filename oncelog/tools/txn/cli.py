@@ -24,7 +24,7 @@ EXIT_FAILED = 2
 _TIMEOUT_MS = 10_000
 
 _bootstrap = click.option("--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True)
-_as_json = click.option("--json", "as_json", is_flag=True, help="The same as JSON, for programs.")
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 _topic = click.option("--topic", metavar="NAME", required=True)
 _partition = click.option("--partition", metavar="NUMBER", type=click.IntRange(0), required=True)
 
@@ -37,10 +37,12 @@ def txn() -> None:
 @txn.command(name="list")
 @_bootstrap
 @_as_json
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only in this state, such as Ongoing.")
-@click.option("--producer-id", "producer_ids", metavar="ID", type=int, multiple=True, help="Only of this producer.")
-@click.option("--duration-filter", "duration_ms", metavar="MS", type=int, default=-1, help="Only open for longer.")
-@click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match as a whole.")
+@click.option("--state", "states", metavar="STATE", multiple=True, help="Only ids in this state, such as Ongoing.")
+@click.option("--producer-id", "producer_ids", metavar="ID", type=int, multiple=True, help="Only ids of this producer.")
+@click.option(
+    "--duration-filter", "duration_ms", metavar="MS", type=int, default=-1, help="Only transactions open for longer."
+)
+@click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match completely.")
 def list_(
     bootstrap: str, as_json: bool, states: Sequence[str], producer_ids: Sequence[int], duration_ms: int, pattern: str
 ) -> None:
@@ -138,7 +140,9 @@ def find_hanging(
 @_as_json
 @_topic
 @_partition
-@click.option("--start-offset", metavar="OFFSET", type=int, help="Where the transaction begins, by find-hanging.")
+@click.option(
+    "--start-offset", metavar="OFFSET", type=int, help="Where the transaction begins, as find-hanging reports it."
+)
 @click.option("--producer-id", metavar="ID", type=int)
 @click.option("--producer-epoch", metavar="EPOCH", type=int)
 @click.option("--coordinator-epoch", metavar="EPOCH", type=int)

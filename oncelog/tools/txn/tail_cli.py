@@ -36,14 +36,16 @@ _COLOURS = {
 @click.command()
 @click.option("--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
-@click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match as a whole.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only into this state, such as CompleteAbort.")
+@click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match completely.")
+@click.option(
+    "--state", "states", metavar="STATE", multiple=True, help="Only transitions into this state, such as CompleteAbort."
+)
 @click.option("--from-beginning", is_flag=True, help="Start with the transitions that the log still has.")
 @click.option("--count", metavar="NUMBER", type=click.IntRange(1), help="Stop after this many transitions.")
 def tail(
     bootstrap: str, as_json: bool, pattern: str | None, states: tuple[str, ...], from_beginning: bool, count: int | None
 ) -> None:
-    """Show each transition of each transaction as its coordinator logs it. Ctrl-C ends it.
+    """Show each transition of each transaction as its coordinator logs it. Ctrl-C stops it.
 
     A line: time, transactional id, producer id and epoch, from → to, how long the transaction has lasted, its
     partitions.

@@ -86,7 +86,9 @@ def _class_decoder(name: str) -> Callable[[bytes], Any]:
     }
     if short_name not in decoders:
         known = ", ".join(decoders)
-        raise NoSuchDecoder(f"{name} is a Java class, which cannot be loaded here; there is {known} of {_CLASSES}*")
+        raise NoSuchDecoder(
+            f"{name} is a Java class, which cannot be loaded here; supported are {known} of {_CLASSES}*"
+        )
     return decoders[short_name]
 
 
