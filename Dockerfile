@@ -1,7 +1,7 @@
 # Three images from one file: broker (the last, so the default), demo and tests.
 #   docker build -t oncelog .
 # Any base with Python 3.11 or newer and venv will do: --build-arg BASE=...
-# Behind a proxy with a certificate of its own: --secret id=ca,src=/path/to/ca-bundle.pem
+# Behind a proxy with its own certificate: --secret id=ca,src=/path/to/ca-bundle.pem
 ARG BASE=python:3.13-slim
 
 FROM ${BASE} AS build
@@ -9,7 +9,7 @@ WORKDIR /src
 RUN python3 -m venv /opt/oncelog
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY pyproject.toml ./
-# What others wrote comes first, in a layer that a change of ours does not touch.
+# Third-party packages first, in a layer that our own changes do not invalidate.
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \
     if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
     python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
@@ -57,7 +57,7 @@ LABEL org.opencontainers.image.title="oncelog" \
       org.opencontainers.image.description="A Kafka-compatible broker, complete in exactly-once semantics" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/oncelog /opt/oncelog
-# The defaults that the apache/kafka image has; KAFKA_... variables win over them.
+# The defaults of the apache/kafka image; KAFKA_... variables override them.
 RUN mkdir -p /etc/kafka /var/lib/kafka/data && chown appuser /var/lib/kafka/data \
     && printf '%s\n' 'listeners=PLAINTEXT://:9092' 'advertised.listeners=PLAINTEXT://localhost:9092' \
         'log.dirs=/var/lib/kafka/data' > /etc/kafka/server.properties

@@ -1,4 +1,4 @@
-# One file for people and for CI. Needs bash, make, python3 >= 3.11 with venv, and the network for the first run.
+# For people and for CI. Needs bash, make, python3 >= 3.11 with venv, and network access for the first run.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -16,20 +16,20 @@ SEEDS ?= 200
 FIRST ?= 0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Hundreds of processes start in the tests: where nothing may be cached, each compiles the broker again.
+# The tests start hundreds of processes: without bytecode caching, each would compile the broker again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# On every core; a worker that has nothing left takes tests from another. In ARGS, -n0 is one process, for --pdb.
+# On every core; an idle worker takes tests from another. In ARGS, -n0 is one process, for --pdb.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-# Says which packages come, not every line that pip has to say.
+# Prints the packages that are installed, not all of pip's output.
 define pip_install
 set +e; $(BIN)/python -m pip install $(1) 2>&1 | tee $(VENV)/pip.log \
   | sed -u -n -e 's/^ *Downloading \([^ ]*\/\)\{0,1\}\([^ ]*\) (\([0-9.]* [MG]B\))$$/    \2 (\3)/p' \
       -e 's/^ *Building wheel for \([^ ]*\).*started.*/    building \1 .../p' \
       -e 's/^Installing collected packages:.*/    unpacking .../p'; \
 result=$${PIPESTATUS[0]}; set -e; \
-if [ $$result -ne 0 ]; then tail -n 20 $(VENV)/pip.log >&2; echo "pip failed; the whole of its output is in $(VENV)/pip.log" >&2; exit 1; fi
+if [ $$result -ne 0 ]; then tail -n 20 $(VENV)/pip.log >&2; echo "pip failed; its full output is in $(VENV)/pip.log" >&2; exit 1; fi
 endef
 
 .PHONY: help
@@ -38,20 +38,20 @@ help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  %-16s %s\n' $$name "$$text"; done
 
 .PHONY: demo
-demo: $(VENV)/.demo ## The main job: purchases loaded under trouble, totalled by Spark exactly once, verified (INPUT=FILE, DATA=completejourney)
+demo: $(VENV)/.demo ## The main job: purchases loaded under faults, totalled by Spark exactly once, verified (INPUT=FILE, DATA=completejourney)
 	@if [ '$(DATA)' = completejourney ]; then $(MAKE) --no-print-directory $(VENV)/.completejourney; fi
 	@$(BIN)/python -m oncelog.pipeline.demo $(if $(INPUT),--input '$(INPUT)') $(if $(DATA),--data '$(DATA)') $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.test ## The fast tests, on every core (ARGS= goes to pytest: '-k fencing', '-n0 --pdb')
+test: $(VENV)/.test ## Run the fast tests, on every core (ARGS= goes to pytest: '-k fencing', '-n0 --pdb')
 	@$(PYTEST) $(ARGS)
 
 .PHONY: test-all
-test-all: $(VENV)/.test ## Those, the slow and exhaustive ones, and a minute of fuzzing: what .ci/run runs
+test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute of fuzzing, as .ci/run does
 	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(VENV)/.test ## Look for bytes that break the broker (SEED=, SECONDS= or MINUTES=); what breaks it goes to .fuzz/
+fuzz: $(VENV)/.test ## Look for bytes that break the broker (SEED=, SECONDS= or MINUTES=); written to .fuzz/
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),$(if $(MINUTES),$$(($(MINUTES) * 60)),300)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: check
@@ -68,11 +68,11 @@ format: $(VENV)/.dev ## Format and fix what ruff can fix
 	$(BIN)/ruff format $(PACKAGES) tests
 
 .PHONY: bench-log
-bench-log: $(VENV)/.test ## What operations cost as a log grows: curves into docs/performance.md (ARGS='--quick', ARGS='--json FILE')
+bench-log: $(VENV)/.test ## Measure what operations cost as a log grows, and write docs/performance.md (ARGS='--quick', ARGS='--json FILE')
 	@$(BIN)/python -m bench.log_curves $(ARGS)
 
 .PHONY: sim
-sim: $(VENV)/.test ## The log and the whole broker in simulation, with faults of every kind, on every core (SEEDS=200 FIRST=0)
+sim: $(VENV)/.test ## Simulate the log and the whole broker with faults of every kind, on every core (SEEDS=200 FIRST=0)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
 .PHONY: generate
@@ -84,7 +84,7 @@ compose-test: ## Build the images and run tests/integration inside the compose n
 	@./.ci/compose-test
 
 .PHONY: interop
-interop: $(VENV)/.test ## Real clients: kcat, Apache Kafka's Java tools and Streams, franz-go, KafkaJS, Python's (fetched into .interop)
+interop: $(VENV)/.test ## Run real clients: kcat, Apache Kafka's Java tools and Streams, franz-go, KafkaJS, Python's (fetched into .interop)
 	@echo 'Fetching and building the clients of other languages'
 	@$(BIN)/python tools/interop.py prepare
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
@@ -95,12 +95,12 @@ works-with: interop ## Write docs/works-with.md from a run of `make interop`
 	@$(BIN)/python tools/interop.py table .interop/results.xml docs/works-with.md
 
 .PHONY: clean
-clean: ## Remove the virtual environment and everything made
+clean: ## Remove the virtual environment and everything generated
 	rm -rf $(VENV) .demo .fuzz .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
-	@command -v $(PYTHON) >/dev/null || { echo "oncelog needs Python 3.11 or newer, and $(PYTHON) was not found. Install it, or name it: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "oncelog needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "oncelog needs Python 3.11 or newer, and $(PYTHON) was not found. Install it, or set its path: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "oncelog needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1). Use another: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "Making the virtual environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) has no working venv (Debian, Ubuntu: apt install python3-venv)." >&2; exit 1; }
 
@@ -114,7 +114,7 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.test | $(BIN)/python
 	@$(call pip_install,-e '.[dev]')
 	@touch $@
 
-# Lifetimes brings the purchases; its own dependencies, and its code, are not used.
+# Lifetimes contains the purchases; its dependencies and its code are not used.
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@echo 'Installing oncelog and Spark (some 500 MB the first time: a few minutes)'
 	@$(call pip_install,-e '.[demo]')

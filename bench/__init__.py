@@ -1,1 +1,1 @@
-"""Benchmarks: what an operation of the broker costs as what it works on grows. They measure; tests/unit/bench holds."""
+"""Benchmarks: the cost of the broker's operations as their data grows. They measure; tests/unit/bench asserts."""

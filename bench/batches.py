@@ -1,6 +1,6 @@
 """Record batches with one record, made a hundred times faster than by encoding each.
 
-Owns: one template and the fields that differ from batch to batch. Invariant: each has a right checksum.
+Owns: one template and the fields that differ from batch to batch. Invariant: each has a correct checksum.
 """
 
 import struct
@@ -25,7 +25,7 @@ _PRODUCER = struct.Struct(">qhi")
 
 
 class BatchMaker:
-    """Each producer's sequence rises by itself."""
+    """Assigns each producer's sequences."""
 
     def __init__(self, value_bytes: int = 100) -> None:
         self._template = bytes(encode_batch([Record(0, NOW_MS, None, bytes(value_bytes), ())]))
@@ -48,5 +48,5 @@ class BatchMaker:
         return memoryview(bytes(batch))
 
     def forget(self) -> None:
-        """The sequences, which a broker does not pay for: nothing may be made afterwards."""
+        """Free the sequences, which are not part of a broker's memory: no batch may be made afterwards."""
         self._sequences = {}

@@ -1,7 +1,7 @@
 """Curves as an SVG picture: plain text, no library.
 
-Owns: the drawing alone. Both axes are logarithmic, so that a cost that does not grow is a level line, and one that
-grows with its size climbs as the dashed line does.
+Owns: only the drawing. Both axes are logarithmic, so that a constant cost is a flat line, and one that grows with the
+size is parallel to the dashed line.
 """
 
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ def _grid(scale: _Scale, x_name: str) -> list[str]:
 
 
 def _growth(scale: _Scale) -> list[str]:
-    """What a cost would do that grew with the size."""
+    """The slope of a cost that grows with the size."""
     decades = min(scale.x_high - scale.x_low, scale.y_high - scale.y_low)
     start, end = (10**scale.x_low, 10**scale.y_low), (10 ** (scale.x_low + decades), 10 ** (scale.y_low + decades))
     (x1, y1), (x2, y2) = ((scale.x(x), scale.y(y)) for x, y in (start, end))
@@ -96,7 +96,7 @@ def _duration(exponent: int) -> str:
 
 
 def _label_places(wanted: Sequence[float]) -> list[float]:
-    """Beside the ends of the curves, moved apart where they would lie on each other."""
+    """Next to the ends of the curves, moved apart where they would overlap."""
     places = list(wanted)
     lowest = 0.0
     for slot in sorted(range(len(wanted)), key=wanted.__getitem__):

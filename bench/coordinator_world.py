@@ -1,7 +1,7 @@
 """A whole broker with many transactions open at its coordinator, and one more that runs from begin to end.
 
-Owns: how it is filled and what is asked of it. Requests go as bytes through the dispatcher and come back as bytes:
-only the socket is missing. The broker is the real one on a real directory; its time stands still.
+Owns: how it is filled, and its requests. Requests go through the dispatcher as bytes and return as bytes: only the
+socket is missing. The broker is the real one on a real directory; its clock is frozen.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _FOR_TRANSACTIONS = 1
 
 def broker_on(path: Path, partition_count: int = 2) -> VirtualBroker:
     """A whole broker with one topic, on a real directory."""
-    disk = cast(MemoryDisk, RealDisk(path))  # of the fake alone tests use more than the port
+    disk = cast(MemoryDisk, RealDisk(path))  # only tests use more of the fake than the port
     broker = VirtualBroker("oncelog.flush.policy=memory", disk=disk, with_faults=False)
     topic = CreatableTopic(name=TOPIC, num_partitions=partition_count, replication_factor=1)
     broker.ask(CreateTopicsRequest(topics=[topic]), 4)
@@ -32,7 +32,7 @@ def broker_on(path: Path, partition_count: int = 2) -> VirtualBroker:
 
 
 class Coordinator:
-    """Transactional ids whose transactions are open, on one partition and at the coordinator."""
+    """Transactional ids with open transactions, on one partition and at the coordinator."""
 
     axis = "open transactions of the whole broker"
 

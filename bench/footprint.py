@@ -1,7 +1,7 @@
-"""What is kept in memory for each thing, and how long a start takes that must learn of all of them again.
+"""Memory per item, and how long a start takes to load all of them again.
 
-Owns: these two numbers. Each is measured in a process of its own (`python -m bench.footprint KIND COUNT`), so that
-nothing of the measurement before is counted: memory as the system sees it, time from nothing to a log that serves.
+Owns: these two numbers. Each is measured in a separate process (`python -m bench.footprint KIND COUNT`), so that
+earlier measurements do not count: memory as the system sees it, time from nothing to a log that serves.
 """
 
 import gc
@@ -36,11 +36,11 @@ class Footprint:
     clean_start_ms: float | None = None
     """Processor time of opening the log after a clean stop."""
     killed_start_ms: float | None = None
-    """The same after kill -9, when no snapshot and no index of the active segment is there."""
+    """The same after kill -9, without a snapshot and an index of the active segment."""
 
 
 def measure_apart(kind: str, count: int) -> Footprint:
-    """In a process of its own."""
+    """In a separate process."""
     command = [sys.executable, "-m", "bench.footprint", kind, str(count)]
     ended = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return Footprint(**json.loads(ended.stdout))
@@ -53,7 +53,7 @@ def footprint(kind: str, count: int, path: Path) -> Footprint:
         return _of_coordinator(count, path)
     if kind == PARTITIONS:
         return _of_partitions(count, path)
-    raise ValueError(f"nothing is known of {kind!r}")
+    raise ValueError(f"unknown kind {kind!r}")
 
 
 def _of_log(kind: type[LogWorld], count: int, path: Path) -> Footprint:

@@ -1,7 +1,6 @@
-"""`make bench-log`: what append, read and their like cost as a log grows, in tables, pictures and docs/performance.md.
+"""`make bench-log`: the cost of append, read and the like as a log grows, in tables, pictures and docs/performance.md.
 
-Owns: the sizes, the order, and what is told. `--json FILE` keeps every number, `--quick` takes a hundredth of each
-size.
+Owns: the sizes, the order, and the output. `--json FILE` writes every number, `--quick` uses a hundredth of each size.
 """
 
 import argparse
@@ -98,11 +97,11 @@ def measure_footprints(scale: int, progress: Progress) -> list[Footprint]:
     return found
 
 
-# -- telling
+# -- output
 
 
 def table(family: Family) -> str:
-    """Processor time and, after the stroke, time on the wall, in microseconds."""
+    """Processor time and, after the slash, wall time, in microseconds."""
     first = next(iter(family.curves.values()))
     rows = [[family.axis, *(f"{point.size:,}" for point in first), "last : first", "lines of Python"]]
     for name, points in family.curves.items():
@@ -145,7 +144,7 @@ def picture(family: Family) -> str:
 
 
 def write_page(families: Sequence[Family], footprints: Sequence[Footprint]) -> None:
-    """Put tables and pictures into the page, between its two marks."""
+    """Put tables and pictures into the page, between its two markers."""
     parts = []
     for family in families:
         (IMAGES / f"{family.image}.svg").write_text(picture(family), encoding="utf-8")

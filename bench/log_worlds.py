@@ -33,7 +33,7 @@ Progress = Callable[[int], None]
 
 
 class LogWorld:
-    """One partition with one way to grow; `fill` makes it `size` large, on top of a little that all have."""
+    """One partition that grows in one way; `fill` makes it `size` large, on top of a small common base."""
 
     axis: ClassVar[str]
 
@@ -81,10 +81,10 @@ class LogWorld:
         raise NotImplementedError
 
     def any_offset(self) -> int:
-        """Of what `fill` has written: measuring appends must not make the reads others."""
+        """Among those that `fill` has written: measuring appends must not change what is read."""
         return self.random.randrange(self.filled_end_offset)
 
-    # -- operations that every world is asked for
+    # -- operations of every world
 
     def append(self) -> None:
         """One idempotent batch, durable."""
@@ -154,7 +154,7 @@ class Segments(LogWorld):
 
 
 class OpenTransactions(LogWorld):
-    """Transactions that began and have not ended, one batch each."""
+    """Open transactions of one batch each."""
 
     axis = "open transactions"
 
@@ -184,7 +184,7 @@ class OpenTransactions(LogWorld):
 
 
 class ProducerIds(LogWorld):
-    """Producers that the partition remembers, by one batch each."""
+    """Producers known to the partition, by one batch each."""
 
     axis = "producer ids"
 
@@ -234,8 +234,8 @@ class AbortedTransactions(LogWorld):
 
 
 class AbortedInsideOne(AbortedTransactions):
-    """The same while one other transaction was open from the first to the last: no index entry alone tells a reader
-    that the later ones are none of its business."""
+    """The same while one other transaction was open from the first to the last: no single index entry tells a reader
+    that the later ones do not overlap its read."""
 
     axis = "aborted transactions inside a long one"
 

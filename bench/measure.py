@@ -1,7 +1,7 @@
-"""What one operation costs: processor time, time on the wall, and work that can be counted.
+"""The cost of one operation: processor time, wall time, and countable work.
 
-Owns: the measuring. Does not own: what is measured. Work is counted in lines of Python run: it is the same on every
-machine and in every run, so that a test can hold it; time is what people feel.
+Owns: the measuring. Does not own: what is measured. Work is counted in executed lines of Python: the same on every
+machine and in every run, so that a test can assert it; time is what users notice.
 """
 
 import statistics
@@ -21,7 +21,7 @@ _UNTIMED = _COUNTED + 2
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`run` does it once. `limit`: how often it may be repeated in all before it changes what is measured."""
+    """`run` does it once. `limit`: how often it may be repeated before it changes what is measured."""
 
     name: str
     run: Callable[[], object]
@@ -35,7 +35,7 @@ class Point:
     cpu_us: float
     wall_us: float
     lines: int
-    """Lines of Python run for one operation."""
+    """Lines of Python executed by one operation."""
 
 
 def measure(operation: Operation, size: int) -> Point:

@@ -71,7 +71,7 @@ def test_the_documentation_counts_the_answers_and_explains_each_key_of_a_frame()
         for name, count in re.findall(r"^\| `([^`]+)` \|.*\| ([\d,]+) \|$", text, re.MULTILINE)
     }
     assert counted == {name: len(recorded(name, levels[0])) for name, levels in LEVELS.items()}
-    assert f"all {sum(counted[name] for name in tape.TAPED):,} questions" in text
+    assert f"all {sum(counted[name] for name in tape.TAPED):,} responses" in text
     explained = {
         key for row in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)
     }
