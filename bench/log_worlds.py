@@ -1,8 +1,8 @@
 """Logs that have grown in one direction, and the operations whose cost might have grown with them.
 
-Owns: how each world is filled, and what is asked of it. The log, its manager, the rounds and the files are the
-broker's own, on a real directory; nothing waits for the disk (`oncelog.flush.policy=memory`), since what a disk takes
-does not depend on any of these sizes.
+Owns: how each world is filled, and its operations. The log, its manager, the rounds and the files are the broker's
+own, on a real directory; nothing waits for the disk (`oncelog.flush.policy=memory`), since the time of a sync does not
+depend on any of these sizes.
 """
 
 from collections.abc import Callable

@@ -54,7 +54,7 @@ class Scheduler(Protocol):
         """Run `function` off the loop, then `done(error or None)` on the loop. Calls run sequentially."""
 
     def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        """The same, beside other calls rather than behind them: for reads that may take their time."""
+        """The same, concurrently with other calls: for reads that may take long."""
 
 
 class File(Protocol):
@@ -74,7 +74,7 @@ class File(Protocol):
         """The bytes [start, end), fewer at the end of the file."""
 
     def cached_view(self, start: int, end: int) -> memoryview | None:
-        """The same if no device need be asked for it; None if one must, or if the system cannot tell."""
+        """The same if it needs no device access; None if it does, or if the system cannot say."""
 
     def truncate(self, size_bytes: int) -> None: ...
 

@@ -355,7 +355,7 @@ _TABLE = (
         "oncelog.storage",
         _STRING,
         "local",
-        "local: files in the data directory. memory: no files at all, and nothing outlives the process.",
+        "local: files in the data directory. memory: no files, and all data is lost when the process ends.",
         choices=("local", "memory"),
     ),
     ConfigKey(

@@ -70,8 +70,8 @@ def readable_bytes(wanted: FetchedPartition, log: PartitionLog, isolation: Fetch
 def plan_partition(
     wanted: FetchedPartition, log: PartitionLog, isolation: FetchIsolation
 ) -> PartitionData | ReadBounds:
-    """What the answer says of a partition with nothing to read, or else what its reader may see: decided from offsets
-    alone. Raises KafkaError."""
+    """The response for a partition with nothing to read, or else the bounds of its reader: decided from offsets alone.
+    Raises KafkaError."""
     diverging = diverging_epoch(wanted, log)
     if diverging is None:
         bounds = log.bounds(isolation)
@@ -89,7 +89,7 @@ def plan_partition(
 
 
 class PartitionRead:
-    """A partition of an answer whose records are not at hand."""
+    """A partition of a response whose records are not in memory yet."""
 
     __slots__ = ("_at_least_one", "_bounds", "_log", "_max_bytes", "_wanted")
 
@@ -103,11 +103,11 @@ class PartitionRead:
         self._at_least_one = at_least_one
 
     def at_most_bytes(self) -> int:
-        """What its records may take of an answer."""
+        """How many bytes its records may add to the response."""
         return min(self._max_bytes, self._log.stored.read_at_most(self._wanted.fetch_offset))
 
     def read(self) -> PartitionData | Fetching:
-        """See `read_partition`. In the meantime the start may have moved, or the log have gone offline."""
+        """See `read_partition`. Meanwhile the start may have moved, or the log gone offline."""
         self._log.check_readable(self._wanted.fetch_offset)
         return read_partition(self._wanted, self._log, self._bounds, self._max_bytes, at_least_one=self._at_least_one)
 
@@ -115,8 +115,8 @@ class PartitionRead:
 def read_partition(
     wanted: FetchedPartition, log: PartitionLog, bounds: ReadBounds, max_bytes: int, *, at_least_one: bool
 ) -> PartitionData | Fetching:
-    """What the answer says of a partition that was planned in this turn, with its records; a Fetching: read again once
-    it has ended. Raises KafkaError."""
+    """The response for a partition that was planned in this turn, with its records; or a Fetching: call again once it
+    has ended. Raises KafkaError."""
     found = log.read(wanted.fetch_offset, max_bytes, bounds, at_least_one=at_least_one)
     if isinstance(found, Completion):
         return found

@@ -16,12 +16,12 @@ requested.
 - Unknown topics are reported but do not end the wait for the others; any other error is reported at once. v4 and v5
   lack KAFKA_STORAGE_ERROR and get NOT_LEADER_OR_FOLLOWER.
 
-An answer is made in three steps. Each partition is planned, from offsets alone: what its reader may see is fixed there.
-It is read, at once if its bytes are at hand; if not they are fetched off the event loop, beside those of the others.
-Once all are there the answer is assembled, and only then does the session change.
+A response is made in three steps. Each partition is planned, from offsets alone, which fixes what its reader may see.
+It is read, at once if its bytes are in memory; otherwise they are read off the event loop, in parallel with others.
+Once all reads are complete the response is assembled, and only then does the session change.
 
-More than `_AT_ONCE` partitions are taken, counted, read and encoded in slices (`broker.slices`). Each is planned in one
-turn; what moves behind that is ready for the next request.
+More than `_AT_ONCE` partitions are parsed, counted, read and encoded in slices (`broker.slices`). Each is planned in
+one turn; later changes are ready for the next request.
 
 Left out: preferred read replicas.
 """
@@ -179,7 +179,7 @@ class _Fetch:
         self._answer: Completion[FetchResponse | Completion[FetchResponse]] | None = None
         self._timer: Timer | None = None
         self._late: list[tuple[FetchedPartition, PartitionData | PartitionRead]] = []
-        """From the first partition on whose records are not at hand: what is assembled once they are."""
+        """The partitions from the first one with a pending read on: assembled once all reads are complete."""
         self._moved: dict[FetchedPartition, None] = {}
         """Partitions that moved since this request's slices began to count."""
         self._epoch = session.epoch
@@ -291,7 +291,7 @@ class _Fetch:
             if not waits:
                 yield from self._read_in_slices()
                 yield from self._read_late()
-        finally:  # also when the client has gone
+        finally:  # also when the client has disconnected
             if not self._is_replaced:
                 session.end_wait()
                 if not waits:
@@ -326,7 +326,7 @@ class _Fetch:
     # -- the response
 
     def answer(self) -> FetchResponse | Completion[Any]:
-        """Read what is ready, and let the session go on or end."""
+        """Read what is ready, and continue or end the session."""
         self._begin_answer()
         self._read_all(tuple(self._session.ready))
         if self._late:
@@ -341,14 +341,14 @@ class _Fetch:
         session.begin_slices(self)
         try:
             yield from self._read_late()
-        finally:  # also when the client has gone
+        finally:  # also when the client has disconnected
             if not self._is_replaced:
                 session.end_wait()
                 self._leave()
         return self._replaced() if self._is_replaced else self._response()
 
     def _read_late(self) -> Sliced[None]:
-        """Wait for what is not at hand: all of it was asked for when it was planned."""
+        """Wait for the pending reads, all of which were started when they were planned."""
         late, self._late = self._late, []
         for slot, (partition, part) in enumerate(late):
             if isinstance(part, PartitionRead):
@@ -431,8 +431,8 @@ class _Fetch:
             and not data.error_code
         ):
             session.settle(partition)
-        news = partition.tell(data.high_watermark, data.log_start_offset)
-        if self._only_news and not (news or data.records or data.error_code or data.diverging_epoch.epoch >= 0):
+        has_moved = partition.update_offsets(data.high_watermark, data.log_start_offset)
+        if self._only_changes and not (has_moved or data.records or data.error_code or data.diverging_epoch.epoch >= 0):
             return
         topic = partition.topic_id or partition.topic
         if topic != self._last_topic:
@@ -443,7 +443,7 @@ class _Fetch:
 
     def _refuse(self, partition: FetchedPartition, error: KafkaError, log: PartitionLog | None) -> PartitionData:
         self._session.forget_log(partition)
-        return self._refused(partition, error.code, log)
+        return self._error_response(partition, error.code, log)
 
     def _error_response(self, partition: FetchedPartition, code: ErrorCode, log: PartitionLog | None) -> PartitionData:
         """Stays ready: the error is reported again as long as it lasts."""

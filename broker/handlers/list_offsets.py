@@ -9,8 +9,8 @@
   0 or more, −2 for tools) see up to the log end.
 - A partition that is repeated in one request has one result, INVALID_REQUEST.
 
-A look-up that needs the disk, or to decompress a batch, waits for it off the event loop. v10's timeout_ms bounds
-look-ups in remote storage; all look-ups here are local.
+A lookup that needs the disk, or to decompress a batch, waits for it off the event loop. v10's timeout_ms bounds lookups
+in remote storage; all lookups here are local.
 """
 
 from oncelog.broker.cluster.leader_epoch import check_leader_epoch
@@ -78,12 +78,12 @@ def _lookup(
         log = context.broker.topics.partition(topic, wanted.partition_index)
         check_leader_epoch(log, wanted.current_leader_epoch)
         found = _find(log, wanted.timestamp, isolation)
-        while isinstance(found, Completion):  # not at hand: look again once it is
+        while isinstance(found, Completion):  # not in memory yet: search again once it is
             yield found
             found.result()
             found = _find(log, wanted.timestamp, isolation)
     except KafkaError as error:
-        return _refused(wanted.partition_index, error.code)
+        return _error_response(wanted.partition_index, error.code)
     offset, timestamp = found
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,

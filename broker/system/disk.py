@@ -25,7 +25,7 @@ DEFAULT_OPEN_FILES = 512
 _LOCK_NAME = ".lock"
 _FEWEST_SIDE_BY_SIDE = 3
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
-"""Linux: read what is in the page cache, and nothing else."""
+"""Linux: read only what is in the page cache."""
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _NO_DESCRIPTOR_ERRORS = (errno.EMFILE, errno.ENFILE)
 

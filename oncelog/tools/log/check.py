@@ -146,7 +146,7 @@ class _Directory:
         self.store = LocalLogStore(
             disk, self._clock, loop, failure, on_report=self.reports.append, measures_syncs=False
         )
-        self.logs = LogManager(self.store, Rounds(loop, self.store, failure), _NobodyListens(), self._clock)
+        self.logs = LogManager(self.store, Rounds(loop, self.store, failure), _NoListener(), self._clock)
         self.cleaned = CleanerCheckpoint(disk)
         self._config, _ = load_config()
 

@@ -119,7 +119,7 @@ def _lock(data_dir: Path) -> "RealDisk":
     return disk
 
 
-def _examined(disk: "RealDisk") -> "Examination":
+def _examine(disk: "RealDisk") -> "Examination":
     from oncelog.broker.storage.disk_errors import trouble
     from oncelog.protocol.errors import KafkaError
     from oncelog.tools.log.check import NoDataDirectory, examine
