@@ -9,9 +9,9 @@ Invariants
   during which others are served. A loaded API needs no further imports, whatever the request.
 
 A handler whose cost grows with the request or with what is stored is a generator and runs in slices (`broker.slices`):
-each `yield n` is n more elements, `yield completion` waits, `return` gives the answer, which is encoded in slices too.
-A request of more than `at_once_bytes` is decoded in slices, and handled by `handle_large` where a handler has one
-beside its `handle`, else holds no more than `ELEMENTS_AT_ONCE`.
+each `yield n` reports n more elements, `yield completion` waits, `return` gives the response, which is encoded in
+slices too. A request of more than `at_once_bytes` is decoded in slices, and handled by `handle_large` if a handler has
+one besides its `handle`, else limited to `ELEMENTS_AT_ONCE`.
 
 ApiVersions alone gets a response in an unsupported version: error 35 in the layout of v0, with the range of key 18
 (KIP-511). For every other API an unknown key or version closes the connection, as Kafka's does.
@@ -40,9 +40,9 @@ RunInThread = Callable[[Callable[[], None], Callable[[Exception | None], None]],
 """As `Scheduler.run_in_thread`."""
 
 _LARGE_FRAME_BYTES = 8_192
-"""Measured: up to here no request takes more than 10 ms, whatever is in it."""
+"""Measured: up to this size no request takes more than 10 ms, whatever it contains."""
 _LARGE_INTERPRETED_FRAME_BYTES = 2_048
-"""Of an API whose requests are read by their declaration, which takes twice as long and more."""
+"""For APIs whose requests are interpreted from their declaration, which takes twice as long or more."""
 _NEVER = 32_767
 ELEMENTS_AT_ONCE = 20_000
 """In a request whose handler does not use slices: far more than a client needs."""

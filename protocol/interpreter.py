@@ -1,14 +1,14 @@
-"""Codecs that follow a declaration field by field, for messages that come too seldom for code of their own.
+"""Codecs that follow a declaration field by field, for messages that are too rare for generated code.
 
-Owns: how a declaration is read and written at run time, and the classes of messages that have none of their own. Does
-not own: the declarations, the types' readers and writers (`protocol.message`), the straight-line codecs of what comes
-often (`protocol.codec` writes those; `protocol.plain_construct` is the oracle of both).
-Invariants: as of generated code, every announced length is checked before it is used, nothing is read past the end,
-the data of a tag ends exactly where its size says, and what may be long is read and written in slices.
+Owns: reading and writing by a declaration at run time, and the classes of messages without generated ones. Does not
+own: the declarations, the types' readers and writers (`protocol.message`), the straight-line codecs of frequent
+messages (`protocol.codec` generates those; `protocol.plain_construct` is the oracle of both).
+Invariants: as in generated code, every announced length is checked before it is used, nothing is read past the end, the
+data of a tag ends exactly where its size says, and anything that may be long is read and written in slices.
 
-A version is compiled at its first use, into closures that are called field by field. Measured: that takes 0.2 ms, and
-1.5 ms where a message has most fields; reading then takes twice what generated code takes and writing three times,
-small messages five times.
+A version is compiled on first use, into closures that are called field by field. Measured: that takes 0.2 ms, and 1.5
+ms for the message with the most fields; reading then takes twice as long as with generated code and writing three
+times, small messages five times.
 """
 
 import struct
@@ -27,25 +27,25 @@ from oncelog.protocol.types import Primitive, Variable
 _UUID = Struct(">16s")
 Values = list[Any]
 Step = Callable[[memoryview, int, Values], Any]
-"""Reads into one or more of the values and gives the next position: at once, or as a generator that does."""
+"""Reads into one or more of the values and returns the next position: directly, or as a generator."""
 
 
 class _Reads(NamedTuple):
-    """(view, position) to (value, next position): at once, or as a generator."""
+    """(view, position) to (value, next position): directly, or as a generator."""
 
     read: Callable[[memoryview, int], Any]
     is_sliced: bool
 
 
 class _Writes(NamedTuple):
-    """Adds the parts of a value: at once, or as a generator."""
+    """Adds the parts of a value: directly, or as a generator."""
 
     write: Callable[[list[Data], Any], Any]
     is_sliced: bool
 
 
 class Interpreted(Generic[MessageT]):
-    """A declared message of all versions; its classes are given by the names that the declaration has for them."""
+    """A declared message in all versions; its classes are matched by the names in the declaration."""
 
     def __init__(self, schema: Schema, message: type[MessageT], *parts: type[Any]) -> None:
         self._schema = schema
@@ -66,7 +66,7 @@ class Interpreted(Generic[MessageT]):
     def decode_in_slices(
         self, view: memoryview, version: int, position: int = 0
     ) -> Generator[int, None, tuple[MessageT, int]]:
-        """As `decode`; each step is so many more elements."""
+        """As `decode`; each step yields the number of further elements read."""
         reader = self._readers.get(version)
         if reader is None:
             reader = self._readers[version] = self._version(version).reader()
@@ -79,14 +79,14 @@ class Interpreted(Generic[MessageT]):
         return decoded
 
     def encode(self, message: MessageT, version: int) -> list[Data]:
-        """The parts of the encoded message, to be joined; record data is among them as it was given."""
+        """The parts of the encoded message, to be joined; record data is among them unchanged."""
         out: list[Data] = []
         for _ in self.encode_in_slices(out, message, version):
             pass
         return out
 
     def encode_in_slices(self, out: list[Data], message: MessageT, version: int) -> Iterator[int]:
-        """As `encode`; each step is so many more elements, whose parts are in `out` and may be taken from there."""
+        """As `encode`; each step yields the number of further elements, whose parts are in `out` and may be removed."""
         writer = self._writers.get(version)
         if writer is None:
             writer = self._writers[version] = self._version(version).writer()
@@ -102,7 +102,7 @@ class Interpreted(Generic[MessageT]):
 
 
 def classes_of(schema: Schema, module: str) -> list[Any]:
-    """Classes for a declaration that has none of its own, the innermost first."""
+    """Classes for a declaration without generated ones, innermost first."""
     made: dict[str, Any] = {}
     for structure in (*schema.structure.nested(), schema.structure):
         made[structure.name] = _class_of(structure, module, made)
@@ -128,7 +128,7 @@ def _default(field: Field, classes: dict[str, type[Any]]) -> Any:
 
 
 class _Version:
-    """One version of a message in the making."""
+    """One version of a message under construction."""
 
     def __init__(self, schema: Schema, version: int, classes: dict[str, type[Any]]) -> None:
         self._root = schema.structure
@@ -152,7 +152,7 @@ class _Version:
         return False
 
     def _runs(self, structure: Structure) -> Iterator[list[Field]]:
-        """Its untagged fields: numbers that follow each other in the message and in its class together."""
+        """Its untagged fields: numbers that are adjacent both in the message and in its class are grouped."""
         run: list[Field] = []
         for field in structure.fields:
             is_here = field.in_version(self._version) and not field.is_tagged(self._version)
@@ -459,7 +459,7 @@ def _itself(message: Any) -> Any:
 
 
 def _whole(steps: Generator[int, None, Any]) -> Any:
-    """The result of what is short."""
+    """The result of steps that are short enough to run at once."""
     while True:
         try:
             next(steps)

@@ -1,7 +1,7 @@
 """The plain construct of every declared message in every version: the readable definition of the format.
 
-Owns: how each type looks on the wire, plain and compact (KIP-482). Does not own: messages and their versions
-(`protocol.schema`). It is the oracle of the property tests; nothing that serves imports this module.
+Owns: the encoding of each type, plain and compact (KIP-482). Does not own: messages and their versions
+(`protocol.schema`). It is the oracle of the property tests; serving code does not import this module.
 Invariant: every length and count is checked against the bytes that are left before anything is allocated.
 """
 
@@ -81,7 +81,7 @@ class Length(Construct):
         if length < 0:
             raise IntegerError(f"length {length}", path=path)
         if self._longest is not None and length > self._longest:
-            raise IntegerError(f"length {length}, {self._longest} is the most", path=path)
+            raise IntegerError(f"length {length}, {self._longest} is the maximum", path=path)
         if length > bytes_left(stream):
             raise StreamError(f"length {length} is more than is left", path=path)
         return int(length)
@@ -98,7 +98,7 @@ class Length(Construct):
 
 
 class Sized(Construct):
-    """Bytes behind their length."""
+    """Bytes after their length."""
 
     def __init__(self, length: Length) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class Sized(Construct):
 
 
 class Utf8(Construct):
-    """Text behind its length in bytes."""
+    """Text after its length in bytes."""
 
     def __init__(self, length: Length) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class UuidBytes(Construct):
 
 
 class CountedArray(Construct):
-    """Elements behind their count; a count larger than the bytes left is refused before the first element."""
+    """Elements after their count; a count larger than the bytes left is rejected before the first element."""
 
     def __init__(self, count: Length, element: Construct) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ VARINT = UnsignedVarint()
 
 
 class NullableStruct(Construct):
-    """A struct behind one byte, -1 for null and 1 otherwise (KIP-893); in a tagged field 0 for null and 1 otherwise."""
+    """A struct after one byte, -1 for null and 1 otherwise (KIP-893); in a tagged field 0 for null and 1 otherwise."""
 
     def __init__(self, element: Construct, tagged: bool) -> None:
         super().__init__()
@@ -272,4 +272,4 @@ PRIMITIVES: dict[Primitive, Construct] = {
 }
 
 MALFORMED = (construct.ConstructError, FormatFieldError, StreamError, IntegerError, StringError)
-"""What parsing raises for bytes that are no message."""
+"""The errors that parsing raises for malformed bytes."""

@@ -1,8 +1,8 @@
 """Versioned declarations of messages: the language of `protocol.messages`.
 
-Owns: the meaning of a declaration. Does not own: what is made of it: the plain construct of each version, which is the
-definition of the format (`protocol.plain_construct`), the codecs that serve, which `protocol.codec` writes, and those
-of seldom requests, which `protocol.interpreter` makes.
+Owns: the meaning of a declaration. Does not own: its uses: the plain construct of each version, which defines the
+format (`protocol.plain_construct`), the codecs that `protocol.codec` generates, and those of rare requests, which
+`protocol.interpreter` builds.
 
 A field's `versions`, `nullable` and `tagged` are ranges as in Kafka's own schemas: "3+", "0-12", "4".
 """

@@ -1,6 +1,6 @@
-"""The types that Kafka's messages are made of.
+"""The types in Kafka's messages.
 
-Owns: their names, sizes and Python types. Does not own: how each looks on the wire, which plain construct defines
+Owns: their names, sizes and Python types. Does not own: their encoding, which plain construct defines
 (`protocol.plain_construct`), messages and versions (`protocol.schema`).
 """
 
