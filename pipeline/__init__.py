@@ -1,1 +1,1 @@
-"""PySpark reads what was committed and publishes what it totals, both exactly once: a source and a sink to reuse."""
+"""A reusable PySpark source of committed records, and a sink that publishes results, both exactly once."""

@@ -1,1 +1,1 @@
-"""`make demo`: the main job on real purchases, under trouble, told as it happens and verified in the end."""
+"""`make demo`: the main job on real purchases, under faults, reported as it runs and verified at the end."""

@@ -7,7 +7,7 @@ import pytest
 
 from oncelog.pipeline.demo.data import InputError, Totals
 from oncelog.pipeline.demo.loading import Troubles
-from oncelog.pipeline.demo.show import WORK_MARK, Findings, _emptied
+from oncelog.pipeline.demo.show import WORK_MARK, Findings, _empty_folder
 from oncelog.pipeline.demo.totalling import Totalling
 from oncelog.pipeline.demo.verify import Published, Seen
 

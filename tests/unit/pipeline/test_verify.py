@@ -14,7 +14,7 @@ from oncelog.pipeline.demo.data import Purchase, totals_of
 from oncelog.pipeline.demo.load import share_of
 from oncelog.pipeline.demo.loading import Troubles
 from oncelog.pipeline.demo.picture import draw, money
-from oncelog.pipeline.demo.survey import Span, Strip, joined
+from oncelog.pipeline.demo.survey import Span, Strip, merge_spans
 from oncelog.pipeline.demo.totalling import Totalling
 from oncelog.pipeline.demo.verify import Published, Seen, differences
 
