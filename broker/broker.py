@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class GroupsWhenNeeded:
-    """The coordinator of groups, made when it is first asked for or a group is found in the log: a start need not wait
-    for code that many brokers never run."""
+    """The group coordinator, created on first use or when a group is found in the log: a start need not wait for code
+    that many brokers never run."""
 
     def __init__(self, make: "Callable[[], GroupCoordinator]") -> None:
         self._make = make
@@ -86,5 +86,5 @@ class Broker:
 
     @property
     def known_groups(self) -> "GroupCoordinator | None":
-        """None as long as nobody has asked for a group and none was found."""
+        """None until the first group request, unless a group was found at the start."""
         return self.groups_when_needed.known

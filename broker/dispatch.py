@@ -69,7 +69,7 @@ _WITH_GROUPS = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
     }
 )
-"""Whose handlers ask for the coordinator of groups, a marker in `__consumer_offsets` for one of its partitions."""
+"""APIs whose handlers need the group coordinator, for a marker in `__consumer_offsets` that of one partition."""
 _WITH_TRANSACTIONS = frozenset(
     {
         ApiKey.PRODUCE,
@@ -81,7 +81,7 @@ _WITH_TRANSACTIONS = frozenset(
         ApiKey.DESCRIBE_TRANSACTIONS,
     }
 )
-"""Whose handlers ask for a partition of `__transaction_state`."""
+"""APIs whose handlers need a partition of `__transaction_state`."""
 _PARTS_JOINED = 512
 _JOINED_PART_BYTES = 1_024
 
