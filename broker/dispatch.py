@@ -69,7 +69,7 @@ _WITH_GROUPS = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
     }
 )
-"""APIs whose handlers need the group coordinator, for a marker in `__consumer_offsets` that of one partition."""
+"""APIs whose handlers need the group coordinator; WriteTxnMarkers does for markers in `__consumer_offsets`."""
 _WITH_TRANSACTIONS = frozenset(
     {
         ApiKey.PRODUCE,
