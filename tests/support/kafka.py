@@ -99,6 +99,16 @@ class Kafka:
             pause.wait(0.2)
         raise NotHealthy("Apache Kafka did not start in time")
 
+    def read(self, path: str) -> str | None:
+        """A file in its data directory; None if there is none."""
+        file = self._directory / "data" / path
+        return file.read_text() if file.exists() else None
+
+    def end(self) -> None:
+        """A clean stop."""
+        self._process.terminate()
+        self._process.wait(60)
+
     def stop(self) -> None:
         """kill -9."""
         self._process.kill()
