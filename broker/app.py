@@ -137,7 +137,7 @@ class _App:
         self._log.info(
             "broker.ready",
             cluster_id=broker.cluster_id,
-            node_id=broker.node_id,
+            node_id=broker.leadership.node_id,
             listeners=[f"{endpoint.name}://{endpoint.host}:{endpoint.port}" for endpoint in listeners.endpoints],
             data_dir=str(self._config.data_dir),
         )

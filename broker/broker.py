@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from oncelog.broker.cluster.leadership import Leadership
     from oncelog.broker.cluster.metadata_log import MetadataLog
     from oncelog.broker.cluster.topics import Topics
     from oncelog.broker.compatibility import Compatibility
@@ -48,7 +49,7 @@ class Broker:
     entropy: "Entropy"
     scheduler: "Scheduler"
     slices: "Slices"
-    node_id: int
+    leadership: "Leadership"
     cluster_id: str
     metadata: "MetadataLog"
     topics: "Topics"

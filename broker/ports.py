@@ -84,6 +84,18 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class Syncable(Protocol):
+    """A file that awaits its sync, or a write that is to come with it."""
+
+    @property
+    def path(self) -> str: ...
+
+    def sync(self) -> None:
+        """As `File.sync`."""
+
+    def close(self) -> None: ...
+
+
 class Disk(Protocol):
     """A directory tree. Paths are relative to its root and use `/`."""
 

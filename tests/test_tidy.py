@@ -57,6 +57,11 @@ PRINTS = {
 }
 
 
+# Who leads and with which epoch is asked of broker/cluster/leadership.py: these are no constants, but for "none" (−1).
+_LED = re.compile(
+    r"((leader|coordinator|controller|broker)_epoch|(leader|controller|node|broker|replica)_id)$", re.IGNORECASE
+)
+
 _BARE_MODULE = re.compile(
     r"(broker|client|pipeline|protocol)(\.[a-z_]+)*\.(app|cli|generated|handlers|messages|state_records)\b"
 )
@@ -204,6 +209,31 @@ def test_what_tests_share_is_no_test_of_one_folder() -> None:
 
 def _unit_folder(module: str) -> str:
     return "/".join(module.split(".")[:3]) + "/"
+
+
+def test_no_leader_and_no_epoch_of_one_is_a_constant() -> None:
+    found = []
+    for name, path in _written("broker"):
+        given = _given(_tree(path))
+        found += [f"{name}:{line} {of}" for of, value, line in given if _LED.search(of) and value >= 0]
+        may_read = name.startswith(("broker/config/", "broker/assembly/"))
+        if not may_read and '"node.id"' in path.read_text(encoding="utf-8"):
+            found.append(f"{name} reads node.id")
+    _none(found)
+
+
+def _given(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
+    """Integers that are written down as the value of a name: the name, the value and the line."""
+    for node in ast.walk(tree):
+        targets: list[tuple[str, ast.expr]] = []
+        if isinstance(node, ast.keyword) and node.arg is not None:
+            targets.append((node.arg, node.value))
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            names = node.targets if isinstance(node, ast.Assign) else [node.target]
+            targets += [(getattr(target, "id", getattr(target, "attr", "")), node.value) for target in names]
+        for name, value in targets:
+            if isinstance(value, ast.Constant) and type(value.value) is int:
+                yield name, value.value, value.lineno
 
 
 def test_nothing_is_imported_by_a_star() -> None:

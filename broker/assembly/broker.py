@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.broker import Broker, GroupsWhenNeeded
 from oncelog.broker.cluster.features import first_levels
+from oncelog.broker.cluster.leadership import Leadership
 from oncelog.broker.cluster.metadata_log import (
     MetadataLog,
     ResourceType,
@@ -111,15 +112,18 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
     )
     metadata = yield from _load_metadata(config, system, logs, failure, log)
-    # A first start has written the cluster id: no client may learn it before it is durable.
+    leadership = Leadership(config.get_int("node.id"), metadata, system.scheduler)
+    leadership.begin(system.entropy.uuid())
+    # No client may learn a cluster id or leader epochs before they are durable.
     rounds.run_now()
-    node_id = config.get_int("node.id")
-    live_config = LiveConfig(config, metadata, node_id)
-    _warn_of_security(log, metadata, live_config, node_id)
-    topics = _topics(config, live_config, system, metadata, logs, slices)
+    live_config = LiveConfig(config, metadata, leadership.node_id)
+    _warn_of_security(log, metadata, live_config)
+    topics = _topics(config, live_config, system, metadata, leadership, logs, slices)
     for line in (yield from topics.load()):
         log.warning("data_dir.entry", message=line)
-    coordinators = _coordinators(config, system, topics, live_config, metadata, log, TransitionLog(log, metrics))
+    coordinators = _coordinators(
+        config, system, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
+    )
     broker = Broker(
         live_config=live_config,
         compatibility=COMPATIBILITIES[config.get_str("oncelog.compat")],
@@ -127,7 +131,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
         entropy=system.entropy,
         scheduler=system.scheduler,
         slices=slices,
-        node_id=node_id,
+        leadership=leadership,
         cluster_id=metadata.state.cluster_id or "",
         metadata=metadata,
         topics=topics,
@@ -149,7 +153,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     return broker
 
 
-def _warn_of_security(log: Any, metadata: MetadataLog, live_config: LiveConfig, node_id: int) -> None:
+def _warn_of_security(log: Any, metadata: MetadataLog, live_config: LiveConfig) -> None:
     """Settings of TLS and SASL are kept as Kafka keeps them, and somebody may rely on them."""
 
     def warn(resource_type: int, name: str) -> None:
@@ -160,7 +164,7 @@ def _warn_of_security(log: Any, metadata: MetadataLog, live_config: LiveConfig, 
 
     live_config.watch(warn)
     warn(ResourceType.BROKER, "")
-    warn(ResourceType.BROKER, str(node_id))
+    warn(ResourceType.BROKER, str(live_config.node_id))
 
 
 def _topics(
@@ -168,6 +172,7 @@ def _topics(
     live_config: LiveConfig,
     system: System,
     metadata: MetadataLog,
+    leadership: Leadership,
     logs: LogManager,
     slices: Slices,
 ) -> Topics:
@@ -176,7 +181,7 @@ def _topics(
         metadata,
         logs,
         system.entropy,
-        config.get_int("node.id"),
+        leadership,
         lambda topic: log_config_for(topic.config, live_config.current),
         {name: internal_topic_config(name, config) for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)},
         slices,
@@ -233,28 +238,25 @@ class _ReplayFailures:
             raise StartError(_not_replayed(error)) from error
 
 
-def _epoch_of(_topic: str, _partition: int) -> int:
-    """The leader epoch with which this node has a partition of a coordinator: one node never hands it over."""
-    return 0
-
-
 def _coordinators(
     config: BrokerConfig,
     system: System,
     topics: Topics,
     live_config: LiveConfig,
     metadata: MetadataLog,
+    leadership: Leadership,
     log: Any,
     transitions: TransitionListener,
 ) -> _Coordinators:
     """Both coordinators, nothing replayed yet; markers reach offsets through the group runtime."""
-    node_id = config.get_int("node.id")
     loading = CoordinatorLoading(system.scheduler)
     failures = _ReplayFailures(system, loading, log)
 
     def runtime_of(topic: str, make_shard: Callable[[int, int], ShardT]) -> CoordinatorRuntime[ShardT]:
         source = InternalTopicSource(topics, topic)
-        runtime = CoordinatorRuntime(topic, source, make_shard, system.clock, loading, _epoch_of, failures.on_failed)
+        runtime = CoordinatorRuntime(
+            topic, source, make_shard, system.clock, loading, leadership.epoch_of, failures.on_failed
+        )
         topics.watch(runtime.on_topic_changed)
         return runtime
 
@@ -275,16 +277,16 @@ def _coordinators(
 
     transaction_runtime = runtime_of(TRANSACTION_STATE, transaction_shard)
     markers = PartitionMarkers(topics, group_runtime, system.clock)
-    channel: MarkerSender = LocalMarkerChannel(node_id, markers)
+    channel: MarkerSender = LocalMarkerChannel(leadership.node_id, markers)
     if system.faults is not None:
         channel = system.faults.around_markers(channel)
         transitions = system.faults.around_listener(transitions)
     transactions = TransactionCoordinator(
         transaction_runtime,
-        ProducerIdManager(metadata, node_id),
+        ProducerIdManager(metadata, lambda: leadership.registration),
         Surroundings(
             channel,
-            topics.leader_of,
+            leadership.node_of,
             system.clock,
             system.scheduler,
             _transaction_limits(config),
@@ -354,7 +356,6 @@ def _load_metadata(
         raise StartError(f"the metadata log is damaged: {metadata_log.offline_error}; {WHAT_TO_DO}.")
     snapshots = SnapshotSettings(
         scheduler=system.scheduler,
-        node_id=config.get_int("node.id"),
         max_new_bytes=max_new_bytes,
         max_interval_ms=config.get_int("metadata.log.max.snapshot.interval.ms"),
         delete_log_below=logs.delete_records,

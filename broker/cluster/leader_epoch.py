@@ -1,13 +1,10 @@
 """A partition's leader epochs as clients ask for them (KIP-320, KIP-101), for Fetch, ListOffsets, OffsetForLeaderEpoch.
 
-One node leads every partition from its first record on: its log holds one epoch, which began with the log.
+Which epoch is the current one is `broker.cluster.leadership`'s, where each began `broker.log.leader_epochs`'.
 """
 
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.protocol.errors import ErrorCode, KafkaError
-
-UNDEFINED_EPOCH = -1
-UNDEFINED_END_OFFSET = -1
 
 
 def check_leader_epoch(log: PartitionLog, current_leader_epoch: int) -> None:
@@ -20,8 +17,4 @@ def check_leader_epoch(log: PartitionLog, current_leader_epoch: int) -> None:
 
 def end_offset_for_epoch(log: PartitionLog, epoch: int) -> tuple[int, int]:
     """The largest epoch up to `epoch` that the log has, and where it ended; −1 and −1 if that cannot be told."""
-    if epoch == log.leader_epoch:
-        return epoch, log.log_end_offset
-    if epoch == UNDEFINED_EPOCH or epoch > log.leader_epoch:
-        return UNDEFINED_EPOCH, UNDEFINED_END_OFFSET
-    return epoch, log.log_start_offset
+    return log.epochs.end_of(epoch, log.log_end_offset)

@@ -21,13 +21,26 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
+from oncelog.broker.cluster.leadership import (
+    EPOCHS_A_START,
+    EpochOrigins,
+    Leader,
+    spans,
+    with_partitions,
+)
 from oncelog.broker.cluster.metadata_records import (
     NewPartitions,
     count_of,
     decode_metadata_record,
     encode_metadata_batch,
 )
-from oncelog.broker.cluster.metadata_snapshot import MemorySnapshots, SnapshotFiles, decode_snapshot, encode_snapshot
+from oncelog.broker.cluster.metadata_snapshot import (
+    MemorySnapshots,
+    SnapshotFiles,
+    SnapshotId,
+    decode_snapshot,
+    encode_snapshot,
+)
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
 from oncelog.broker.log.store import Failure
@@ -40,6 +53,7 @@ from oncelog.protocol.generated import (
     feature_level_record,
     partition_record,
     producer_ids_record,
+    register_broker_record,
     remove_topic_record,
     topic_record,
 )
@@ -69,6 +83,7 @@ class Topic:
     topic_id: UUID
     partition_count: int
     config: Mapping[str, str]
+    epoch_origins: EpochOrigins = ()
 
     @property
     def is_internal(self) -> bool:
@@ -96,6 +111,10 @@ class ClusterState:
         self.features: dict[str, int] = {}
         self.features_epoch = 0
         self.next_producer_id = 0
+        self.registration: register_broker_record.RegisterBrokerRecord | None = None
+        """The newest start; None in a directory that nobody has started from since starts are counted."""
+        self.epochs_of_starts = 0
+        """What the starts that were replayed have added to the leader epoch of each partition."""
 
     def replay(self, record: Any, offset: int) -> None:
         """Apply one record; unknown ids are refused, because skipping would give another state than before."""
@@ -103,9 +122,9 @@ class ClusterState:
             case topic_record.TopicRecord():
                 self._put(Topic(record.name, record.topic_id, 0, {}))
             case partition_record.PartitionRecord():
-                self._replay_partitions(record.topic_id, 1, offset)
+                self._replay_partitions(record.topic_id, 1, record.leader_epoch, offset)
             case NewPartitions():
-                self._replay_partitions(record.topic_id, len(record.indexes), offset)
+                self._replay_partitions(record.topic_id, len(record.indexes), record.leader.epoch, offset)
             case config_record.ConfigRecord():
                 self._replay_config(record)
             case remove_topic_record.RemoveTopicRecord():
@@ -114,6 +133,9 @@ class ClusterState:
                 self.names_by_folded.pop(folded(topic.name), None)
                 del self.topics_by_id[topic.topic_id]
                 self.removed[topic.topic_id] = topic.name
+            case register_broker_record.RegisterBrokerRecord():
+                self.registration = record
+                self.epochs_of_starts += EPOCHS_A_START
             case feature_level_record.FeatureLevelRecord():
                 self.features[record.name] = record.feature_level
                 self.features_epoch = offset
@@ -122,10 +144,12 @@ class ClusterState:
             case _:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"unknown metadata record {record!r} at offset {offset}")
 
-    def _replay_partitions(self, topic_id: UUID, count: int, offset: int) -> None:
+    def _replay_partitions(self, topic_id: UUID, count: int, leader_epoch: int, offset: int) -> None:
         topic = self._topic(topic_id, offset)
+        first = topic.partition_count
+        origins = with_partitions(topic.epoch_origins, first, leader_epoch - self.epochs_of_starts)
         # Not by `replace`, which takes five times as long, and a start replays each partition.
-        self._put(Topic(topic.name, topic.topic_id, topic.partition_count + count, topic.config))
+        self._put(Topic(topic.name, topic.topic_id, first + count, topic.config, origins))
 
     def _replay_config(self, record: config_record.ConfigRecord) -> None:
         if record.resource_type != ResourceType.TOPIC:
@@ -159,9 +183,12 @@ class ClusterState:
             return topic.config if topic is not None else {}
         return self.configs.get((resource_type, name), {})
 
-    def records(self, node_id: int) -> Iterator[Any]:
+    def records(self) -> Iterator[Any]:
         """Records that add up to this state as it is now, whatever becomes of it while they are taken."""
-        topics = list(self.topics.values())
+        topics, epochs_of_starts = list(self.topics.values()), self.epochs_of_starts
+        registration = self.registration
+        node_id = -1 if registration is None else registration.broker_id
+        broker_epoch = -1 if registration is None else registration.broker_epoch
         removed = [
             record
             for topic_id, name in self.removed.items()
@@ -174,16 +201,27 @@ class ClusterState:
         head = feature_records(self.features)
         if self.cluster_id is not None:
             head.append(cluster_id_record(self.cluster_id))
+        if registration is not None:
+            head.append(registration)
         if self.next_producer_id:
             head.append(
-                producer_ids_record.ProducerIdsRecord(broker_id=node_id, next_producer_id=self.next_producer_id)
+                producer_ids_record.ProducerIdsRecord(
+                    broker_id=node_id, broker_epoch=broker_epoch, next_producer_id=self.next_producer_id
+                )
             )
         settings = (
             config_record.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
             for (kind, name), config in configs
             for key, value in config.items()
         )
-        return chain(head, settings, removed, chain.from_iterable(topic_records(topic, node_id) for topic in topics))
+
+        def partitions(topic: Topic) -> Iterator[NewPartitions]:
+            for indexes, origin in spans(topic.epoch_origins, range(topic.partition_count)):
+                yield NewPartitions(topic.topic_id, indexes, Leader(node_id, origin + epochs_of_starts))
+
+        return chain(
+            head, settings, removed, chain.from_iterable(topic_records(topic, *partitions(topic)) for topic in topics)
+        )
 
     def _topic(self, topic_id: UUID, offset: int) -> Topic:
         topic = self.topics_by_id.get(topic_id)
@@ -202,7 +240,6 @@ class SnapshotSettings:
     """When a snapshot is due: once so much was logged since the last one, or after this time."""
 
     scheduler: Scheduler
-    node_id: int
     max_new_bytes: int
     max_interval_ms: int
     """0: never because of time."""
@@ -223,12 +260,17 @@ class MetadataLog:
         self._clock = clock
         self._files = files
         self._snapshots = snapshots
-        self._snapshot_end: int | None = None
+        self._snapshot: SnapshotId | None = None
         self._snapshot_bytes = 0
         self._snapshot_at_ms = clock.monotonic_ms()
         self._new_bytes = 0
         self._is_taking_snapshot = False
         self.state = ClusterState()
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of the metadata log itself."""
+        return self._log.leader_epoch
 
     # -- loading
 
@@ -240,15 +282,15 @@ class MetadataLog:
         """
         log = self._log
         lines: list[str] = []
-        for end_offset in self._files.end_offsets():
+        for snapshot in self._files.found():
             try:
-                self.state = self._replayed(end_offset)
+                self.state = self._replayed(snapshot)
             except (KafkaError, ProtocolError, OSError, ValueError) as error:
-                lines.append(f"the snapshot {self._files.path(end_offset)} cannot be used: {error}")
+                lines.append(f"the snapshot {self._files.path(snapshot)} cannot be used: {error}")
                 continue
-            self._snapshot_end = end_offset
+            self._snapshot = snapshot
             break
-        start_offset = self._snapshot_end or 0
+        start_offset, last_epoch = self._snapshot or (0, 0)
         if start_offset < log.log_start_offset:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
@@ -256,6 +298,7 @@ class MetadataLog:
             )
         if start_offset > log.log_end_offset:
             lines.append(f"the metadata log ends at {log.log_end_offset}, its snapshot is used from {start_offset} on")
+            log.lead(last_epoch + 1)
             self._fill(start_offset)
             return lines
         for piece in log.replay(start_offset):
@@ -263,10 +306,13 @@ class MetadataLog:
                 yield piece
                 piece.result()
                 continue
-            for _, batch in piece:
+            for header, batch in piece:
+                last_epoch = max(last_epoch, header.partition_leader_epoch)
                 self._new_bytes += len(batch)
                 for record in decode_records(batch):
                     self._replay(record)
+        # Who loads leads: with an epoch that no record has.
+        log.lead(last_epoch + 1)
         return lines
 
     def _replay(self, record: Record) -> None:
@@ -274,13 +320,13 @@ class MetadataLog:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"an empty metadata record at offset {record.offset}")
         self.state.replay(decode_metadata_record(memoryview(record.value), record.offset), record.offset)
 
-    def _replayed(self, end_offset: int) -> ClusterState:
+    def _replayed(self, snapshot: SnapshotId) -> ClusterState:
         state = ClusterState()
-        data = self._files.read(end_offset)
+        data = self._files.read(snapshot)
         self._snapshot_bytes = len(data)
         for record in decode_snapshot(data):
             # The offset of each is gone; the epoch of the features may not fall behind what clients have seen.
-            state.replay(record, end_offset - 1)
+            state.replay(record, snapshot.end_offset - 1)
         return state
 
     def _fill(self, end_offset: int) -> None:
@@ -293,6 +339,13 @@ class MetadataLog:
                 raise written.error
 
     # -- writing
+
+    def register(self, node_id: int, incarnation_id: UUID) -> Completion[None]:
+        """A new start of this node: all that it leads it leads with a new epoch."""
+        record = register_broker_record.RegisterBrokerRecord(
+            broker_id=node_id, incarnation_id=incarnation_id, broker_epoch=self._log.log_end_offset, fenced=False
+        )
+        return self.write([record])
 
     def write(self, records: Sequence[Any]) -> Completion[None]:
         """Append `records` as one batch (all or none after a crash), replay them now, complete once durable."""
@@ -323,27 +376,27 @@ class MetadataLog:
         self._is_taking_snapshot = True
         self._new_bytes = 0
         self._snapshot_at_ms = self._clock.monotonic_ms()
-        end_offset = self._log.log_end_offset
-        records = self.state.records(settings.node_id)
+        snapshot = SnapshotId(self._log.log_end_offset, self.leader_epoch)
+        records = self.state.records()
 
         def write() -> None:
-            data = encode_snapshot(records, last_timestamp_ms)
+            data = encode_snapshot(records, last_timestamp_ms, snapshot.epoch)
             self._snapshot_bytes = len(data)
-            self._files.write(end_offset, data)
+            self._files.write(snapshot, data)
 
         def on_durable(_: Completion[None]) -> None:
-            settings.scheduler.run_in_thread(write, lambda error: self._on_snapshot(settings, end_offset, error))
+            settings.scheduler.run_in_thread(write, lambda error: self._on_snapshot(settings, snapshot, error))
 
-        self._log.when_durable(end_offset).then(on_durable)
+        self._log.when_durable(snapshot.end_offset).then(on_durable)
 
-    def _on_snapshot(self, settings: SnapshotSettings, end_offset: int, error: Exception | None) -> None:
+    def _on_snapshot(self, settings: SnapshotSettings, snapshot: SnapshotId, error: Exception | None) -> None:
         self._is_taking_snapshot = False
         if error is not None:
             self._judge(settings, error)
             return
-        before, self._snapshot_end = self._snapshot_end, end_offset
-        kept = {end_offset, end_offset if before is None else before}
-        deleted = Completion.of(None) if before is None else settings.delete_log_below(self._log, before)
+        before, self._snapshot = self._snapshot, snapshot
+        kept = {snapshot, snapshot if before is None else before}
+        deleted = Completion.of(None) if before is None else settings.delete_log_below(self._log, before.end_offset)
 
         def delete_files(done: Completion[None]) -> None:
             if done.error is None:
@@ -392,11 +445,9 @@ def feature_records(levels: Mapping[str, int]) -> list[Any]:
     return [feature_level_record.FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
 
 
-def topic_records(topic: Topic, node_id: int) -> list[Any]:
-    """A new topic with its partitions and configs, all led by this node."""
-    records: list[Any] = [topic_record.TopicRecord(name=topic.name, topic_id=topic.topic_id)]
-    if topic.partition_count:
-        records.append(NewPartitions(topic.topic_id, range(topic.partition_count), node_id))
+def topic_records(topic: Topic, *partitions: NewPartitions) -> list[Any]:
+    """A new topic with its partitions and configs."""
+    records: list[Any] = [topic_record.TopicRecord(name=topic.name, topic_id=topic.topic_id), *partitions]
     records += [
         config_record.ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in topic.config.items()

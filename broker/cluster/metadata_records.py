@@ -11,12 +11,14 @@ from types import ModuleType
 from typing import Any
 from uuid import UUID
 
+from oncelog.broker.cluster.leadership import Leader
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated import (
     config_record,
     feature_level_record,
     partition_record,
     producer_ids_record,
+    register_broker_record,
     remove_topic_record,
     topic_record,
 )
@@ -27,6 +29,7 @@ _FRAME_VERSION = 1
 _MODULES: dict[int, ModuleType] = {
     module.API_KEY: module
     for module in (
+        register_broker_record,
         topic_record,
         partition_record,
         config_record,
@@ -41,12 +44,12 @@ _PARTITION_ID_AT = 3
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """The PartitionRecords of new partitions of a topic, led by one node: they differ in nothing but their number, and
-    there may be so many that a record at a time would keep the event loop."""
+    """The PartitionRecords of new partitions of a topic, led by one node with one epoch: they differ in nothing but
+    their number, and there may be so many that a record at a time would keep the event loop."""
 
     topic_id: UUID
     indexes: range
-    node_id: int
+    leader: Leader
 
 
 def count_of(record: Any) -> int:
@@ -77,14 +80,15 @@ def encode_metadata_batch(records: Sequence[Any], timestamp_ms: int, base_offset
 
 
 def _first_of(partitions: NewPartitions) -> partition_record.PartitionRecord:
+    leader = partitions.leader
     return partition_record.PartitionRecord(
         partition_id=partitions.indexes[0],
         topic_id=partitions.topic_id,
-        replicas=(partitions.node_id,),
-        isr=(partitions.node_id,),
-        leader=partitions.node_id,
-        leader_epoch=0,
-        partition_epoch=0,
+        replicas=(leader.node_id,),
+        isr=(leader.node_id,),
+        leader=leader.node_id,
+        leader_epoch=leader.epoch,
+        partition_epoch=leader.epoch,
     )
 
 

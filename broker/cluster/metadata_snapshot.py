@@ -11,7 +11,7 @@ Invariants
 import re
 from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from oncelog.broker.cluster.metadata_records import count_of, decode_metadata_record, encode_metadata_batch
 from oncelog.broker.ports import Disk
@@ -20,7 +20,6 @@ from oncelog.protocol.records.batch import check_crc, encode_batch, iter_batches
 from oncelog.protocol.records.record import Record, decode_records
 
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_EPOCH = 0
 _BATCH_RECORDS = 1_000
 _KEY = Struct(">hh")
 _HEADER_TYPE, _FOOTER_TYPE = 3, 4
@@ -29,65 +28,72 @@ _HEADER_TYPE, _FOOTER_TYPE = 3, 4
 _HEADER, _FOOTER = Struct(">hqB"), Struct(">hB")
 
 
+class SnapshotId(NamedTuple):
+    """Which one it is: where it ends (exclusive), and the leader epoch in which it was taken."""
+
+    end_offset: int
+    epoch: int
+
+
 class SnapshotFiles:
-    """The snapshots in the directory of the metadata log, by their end offsets (exclusive)."""
+    """The snapshots in the directory of the metadata log."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
 
-    def end_offsets(self) -> list[int]:
+    def found(self) -> list[SnapshotId]:
         """Newest first."""
-        found = map(_NAME.fullmatch, self._disk.list_dir(self._directory))
-        return sorted((int(name[1]) for name in found if name is not None and int(name[2]) == _EPOCH), reverse=True)
+        names = map(_NAME.fullmatch, self._disk.list_dir(self._directory))
+        return sorted((SnapshotId(int(name[1]), int(name[2])) for name in names if name is not None), reverse=True)
 
-    def path(self, end_offset: int) -> str:
-        return f"{self._directory}/{end_offset:020d}-{_EPOCH:010d}.checkpoint"
+    def path(self, snapshot: SnapshotId) -> str:
+        return f"{self._directory}/{snapshot.end_offset:020d}-{snapshot.epoch:010d}.checkpoint"
 
-    def read(self, end_offset: int) -> bytes:
+    def read(self, snapshot: SnapshotId) -> bytes:
         """Raises OSError."""
-        return self._disk.read_bytes(self.path(end_offset))
+        return self._disk.read_bytes(self.path(snapshot))
 
-    def write(self, end_offset: int, data: bytes) -> None:
+    def write(self, snapshot: SnapshotId, data: bytes) -> None:
         """Durable on return; callable from another thread. Raises OSError."""
-        self._disk.write_atomically(self.path(end_offset), data)
+        self._disk.write_atomically(self.path(snapshot), data)
 
-    def keep_only(self, end_offsets: Iterable[int]) -> None:
-        for end_offset in set(self.end_offsets()).difference(end_offsets):
-            self._disk.delete(self.path(end_offset))
+    def keep_only(self, snapshots: Iterable[SnapshotId]) -> None:
+        for snapshot in sorted(set(self.found()).difference(snapshots)):
+            self._disk.delete(self.path(snapshot))
 
 
 class MemorySnapshots:
     """The same in memory, for a broker without files."""
 
     def __init__(self) -> None:
-        self._snapshots: dict[int, bytes] = {}
+        self._snapshots: dict[SnapshotId, bytes] = {}
 
-    def end_offsets(self) -> list[int]:
+    def found(self) -> list[SnapshotId]:
         return sorted(self._snapshots, reverse=True)
 
-    def path(self, end_offset: int) -> str:
-        return f"at {end_offset}"
+    def path(self, snapshot: SnapshotId) -> str:
+        return f"at {snapshot.end_offset}"
 
-    def read(self, end_offset: int) -> bytes:
-        return self._snapshots[end_offset]
+    def read(self, snapshot: SnapshotId) -> bytes:
+        return self._snapshots[snapshot]
 
-    def write(self, end_offset: int, data: bytes) -> None:
-        self._snapshots[end_offset] = data
+    def write(self, snapshot: SnapshotId, data: bytes) -> None:
+        self._snapshots[snapshot] = data
 
-    def keep_only(self, end_offsets: Iterable[int]) -> None:
-        for end_offset in set(self._snapshots).difference(end_offsets):
-            del self._snapshots[end_offset]
+    def keep_only(self, snapshots: Iterable[SnapshotId]) -> None:
+        for snapshot in set(self._snapshots).difference(snapshots):
+            del self._snapshots[snapshot]
 
 
-def encode_snapshot(records: Iterable[Any], last_timestamp_ms: int) -> bytes:
+def encode_snapshot(records: Iterable[Any], last_timestamp_ms: int, epoch: int) -> bytes:
     """`last_timestamp_ms` is that of the last record below the end of the snapshot."""
-    batches = [_control(0, _HEADER_TYPE, _HEADER.pack(0, last_timestamp_ms, 0), last_timestamp_ms)]
+    batches = [_control(0, _HEADER_TYPE, _HEADER.pack(0, last_timestamp_ms, 0), last_timestamp_ms, epoch)]
     offset = 1
     for chunk in _chunks(records):
-        batches.append(encode_metadata_batch(chunk, last_timestamp_ms, offset, _EPOCH))
+        batches.append(encode_metadata_batch(chunk, last_timestamp_ms, offset, epoch))
         offset += sum(map(count_of, chunk))
-    batches.append(_control(offset, _FOOTER_TYPE, _FOOTER.pack(0, 0), last_timestamp_ms))
+    batches.append(_control(offset, _FOOTER_TYPE, _FOOTER.pack(0, 0), last_timestamp_ms, epoch))
     return b"".join(batches)
 
 
@@ -104,9 +110,9 @@ def _chunks(records: Iterable[Any]) -> Iterator[list[Any]]:
         yield chunk
 
 
-def _control(offset: int, control_type: int, value: bytes, timestamp_ms: int) -> bytes:
+def _control(offset: int, control_type: int, value: bytes, timestamp_ms: int, epoch: int) -> bytes:
     record = Record(offset, timestamp_ms, _KEY.pack(0, control_type), value, ())
-    return encode_batch([record], base_offset=offset, control=True, partition_leader_epoch=_EPOCH)
+    return encode_batch([record], base_offset=offset, control=True, partition_leader_epoch=epoch)
 
 
 def decode_snapshot(data: bytes) -> list[Any]:

@@ -11,6 +11,7 @@ Invariants
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from oncelog.broker.cluster.leadership import Leadership
 from oncelog.broker.cluster.metadata_log import (
     MetadataLog,
     ResourceType,
@@ -39,7 +40,7 @@ class Topics:
         metadata: MetadataLog,
         logs: LogManager,
         entropy: Entropy,
-        node_id: int,
+        leadership: Leadership,
         log_config: Callable[[Topic], LogConfig],
         internal_topics: Mapping[str, tuple[int, Mapping[str, str]]],
         slices: Slices,
@@ -47,7 +48,7 @@ class Topics:
         self._metadata = metadata
         self._logs = logs
         self._entropy = entropy
-        self._node_id = node_id
+        self._leadership = leadership
         self._log_config = log_config
         self._log_configs: dict[str, tuple[Topic, LogConfig]] = {}
         """By topic, as they were worked out: all partitions share them, and that takes longer than opening a log."""
@@ -59,6 +60,7 @@ class Topics:
         the broker for good, and those whose removal is durable."""
         self._watchers: list[Callable[[str], None]] = []
         self._removal_watchers: list[Callable[[str], Sliced[None]]] = []
+        leadership.watch(self._on_gained)
 
     def watch(self, on_change: Callable[[str], None]) -> None:
         """Call `on_change(name)` whenever a topic was made, was deleted or got more partitions, in that turn."""
@@ -88,7 +90,8 @@ class Topics:
             for index in range(topic.partition_count):
                 known.add((topic.name, index))
                 if store.holds(topic.name, index, topic.topic_id):
-                    yield from self._logs.open(topic.name, index, topic.topic_id, config)
+                    log = yield from self._logs.open(topic.name, index, topic.topic_id, config)
+                    self._lead(log, topic)
         state.removed.clear()
         self._logs.complete_recovery()
         store.begin_serving()
@@ -115,10 +118,9 @@ class Topics:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_error)
         return log
 
-    def leader_of(self, name: str, index: int) -> int | None:
-        """The node that leads a partition; None when there is no such partition (any more)."""
+    def has_partition(self, name: str, index: int) -> bool:
         topic = self.get(name)
-        return self._node_id if topic is not None and 0 <= index < topic.partition_count else None
+        return topic is not None and 0 <= index < topic.partition_count
 
     def find_partition(self, name: str, index: int) -> PartitionLog | None:
         log = self._logs.get(name, index)
@@ -128,7 +130,20 @@ class Topics:
         if topic is None or not 0 <= index < topic.partition_count:
             return None
         self._slices.charge(LOG_OPEN_ELEMENTS)  # which takes as long as several requests
-        return self._logs.create(name, index, topic.topic_id, self._config_of(topic))
+        log = self._logs.create(name, index, topic.topic_id, self._config_of(topic))
+        self._lead(log, topic)
+        return log
+
+    def _lead(self, log: PartitionLog, topic: Topic) -> None:
+        (leader,) = self._leadership.leaders_of(topic, range(log.partition, log.partition + 1))
+        log.lead(leader.epoch)
+        log.is_led = self._leadership.is_durable
+
+    def _on_gained(self) -> None:
+        for log in self._logs.logs:
+            topic = self.get(log.topic)
+            if topic is not None:
+                self._lead(log, topic)
 
     def open_log(self, name: str, index: int) -> PartitionLog | None:
         """The log of a partition if it is open, which every one is that had files at the start."""
@@ -146,9 +161,11 @@ class Topics:
         if partition_count <= 0:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
         topic = Topic(name, self._entropy.uuid(), partition_count, dict(config or {}))
-        written = self._write_partitions(name, range(partition_count), topic_records(topic, self._node_id))
+        partitions = NewPartitions(topic.topic_id, range(partition_count), self._leadership.of_new_partitions)
+        written = self._write_partitions(name, partitions.indexes, topic_records(topic, partitions))
         self._changed(name)
-        return written.map(lambda _: topic)
+        made = self._metadata.state.topics[name]
+        return written.map(lambda _: made)
 
     def _write(self, records: Sequence[Any]) -> Completion[None]:
         """Raises KafkaError when the log takes none of it, as on a full disk: nothing has changed then."""
@@ -185,7 +202,8 @@ class Topics:
         if topic is None or partition_count <= topic.partition_count:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"{name[:300]!r} cannot grow to {partition_count}.")
         new = range(topic.partition_count, partition_count)
-        written = self._write_partitions(name, new, [NewPartitions(topic.topic_id, new, self._node_id)])
+        partitions = NewPartitions(topic.topic_id, new, self._leadership.of_new_partitions)
+        written = self._write_partitions(name, new, [partitions])
         self._changed(name)
         return written
 

@@ -16,7 +16,8 @@ class LiveConfig:
     def __init__(self, started_with: BrokerConfig, metadata: MetadataLog, node_id: int) -> None:
         self._started_with = started_with
         self._metadata = metadata
-        self._node_id = node_id
+        self.node_id = node_id
+        """Whose settings these are."""
         self._watchers: list[Callable[[int, str], None]] = []
         self.current = self._resolved()
 
@@ -38,5 +39,5 @@ class LiveConfig:
     def _resolved(self) -> BrokerConfig:
         state = self._metadata.state
         return self._started_with.with_dynamic(
-            state.config(ResourceType.BROKER, ""), state.config(ResourceType.BROKER, str(self._node_id))
+            state.config(ResourceType.BROKER, ""), state.config(ResourceType.BROKER, str(self.node_id))
         )

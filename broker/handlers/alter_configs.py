@@ -30,7 +30,7 @@ def _decide(context: RequestContext, resource: AlterConfigsResource, validate_on
     check_request(
         [item.name for item in resource.configs], [item.name for item in resource.configs if item.value is None]
     )
-    found = find_resource(kind, name, broker.metadata.state, broker.config, broker.node_id)
+    found = find_resource(kind, name, broker.metadata.state, broker.config, broker.live_config.node_id)
     difference = prepare_replacement(found, {item.name: item.value or "" for item in resource.configs})
     if validate_only or not difference:
         return Completion.of(None)

@@ -50,7 +50,7 @@ def _verdict(
     for slot, replica in enumerate(sorted(replicas)):
         if slot and replica == sorted(replicas)[slot - 1]:
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{_ASSIGNMENT} the broker {replica} more than once."
-        if replica != context.broker.node_id:
+        if replica != context.broker.leadership.node_id:
             text = f"{_ASSIGNMENT} broker {replica}, but no such broker is registered."
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
     return ErrorCode.NONE, None

@@ -19,7 +19,7 @@ def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> Alte
             for index in topic.partitions:
                 error = ErrorCode.LOG_DIR_NOT_FOUND
                 if is_ours:
-                    is_known = context.broker.topics.leader_of(topic.name, index) is not None
+                    is_known = context.broker.topics.has_partition(topic.name, index)
                     error = ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error))
             results.append(AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=partitions))

@@ -66,7 +66,7 @@ def _check_assignments(context: RequestContext, wanted: CreatePartitionsTopic, a
             "specified.",
         )
     for assignment in assignments:
-        check_assignment(assignment.broker_ids, context.broker.node_id)
+        check_assignment(assignment.broker_ids, context.broker.leadership.node_id)
 
 
 def _error_response(name: str, error: KafkaError) -> Completion[CreatePartitionsTopicResult]:

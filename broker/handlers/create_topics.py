@@ -106,7 +106,7 @@ class _Plan:
                 message = f"A manual partition assignment was specified, but {what} was not set to -1."
                 raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         for assignment in wanted.assignments:
-            check_assignment(assignment.broker_ids, self._context.broker.node_id)
+            check_assignment(assignment.broker_ids, self._context.broker.leadership.node_id)
         check_numbering([assignment.partition_index for assignment in wanted.assignments])
 
     def created(self, topic: Topic) -> CreatableTopicResult:

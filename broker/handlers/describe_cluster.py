@@ -26,7 +26,7 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
     return DescribeClusterResponse(
         error_message=None,
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port, rack=None)],
+        controller_id=broker.leadership.controller.node_id,
+        brokers=[DescribeClusterBroker(broker_id=broker.leadership.node_id, host=host, port=port, rack=None)],
         cluster_authorized_operations=operations,
     )

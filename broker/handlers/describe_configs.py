@@ -122,7 +122,7 @@ def _of_broker(context: RequestContext, name: str) -> Entries:
         return describe_all_brokers(for_all)
     _check_node(context, name, " or empty string,")
     unknown = {key: ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG for key in for_all if key not in BROKER_KEYS}
-    for key in state.config(ResourceType.BROKER, str(context.broker.node_id)):
+    for key in state.config(ResourceType.BROKER, str(context.broker.live_config.node_id)):
         if key not in BROKER_KEYS:
             unknown[key] = ConfigSource.DYNAMIC_BROKER_CONFIG
     return describe_broker(context.broker.config, unknown)
@@ -131,7 +131,7 @@ def _of_broker(context: RequestContext, name: str) -> Entries:
 def _check_node(context: RequestContext, name: str, alternative: str) -> None:
     check_node_id(
         name,
-        context.broker.node_id,
+        context.broker.live_config.node_id,
         not_a_number="Broker id must be an integer, but it is: {name}",
         another=f"Unexpected broker id, expected {{node_id}}{alternative} but received {{name}}",
     )

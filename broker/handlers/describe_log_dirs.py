@@ -33,7 +33,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Sliced[D
         found = []
         for index in indexes:
             yield 1
-            if broker.topics.leader_of(name, index) is not None:
+            if broker.topics.has_partition(name, index):
                 found.append(_description(index, broker.logs.get(name, index)))
         if found:
             topics.append(DescribeLogDirsTopic(name=name, partitions=found))

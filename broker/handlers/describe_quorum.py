@@ -37,16 +37,17 @@ def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQ
 
 def _description(context: RequestContext, log: PartitionLog) -> PartitionData:
     broker = context.broker
+    leader = broker.leadership.controller
     wall_ms = broker.clock.wall_ms()
     voter = ReplicaState(
-        replica_id=broker.node_id,
+        replica_id=leader.node_id,
         log_end_offset=log.log_end_offset,
         last_fetch_timestamp=wall_ms,
         last_caught_up_timestamp=wall_ms,
     )
     return PartitionData(
-        leader_id=broker.node_id,
-        leader_epoch=log.leader_epoch,
+        leader_id=leader.node_id,
+        leader_epoch=leader.epoch,
         high_watermark=log.high_watermark,
         current_voters=[voter],
     )
@@ -59,6 +60,5 @@ def _unknown(index: int) -> PartitionData:
 
 def _voter(context: RequestContext) -> Node:
     host, port = context.advertised
-    return Node(
-        node_id=context.broker.node_id, listeners=[Listener(name=context.peer.listener_name, host=host, port=port)]
-    )
+    listener = Listener(name=context.peer.listener_name, host=host, port=port)
+    return Node(node_id=context.broker.leadership.node_id, listeners=[listener])

@@ -72,7 +72,8 @@ def _describe(context: RequestContext, name: str, indexes: range) -> DescribeTop
         return DescribeTopicPartitionsResponseTopic(
             error_code=_why_missing(name), name=name, topic_authorized_operations=TOPIC_OPERATIONS
         )
-    nodes = (context.broker.node_id,)
+    leadership = context.broker.leadership
+    nodes = (leadership.node_id,)
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.topic_id,
@@ -80,14 +81,14 @@ def _describe(context: RequestContext, name: str, indexes: range) -> DescribeTop
         partitions=[
             DescribeTopicPartitionsResponsePartition(
                 partition_index=index,
-                leader_id=nodes[0],
-                leader_epoch=0,
+                leader_id=leader.node_id,
+                leader_epoch=leader.epoch,
                 replica_nodes=nodes,
                 isr_nodes=nodes,
                 eligible_leader_replicas=_NOBODY,
                 last_known_elr=_NOBODY,
             )
-            for index in indexes
+            for index, leader in zip(indexes, leadership.leaders_of(topic, indexes), strict=True)
         ],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )

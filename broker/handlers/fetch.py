@@ -451,11 +451,12 @@ class _Fetch:
         version = context.api_version
         leader = LeaderIdAndEpoch()
         if code in _LEADER_IN_DOUBT and log is not None and version >= _CURRENT_LEADER_SINCE:
-            node_id = context.broker.node_id
-            leader = LeaderIdAndEpoch(leader_id=node_id, leader_epoch=log.leader_epoch)
-            if not self._is_follower:
-                host, port = context.advertised
-                self._endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port)]
+            current = context.broker.leadership.leader_of(log.topic, log.partition)
+            if current is not None:
+                leader = LeaderIdAndEpoch(leader_id=current.node_id, leader_epoch=current.epoch)
+                if not self._is_follower:
+                    host, port = context.advertised
+                    self._endpoints = [NodeEndpoint(node_id=current.node_id, host=host, port=port)]
         if code is ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_SINCE:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return PartitionData(

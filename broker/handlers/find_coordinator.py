@@ -1,7 +1,7 @@
 """FindCoordinator (10), versions 0–6: which node coordinates a group or a transactional id.
 
-- Here it is always this node, under the address that the client's listener advertises. The internal topic is created
-  when first needed (one replica), and the response waits for it.
+- It is the leader of the key's partition of the internal topic, here always this node, under the address that the
+  client's listener advertises. The topic is created when first needed (one replica), and the response waits for it.
 - v1+ key types (0 group, 1 transaction); v4+ several keys at once, each with its own result (KIP-699).
 - While the internal topic cannot be created (the disk is full): COORDINATOR_NOT_AVAILABLE.
 - An unknown key type is INVALID_REQUEST. No key is rejected, not even an empty one: later requests report it.
@@ -10,20 +10,25 @@
 
 from collections.abc import Sequence
 
+from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.completion import Completion
 from oncelog.broker.request import RequestContext
+from oncelog.broker.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 _SHARE = 2
+_CHARACTERS_AN_ELEMENT = 16
+"""Measured: hashing so many takes 3.5 µs."""
 _TOPIC_OF = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
 
 
 def handle(
     context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Completion[FindCoordinatorResponse]:
+) -> Sliced[FindCoordinatorResponse | Completion[FindCoordinatorResponse]]:
     keys = request.coordinator_keys if context.api_version >= 4 else (request.key,)
     topic = _TOPIC_OF.get(request.key_type)
     if topic is None:
@@ -34,12 +39,21 @@ def handle(
     except KafkaError as error:
         refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return _respond(context, [_error_response(key, refusal, error.message) for key in keys])
-    return made.map(lambda _: _respond(context, [_this_node(context, key) for key in keys]))
+    yield made
+    coordinators = []
+    for key in keys:
+        coordinators.append(_coordinator_of(context, made.result(), key))
+        yield 1 + len(key) // _CHARACTERS_AN_ELEMENT
+    return _respond(context, coordinators)
 
 
-def _this_node(context: RequestContext, key: str) -> Coordinator:
+def _coordinator_of(context: RequestContext, topic: Topic, key: str) -> Coordinator:
+    node_id = context.broker.leadership.node_of(topic.name, coordinator_partition(key, topic.partition_count))
+    if node_id is None:
+        refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return _error_response(key, refusal, refusal.text)
     host, port = context.advertised
-    return Coordinator(key=key, node_id=context.broker.node_id, host=host, port=port, error_message=None)
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=None)
 
 
 def _error_response(key: str, error_code: ErrorCode, message: str) -> Coordinator:

@@ -41,7 +41,7 @@ def _decide(context: RequestContext, resource: AlterConfigsResource, validate_on
         alter_levels(context, resource.resource_name, changes, validate_only)
         return Completion.of(None)
     found = find_resource(
-        resource.resource_type, resource.resource_name, broker.metadata.state, broker.config, broker.node_id
+        resource.resource_type, resource.resource_name, broker.metadata.state, broker.config, broker.live_config.node_id
     )
     difference = prepare_changes(found, changes)
     if validate_only or not difference:

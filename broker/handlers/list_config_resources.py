@@ -35,6 +35,6 @@ def _names(context: RequestContext, kind: ResourceType) -> list[str]:
         case ResourceType.TOPIC:
             return [topic.name for topic in broker.topics.all()]
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
-            return [str(broker.node_id)]
+            return [str(broker.live_config.node_id)]
         case _:
             return [name for known, name in broker.metadata.state.configs if known == kind]

@@ -89,7 +89,7 @@ def _lookup(
         partition_index=wanted.partition_index,
         offset=offset,
         timestamp=timestamp,
-        leader_epoch=log.leader_epoch if offset >= 0 else -1,
+        leader_epoch=log.leader_epoch if wanted.timestamp == LATEST else log.epochs.epoch_of(offset),
     )
 
 

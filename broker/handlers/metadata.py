@@ -96,27 +96,28 @@ class _View:
         host, port = self._context.advertised
         asked = self._request.include_cluster_authorized_operations
         return MetadataResponse(
-            brokers=(MetadataResponseBroker(node_id=broker.node_id, host=host, port=port),),
+            brokers=(MetadataResponseBroker(node_id=broker.leadership.node_id, host=host, port=port),),
             cluster_id=broker.cluster_id,
-            controller_id=broker.node_id,
+            controller_id=broker.leadership.controller.node_id,
             topics=topics,
             cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
         )
 
     def describe(self, topic: Topic) -> Sliced[MetadataResponseTopic]:
-        node_ids = (self._context.broker.node_id,)
+        leadership = self._context.broker.leadership
+        node_ids = (leadership.node_id,)
         partitions: list[MetadataResponsePartition] = []
         for start in range(0, topic.partition_count, _PARTITIONS_A_STEP):
             indexes = range(start, min(start + _PARTITIONS_A_STEP, topic.partition_count))
             partitions += [
                 MetadataResponsePartition(
                     partition_index=index,
-                    leader_id=node_ids[0],
-                    leader_epoch=0,
+                    leader_id=leader.node_id,
+                    leader_epoch=leader.epoch,
                     replica_nodes=node_ids,
                     isr_nodes=node_ids,
                 )
-                for index in indexes
+                for index, leader in zip(indexes, leadership.leaders_of(topic, indexes), strict=True)
             ]
             yield len(indexes)
         return MetadataResponseTopic(

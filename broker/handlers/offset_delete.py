@@ -20,7 +20,7 @@ from oncelog.protocol.generated.offset_delete_response import (
 def handle(context: RequestContext, request: OffsetDeleteRequest) -> Completion[OffsetDeleteResponse]:
     topics = context.broker.topics
     wanted = [(topic.name, data.partition_index) for topic in request.topics for data in topic.partitions]
-    known = [partition for partition in wanted if topics.leader_of(*partition) is not None]
+    known = [partition for partition in wanted if topics.has_partition(*partition)]
     errors: Errors = dict.fromkeys(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return context.broker.groups.inventory.delete_offsets(request.group_id, known).map(
         lambda deleted: _respond(request, {**errors, **deleted}),

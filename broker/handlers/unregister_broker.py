@@ -7,7 +7,7 @@ from oncelog.protocol.generated.unregister_broker_response import UnregisterBrok
 
 
 def handle(context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    if request.broker_id == context.broker.node_id:
+    if request.broker_id == context.broker.leadership.node_id:
         text = f"Broker ID {request.broker_id} is the only broker of the cluster and cannot be unregistered"
         return UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     text = f"Broker ID {request.broker_id} is not currently registered"

@@ -24,8 +24,9 @@ def handle(
     levels = broker.metadata.state.features
     wanted = {update.feature: update for update in request.feature_updates}
     try:
+        controller_id = broker.leadership.controller.node_id
         for name, update in wanted.items():
-            check_update(broker.node_id, levels, name, update.max_version_level, update.upgrade_type)
+            check_update(controller_id, levels, name, update.max_version_level, update.upgrade_type)
     except KafkaError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=_FAILED + error.message)
     response = UpdateFeaturesResponse(

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.batch_validation import validate_batch
+from oncelog.broker.log.leader_epochs import FIRST_EPOCH
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import (
@@ -79,15 +80,18 @@ class PartitionLog:
     __slots__ = (
         "_clock",
         "_failure",
+        "_kept_epochs",
         "_listener",
         "_notified_high_watermark",
         "_on_damage",
         "_rounds",
         "_waiters",
         "config",
+        "epochs",
         "high_watermark",
         "is_deleted",
         "is_dirty",
+        "is_led",
         "last_stable_offset",
         "leader_epoch",
         "log_end_offset",
@@ -117,7 +121,10 @@ class PartitionLog:
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
-        self.leader_epoch = 0
+        self.epochs = opened.epochs
+        self._kept_epochs = opened.epochs.entries  # as the store has them, or will with the next commit
+        self.is_led = True
+        """Whether the leader epoch is known to be durable: nothing is appended before that."""
         self.config = config
         self.producer_state = opened.producer_state
         self.offline_error = opened.offline_error
@@ -137,6 +144,12 @@ class PartitionLog:
         opened.stored.attach(self)
         self.advance_high_watermark(opened.log_end_offset)
         self._notified_high_watermark = opened.log_end_offset
+        self.lead(max(self.epochs.latest, FIRST_EPOCH))
+
+    def lead(self, leader_epoch: int) -> None:
+        """What is appended from now on is of this epoch."""
+        self.leader_epoch = leader_epoch
+        self.epochs.assign(leader_epoch, self.log_end_offset)
 
     @property
     def name(self) -> str:
@@ -237,6 +250,9 @@ class PartitionLog:
         self.producer_state.note_unverified(producer_id, producer_epoch, base_sequence)
 
     def _write(self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int) -> None:
+        if self._kept_epochs is not self.epochs.entries:  # the first record of an epoch
+            self._kept_epochs = self.epochs.entries
+            self.stored.keep_epochs(self._kept_epochs)
         try:
             self.stored.append(parts, size_bytes, next_offset, timestamp)
         except StoreError as error:
@@ -442,6 +458,7 @@ class PartitionLog:
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
+        self.epochs.truncate_start(offset)
         self._update_last_stable_offset()
         if self.stored.drop_below(offset):
             self._rounds.arm(self)
@@ -477,6 +494,8 @@ class PartitionLog:
         self._check_readable()
         if self._failure.failed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk has failed, the broker is stopping")
+        if not self.is_led:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} has no leader epoch yet: its disk is full")
 
 
 def _with_timestamp(prefix: bytes, batch: memoryview, attributes: int, timestamp: int) -> tuple[Buffer, ...]:

@@ -15,11 +15,12 @@ Contract
 """
 
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
+from oncelog.broker.log.leader_epochs import EpochStart, LeaderEpochs
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.values import AbortedTransaction
@@ -110,6 +111,10 @@ class StoredLog(Protocol):
         """Add one batch of `size_bytes`, whose last offset is `next_offset - 1` and greatest timestamp `timestamp`.
         Raises StoreError."""
 
+    def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
+        """The batch that comes next is the first of a leader epoch; these are all that have batches, and where each
+        began: for `OpenedLog.epochs`, once the next commit is over."""
+
     def note_aborted(self, entry: AbortedEntry) -> None:
         """The batch just appended is the ABORT marker of this transaction."""
 
@@ -160,6 +165,7 @@ class OpenedLog:
     log_end_offset: int
     offline_error: str | None = None
     """Why it can be neither read nor written."""
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
 
 
 @dataclass(slots=True)

@@ -422,6 +422,7 @@ def look_by_list_offsets(recorder: Recorder, partition: Partition, _: int) -> Ge
         found = answer.topics[0].partitions[0]
         if not found.error_code:
             recorder.note_bounds(span, partition, high_watermark=found.offset)
+            recorder.note_leader_epoch(span, partition, found.leader_epoch)
 
 
 def note_bounds_of_fetch(recorder: Recorder, asked: Span, partition: Partition, answer: Any) -> None:

@@ -135,6 +135,21 @@ def an_acknowledgement_before_it_is_durable(history: History, random: Random) ->
     history.bounds.append(Bounds(soon, send.partition, 0, 0, send.offset))
 
 
+def a_leader_epoch_going_back(history: History, random: Random) -> None:
+    last = history.leading[-1]
+    history.leading.append(replace(last, span=_late(history), epoch=last.epoch - 1, start=None))
+
+
+def a_start_with_the_leader_epoch_of_the_one_before(history: History, random: Random) -> None:
+    last = random.choice(history.leading)
+    history.leading.append(replace(last, start=len(history.restarts) + 1))
+
+
+def a_record_of_an_old_leader_epoch(history: History, random: Random) -> None:
+    batches = history.logs[random.choice(LEGS)]
+    batches[-1] = replace(batches[-1], leader_epoch=batches[-2].leader_epoch - 1)
+
+
 # --- isolation --------------------------------------------------------------------------------------------------------
 
 
@@ -464,6 +479,9 @@ ANOMALIES: dict[Anomaly, str] = {
     a_last_stable_offset_going_back: "I6",
     a_last_stable_offset_beyond_the_high_watermark: "I6",
     an_acknowledgement_before_it_is_durable: "I6",
+    a_leader_epoch_going_back: "I25",
+    a_start_with_the_leader_epoch_of_the_one_before: "I25",
+    a_record_of_an_old_leader_epoch: "I25",
     a_dirty_read: "I7",
     a_read_before_the_commit: "I8",
     a_reader_beyond_an_open_transaction: "I8",

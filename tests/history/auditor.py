@@ -39,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     crash_rules.i22_what_is_rebuilt_is_what_was_in_memory,
     crash_rules.i23_damage_is_never_silent,
     crash_rules.i24_everybody_gets_on_after_the_last_fault,
+    log_rules.i25_leader_epochs_rise_with_each_start_and_records_follow_them,
 )
 
 

@@ -151,6 +151,17 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class Leading:
+    """The leader epoch of a partition that an answer shows, or that was seen inside."""
+
+    span: Span
+    partition: Partition
+    epoch: int
+    start: int | None = None
+    """Seen inside: of which start of the broker."""
+
+
+@dataclass(frozen=True, slots=True)
 class Restart:
     at: int
     kind: str
@@ -190,6 +201,7 @@ class LogBatch:
     """A control batch: true commits."""
     timestamp_ms: int = 0
     is_intact: bool = True
+    leader_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +224,7 @@ class History:
     group_commits: list[GroupCommit] = field(default_factory=list)
     generations: list[Generation] = field(default_factory=list)
     bounds: list[Bounds] = field(default_factory=list)
+    leading: list[Leading] = field(default_factory=list)
     restarts: list[Restart] = field(default_factory=list)
     states: list[States] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)

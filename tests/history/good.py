@@ -18,6 +18,7 @@ from tests.history.events import (
     History,
     Identity,
     Init,
+    Leading,
     LogBatch,
     OffsetFetch,
     Outcome,
@@ -52,6 +53,8 @@ class Life:
         self._identities: dict[str, Identity] = {}
         self._aborted: set[tuple[Partition, int]] = set()
         self._committed = -1
+        self._leader_epoch = 0
+        self._lead()
 
     def run(self) -> History:
         actors = [self._transfers("one"), self._transfers("two"), self._feeds(), self._processes(), self._members()]
@@ -63,6 +66,11 @@ class Life:
                 actors.remove(actor)
         self._finish()
         return self.history
+
+    def _lead(self) -> None:
+        start = len(self.history.restarts)
+        for partition in self.history.logs:
+            self.history.leading.append(Leading(self._span(), partition, self._leader_epoch, start))
 
     # --- the broker ---------------------------------------------------------------------------------------------------
 
@@ -113,7 +121,18 @@ class Life:
         sequence = self._sequences.get((partition, identity), 0)
         self._sequences[partition, identity] = sequence + 1
         offset, began = self._end_of(partition), self._now()
-        batch = LogBatch(offset, offset, identity, sequence, transaction is not None, (value,), None, self._tick)
+        batch = LogBatch(
+            offset,
+            offset,
+            identity,
+            sequence,
+            transaction is not None,
+            (value,),
+            None,
+            self._tick,
+            True,
+            self._leader_epoch,
+        )
         self.history.logs[partition].append(batch)
         if transaction is not None:
             if partition not in self._open.setdefault(transaction, {}):
@@ -142,7 +161,9 @@ class Life:
                     if batch.base_offset >= first_offset and batch.identity == identity and batch.marker is None
                 }
             offset = self._end_of(partition)
-            marker = LogBatch(offset, offset, identity or (-1, -1), -1, True, (), commit, self._tick)
+            marker = LogBatch(
+                offset, offset, identity or (-1, -1), -1, True, (), commit, self._tick, True, self._leader_epoch
+            )
             batches.append(marker)
 
     def end(self, session: str, transaction: str, *, commit: bool, is_told: bool = True, happens: bool = True) -> None:
@@ -268,6 +289,8 @@ class Life:
         for kind in ("kill", "power cut", "clean"):
             yield True
             self.history.restarts.append(Restart(self._now(), kind))
+            self._leader_epoch += self.random.choice([1, 2])
+            self._lead()
             state = f"state of {self._tick}"
             self.history.states.append(States(self._tick, state, state))
             self.history.states.append(States(self._tick, state, state, is_second_recovery=True))

@@ -27,6 +27,7 @@ def batches_of(records: memoryview) -> Iterator[LogBatch]:
             marker=marker,
             timestamp_ms=header.max_timestamp,
             is_intact=check_crc(batch),
+            leader_epoch=header.partition_leader_epoch,
         )
 
 

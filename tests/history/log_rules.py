@@ -1,9 +1,10 @@
-"""I1 to I6: what a log is to its clients: one record at an offset, nothing lost, doubled, invented or out of order."""
+"""I1 to I6, I25: what a log is to its clients: one record at an offset, nothing lost, doubled, invented or moved."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 
-from tests.history.events import NOT_SAID, Bounds, Partition
+from tests.history.events import NOT_SAID, Bounds, Leading, Partition
 from tests.history.facts import Facts
 
 
@@ -89,6 +90,26 @@ def i6_bounds_cover_what_was_acknowledged_and_never_go_back(facts: Facts) -> Ite
                 index += 1
             if end >= bounds.high_watermark:
                 yield f"{partition}: {end} was acknowledged, and the high watermark is {bounds.high_watermark}"
+
+
+def i25_leader_epochs_rise_with_each_start_and_records_follow_them(facts: Facts) -> Iterator[str]:
+    highest: dict[Partition, Leading] = {}
+    for leading in sorted(facts.history.leading, key=lambda leading: leading.span.completed_at):
+        before = highest.get(leading.partition)
+        if before is None or leading.epoch >= before.epoch:
+            highest[leading.partition] = leading
+        elif before.span.precedes(leading.span):
+            yield f"{leading.partition}: the leader epoch fell from {before.epoch} to {leading.epoch}"
+    starts: dict[tuple[Partition, int], int] = {}
+    for leading in facts.history.leading:
+        if leading.start is not None:
+            first = starts.setdefault((leading.partition, leading.epoch), leading.start)
+            if first != leading.start:
+                yield f"{leading.partition}: epoch {leading.epoch} in start {first} and in start {leading.start}"
+    for partition, batches in facts.history.logs.items():
+        for one, two in pairwise(batches):
+            if two.leader_epoch < one.leader_epoch:
+                yield f"{partition} at {two.base_offset}: epoch {two.leader_epoch} after {one.leader_epoch}"
 
 
 def _falls(partition: Partition, name: str, seen: list[Bounds]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from tests.history.events import (
     GroupCommit,
     History,
     Init,
+    Leading,
     OffsetFetch,
     Outcome,
     Partition,
@@ -69,6 +70,10 @@ class Recorder:
         """The answer to what was asked at `asked` shows these."""
         span = Span(asked.invoked_at, self.tick(), Outcome.OK)
         self.history.bounds.append(Bounds(span, partition, log_start_offset, last_stable_offset, high_watermark))
+
+    def note_leader_epoch(self, asked: Span, partition: Partition, epoch: int) -> None:
+        """The answer to what was asked at `asked` shows it."""
+        self.history.leading.append(Leading(Span(asked.invoked_at, self.tick(), Outcome.OK), partition, epoch))
 
     def begin(self, operations: list[Operation], operation: Operation) -> Pending[Operation]:
         return Pending(self, operations, operation)

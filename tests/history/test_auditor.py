@@ -32,8 +32,8 @@ def test_a_planted_anomaly_is_found_by_its_invariant(anomaly: Anomaly, seed: int
     assert ANOMALIES[anomaly] in broken(history)
 
 
-def test_each_invariant_from_1_to_24_is_a_rule_and_has_an_anomaly() -> None:
-    numbers = [f"I{value}" for value in range(1, 25)]
+def test_each_invariant_from_1_to_25_is_a_rule_and_has_an_anomaly() -> None:
+    numbers = [f"I{value}" for value in range(1, 26)]
     assert [number(rule) for rule in RULES] == numbers
     assert sorted(set(ANOMALIES.values()), key=lambda name: int(name[1:])) == numbers
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.cluster import metadata_log
 from oncelog.broker.cluster.metadata_log import ClusterState
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator import runtime
@@ -198,7 +199,12 @@ def leave_a_topic_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClusterState, "records", shortened)
 
 
+def keep_the_leader_epoch_of_the_last_start(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(metadata_log, "EPOCHS_A_START", 0)
+
+
 PLANTS: tuple[Plant, ...] = (
+    keep_the_leader_epoch_of_the_last_start,
     leave_prepared_transactions_of_a_partition_that_comes_back,
     go_on_after_the_loss_of_a_partition,
     delete_the_state_under_open_transactions,

@@ -35,7 +35,18 @@ from tests.fakes.disk import MemoryDisk, PowerCut
 from tests.fakes.logs import read_records
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import audit, tally
-from tests.history.events import FINAL, NEVER, Bounds, History, OffsetFetch, Partition, Poll, Restart, States
+from tests.history.events import (
+    FINAL,
+    NEVER,
+    Bounds,
+    History,
+    Leading,
+    OffsetFetch,
+    Partition,
+    Poll,
+    Restart,
+    States,
+)
 from tests.history.log_reader import batches_of
 from tests.history.recorder import Recorder
 from tests.simulation.broker_handovers import Handovers
@@ -108,6 +119,7 @@ class BrokerWorld:
         self._starts = seed
         self._clients: list[Client] = []
         self._bounds: dict[Partition, tuple[int, int, int]] = {}
+        self._leading: dict[Partition, tuple[int, int]] = {}
         is_two = self.transaction_version == 2
         self.handovers = Handovers(self.random)
         self.network = Network(self.random, self._later, self._asked, may_be_late=is_two)
@@ -161,13 +173,17 @@ class BrokerWorld:
         disk.lacks_descriptor = lacking
 
     def _look(self) -> None:
-        """Note the bounds of each partition when they have moved."""
+        """Note the bounds of each partition when they have moved, and with which epoch each start leads it."""
         for partition in _PARTITIONS:
             log = log_of(self.broker, partition)
             bounds = log.log_start_offset, log.last_stable_offset, log.high_watermark
             if self._bounds.get(partition) != bounds:
                 self._bounds[partition] = bounds
                 self.recorder.history.bounds.append(Bounds(self.recorder.now(), partition, *bounds))
+            leading = log.leader_epoch, self._starts
+            if log.is_led and self._leading.get(partition) != leading:
+                self._leading[partition] = leading
+                self.recorder.history.leading.append(Leading(self.recorder.now(), partition, *leading))
         for table in self._tables:
             table.look(self.broker, self.random)
 

@@ -260,6 +260,8 @@ HARMLESS: Mapping[str, Damage] = {
     "all .batches deleted": _each(".batches", _gone),
     ".batches corrupt": _each(".batches", _flipped(-3)),
     "leader-epoch-checkpoint deleted": _one(f"{TOPIC}-0/leader-epoch-checkpoint", _gone),
+    "leader-epoch-checkpoint corrupt": _one(f"{TOPIC}-0/leader-epoch-checkpoint", lambda data: data[:-2]),
+    "leader-epoch-checkpoint of another log": _one(f"{TOPIC}-0/leader-epoch-checkpoint", lambda data: b"0\n1\n5 0\n"),
     "segment-manifest deleted": _each("segment-manifest", _gone),
     "segment-manifest corrupt": _each("segment-manifest", lambda data: _noise(len(data))),
     "flushed-offsets deleted": _one("flushed-offsets", _gone),

@@ -6,7 +6,9 @@ ProducerIdManager, KIP-730).
 """
 
 from collections import deque
+from collections.abc import Callable
 
+from oncelog.broker.cluster.leadership import Registration
 from oncelog.broker.cluster.metadata_log import MetadataLog
 from oncelog.broker.completion import Completion
 from oncelog.protocol.generated.producer_ids_record import ProducerIdsRecord
@@ -15,9 +17,9 @@ BLOCK_SIZE = 1_000
 
 
 class ProducerIdManager:
-    def __init__(self, metadata: MetadataLog, node_id: int) -> None:
+    def __init__(self, metadata: MetadataLog, registration: Callable[[], Registration]) -> None:
         self._metadata = metadata
-        self._node_id = node_id
+        self._registration = registration
         self._next = 0
         self._end = 0
         self._waiting: deque[Completion[int]] = deque()
@@ -47,7 +49,8 @@ class ProducerIdManager:
             return
         self._is_fetching = True
         start = max(self._metadata.state.next_producer_id, self._lowest)
-        record = ProducerIdsRecord(broker_id=self._node_id, broker_epoch=0, next_producer_id=start + BLOCK_SIZE)
+        node_id, broker_epoch = self._registration()
+        record = ProducerIdsRecord(broker_id=node_id, broker_epoch=broker_epoch, next_producer_id=start + BLOCK_SIZE)
         self._metadata.write([record]).then(lambda written: self._on_block(start, written.error))
 
     def _on_block(self, start: int, error: Exception | None) -> None:

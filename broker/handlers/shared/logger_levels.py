@@ -62,7 +62,7 @@ def _check(known: dict[str, str], change: ConfigChange) -> None:
 def _check_node(context: RequestContext, name: str) -> None:
     check_node_id(
         name,
-        context.broker.node_id,
+        context.broker.live_config.node_id,
         not_a_number="Node id must be an integer, but it is: {name}",
         another="Unexpected node id. Expected {node_id}, but received {name}",
     )

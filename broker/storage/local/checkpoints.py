@@ -2,12 +2,14 @@
 
 Owns: their form (version 0, a count, then `topic partition offset` or `epoch offset` lines). They are written for
 Kafka and its tools; recovery here relies on `flush_journal`, whose entries carry a topic id and a checksum. Only the
-cleaner reads its own.
+cleaner reads its own, and recovery the leader epochs of what it does not read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
+from oncelog.broker.log.leader_epochs import EpochStart
 from oncelog.broker.ports import Disk
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
@@ -16,14 +18,27 @@ CLEANER_OFFSET = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 LEADER_EPOCHS = "leader-epoch-checkpoint"
-LEADER_EPOCHS_CONTENT = b"0\n1\n0 0\n"
-"""One broker leads from the first record on: epoch 0 begins at offset 0."""
 _VERSION = 0
 
 
 def write_checkpoint(disk: Disk, name: str, offsets: Iterable[tuple[str, int, int]]) -> None:
     lines = [f"{topic} {partition} {offset}\n" for topic, partition, offset in offsets]
     disk.write_atomically(name, f"{_VERSION}\n{len(lines)}\n{''.join(lines)}".encode())
+
+
+def encode_leader_epochs(entries: Sequence[EpochStart]) -> bytes:
+    return f"{_VERSION}\n{len(entries)}\n{''.join(f'{epoch} {start}' + chr(10) for epoch, start in entries)}".encode()
+
+
+def parse_leader_epochs(data: bytes) -> tuple[EpochStart, ...] | None:
+    """None for what is no whole checkpoint of epochs that grow with their offsets."""
+    lines = data.decode(errors="replace").splitlines()
+    try:
+        entries = tuple((int(epoch), int(start)) for epoch, start in map(str.split, lines[2:]))
+    except ValueError:
+        return None
+    grows = all(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(entries))
+    return entries if entries and grows and encode_leader_epochs(entries) == data else None
 
 
 def read_checkpoint(disk: Disk, name: str) -> list[tuple[str, int, int]]:

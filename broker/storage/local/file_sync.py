@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.store import Failure, Fetching
-from oncelog.broker.ports import Clock, Disk, File, Scheduler
+from oncelog.broker.ports import Clock, Disk, Scheduler, Syncable
 from oncelog.broker.storage.disk_errors import lacks_descriptor
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class SyncTarget:
     __slots__ = ("directories", "disk", "error", "files", "log", "synced_offset")
 
     def __init__(
-        self, log: "LocalLog", disk: Disk, files: Sequence[File], directories: Sequence[str], synced_offset: int
+        self, log: "LocalLog", disk: Disk, files: Sequence[Syncable], directories: Sequence[str], synced_offset: int
     ) -> None:
         self.log = log
         self.disk = disk

@@ -7,9 +7,10 @@ Invariants
 - Files of removed segments go only when no sync uses them and the snapshot behind them is durable.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
+from oncelog.broker.log.leader_epochs import EpochStart
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import (
@@ -22,7 +23,7 @@ from oncelog.broker.log.store import (
     StoreError,
 )
 from oncelog.broker.log.values import AbortedTransaction
-from oncelog.broker.ports import Buffer, Clock, File, WallMs
+from oncelog.broker.ports import Buffer, Clock, Syncable, WallMs
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.deferred import Deferred, DeferredWork
 from oncelog.broker.storage.local.file_sync import FileSync, SyncTarget
@@ -124,6 +125,9 @@ class LocalLog:
             self.is_dirty = True
             self._file_sync.dirty.append(self)
 
+    def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
+        self.segments.keep_epochs(epochs)
+
     def note_aborted(self, entry: AbortedEntry) -> None:
         self.segments[-1].transaction_index.append(entry)
 
@@ -199,7 +203,7 @@ class LocalLog:
         self.is_dirty = False
         policy = self._file_sync.policy
         synced_offset = self.log_end_offset
-        files: list[File] = []
+        files: list[Syncable] = []
         directories: list[str] = []
         active = self.segments.active
         if active is not None:

@@ -151,6 +151,7 @@ class LocalLogStore:
             recovered.log_start_offset,
             recovered.log_end_offset,
             recovered.offline_error,
+            recovered.epochs,
         )
         if recovered.offline_error is None:
             # All of it is synced now. After a power cut the journal may not have known.

@@ -18,13 +18,14 @@ from operator import attrgetter
 from uuid import UUID
 
 from oncelog.broker.compatibility import OURS, Compatibility
+from oncelog.broker.log.leader_epochs import LeaderEpochs
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import AbortedEntry
 from oncelog.broker.ports import Disk, MonotonicMs
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.batch_scan import BatchScan
-from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
+from oncelog.broker.storage.local.epoch_recovery import EpochRuns, recover_epochs
 from oncelog.broker.storage.local.flush_journal import LogPoints
 from oncelog.broker.storage.local.offset_index import OffsetIndex
 from oncelog.broker.storage.local.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
@@ -73,6 +74,7 @@ class RecoveredLog:
     producer_state: ProducerStateManager
     log_start_offset: int
     log_end_offset: int
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     lines: list[str] = field(default_factory=list)
     scanned_bytes: int = 0
     cut_bytes: int = 0
@@ -175,6 +177,7 @@ class _Recovery:
         self._state_is_whole = False  # it knows of what producers did before the first segment
         self._segments: list[Segment] = []
         self._snapshot_sums: dict[int, tuple[int, int]] = {}
+        self._epoch_runs = EpochRuns()
         self.compatibility = OURS
         self.on_scanned: Callable[[int], None] | None = None
 
@@ -188,7 +191,6 @@ class _Recovery:
             if self._synced_offset > 0:
                 raise DamagedLogError(f"no segment file is left, offsets below {self._synced_offset} were durable", 0)
             return
-        self._check_leader_epochs(names)
         manifest = self._load_manifest(names, len(base_offsets))
         self._check_first(base_offsets[0], manifest)
         self._snapshot_sums = {
@@ -228,13 +230,6 @@ class _Recovery:
         if problem is not None:
             self._tell(f"{path} is {problem}: the batches that it does not vouch for are read")
         return manifest
-
-    def _check_leader_epochs(self, names: list[str]) -> None:
-        path = f"{self._directory}/{LEADER_EPOCHS}"
-        is_there = LEADER_EPOCHS in names
-        if not is_there or self._disk.read_bytes(path) != LEADER_EPOCHS_CONTENT:
-            self._tell(f"{path} is {'not what was written' if is_there else 'missing'}, it is written anew")
-            self._disk.write_atomically(path, LEADER_EPOCHS_CONTENT)
 
     def _check_first(self, base_offset: int, manifest: dict[int, ManifestEntry]) -> None:
         start = self._expected_start
@@ -344,6 +339,7 @@ class _Recovery:
         self._tell(f"{place}: {scan.problem}; {cut_bytes} bytes that were never durable are cut off")
 
     def _take(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
+        self._epoch_runs.add(header)
         aborted = self._replay(header, batch)
         max_timestamp = header.max_timestamp if header.record_count else -1
         segment.crc = crc32c(batch, segment.crc)
@@ -526,6 +522,12 @@ class _Recovery:
         recovered.producer_state.on_high_watermark(log_end_offset)
         recovered.log_start_offset = log_start_offset
         recovered.log_end_offset = log_end_offset
+        try:
+            recovered.epochs = recover_epochs(
+                recovered.segments, self._epoch_runs, self._synced_offset, log_start_offset, log_end_offset, self._tell
+            )
+        except KafkaError as error:
+            raise DamagedLogError(error.message, log_start_offset) from error
 
     def _drop_old_snapshots(self) -> None:
         """Of clean stops only the last one's snapshot is of use; those of rolls go with their segments."""

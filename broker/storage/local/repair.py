@@ -8,6 +8,7 @@ Owns: the order of the file operations. Invariants
 
 from collections.abc import Iterable
 
+from oncelog.broker.log.leader_epochs import UNDEFINED_EPOCH
 from oncelog.broker.ports import Disk
 from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
@@ -102,7 +103,7 @@ def _empty_batches(first_offset: int, next_offset: int) -> Iterable[bytes]:
             base_timestamp=-1,
             max_timestamp=-1,
             base_offset=first_offset,
-            partition_leader_epoch=0,
+            partition_leader_epoch=UNDEFINED_EPOCH,
             last_offset_delta=count - 1,
         )
         first_offset += count

@@ -7,11 +7,13 @@ Does not own: offsets of the log, when to roll or remove. Invariants
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
-from oncelog.broker.ports import Disk, File, MonotonicMs
-from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, LEADER_EPOCHS_CONTENT
+from oncelog.broker.log.leader_epochs import EpochStart
+from oncelog.broker.ports import Disk, File, MonotonicMs, Syncable
+from oncelog.broker.storage.disk_errors import is_transient
+from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS, encode_leader_epochs
 from oncelog.broker.storage.local.deferred import Results
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, encode_partition_metadata
 from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_SUFFIXES
@@ -29,6 +31,7 @@ class Segments:
         "_base_offsets",
         "_dirty_directories",
         "_dirty_files",
+        "_epochs",
         "_list",
         "_topic_id",
         "_unsynced_snapshots",
@@ -46,7 +49,8 @@ class Segments:
         self._list = segments
         self.summary = SegmentSummary(segments)
         self._base_offsets = [segment.base_offset for segment in segments]
-        self._dirty_files: list[File] = []
+        self._dirty_files: list[Syncable] = []
+        self._epochs: Sequence[EpochStart] = ()
         self._dirty_directories: list[str] = []
         self.is_active_dirty = False
         self.results: Results | None = None
@@ -89,7 +93,7 @@ class Segments:
 
     def roll(self, base_offset: int, monotonic_ms: MonotonicMs, snapshot: ProducerSnapshot) -> Segment:
         """Begin a new segment; the one before it is completed with its indexes. Raises OSError, changing nothing."""
-        dirty: list[File] = []
+        dirty: list[Syncable] = []
         if self._list:
             dirty += self._complete_active(base_offset, snapshot)
             dirty.append(self._list[-1].file)
@@ -99,7 +103,8 @@ class Segments:
                 self._dirty_directories.append("")
             # Whose it is comes first: nothing may lie in there that could be taken for another topic's.
             metadata = encode_partition_metadata(self._topic_id)
-            for name, content in ((PARTITION_METADATA, metadata), (LEADER_EPOCHS, LEADER_EPOCHS_CONTENT)):
+            epochs = encode_leader_epochs(self._epochs)
+            for name, content in ((PARTITION_METADATA, metadata), (LEADER_EPOCHS, epochs)):
                 dirty.append(write_anew(self.disk, f"{self.directory}/{name}", content))
         segment = self._begin_segment(base_offset, monotonic_ms)
         self._dirty_files += dirty
@@ -137,7 +142,13 @@ class Segments:
             self._dirty_files += self._complete_active(next_offset, snapshot)
             self._dirty_directories.append(self.directory)
 
-    def take_dirty(self, *, with_active: bool) -> tuple[list[File], list[str]]:
+    def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
+        """What `leader-epoch-checkpoint` shall hold once the next round is over."""
+        self._epochs = epochs
+        if self._list:  # the first segment brings it along
+            self._dirty_files.append(_EpochsToWrite(self.disk, f"{self.directory}/{LEADER_EPOCHS}", epochs))
+
+    def take_dirty(self, *, with_active: bool) -> tuple[list[Syncable], list[str]]:
         """The files and directories to sync now; from here on they count as clean."""
         files, self._dirty_files = self._dirty_files, []
         directories, self._dirty_directories = self._dirty_directories, []
@@ -204,6 +215,26 @@ class Segments:
     def close(self) -> None:
         for segment in self._list:
             segment.file.close()
+
+
+class _EpochsToWrite:
+    """The leader epochs as a file to be synced: written whole or not at all, and not in the turn of an append."""
+
+    def __init__(self, disk: Disk, path: str, epochs: Sequence[EpochStart]) -> None:
+        self.path = path
+        self._disk = disk
+        self._epochs = epochs
+
+    def sync(self) -> None:
+        try:
+            self._disk.write_atomically(self.path, encode_leader_epochs(self._epochs))
+        except OSError as error:
+            if not is_transient(error):
+                raise
+            # The records tell the same: a start reads them where it does not find their epochs here.
+
+    def close(self) -> None:
+        """Nothing stays open."""
 
 
 def write_snapshot(disk: Disk, directory: str, offset: int, snapshot: ProducerSnapshot) -> list[File]:

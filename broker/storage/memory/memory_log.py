@@ -5,8 +5,9 @@ as they do of files. What is appended is as durable as it gets.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from oncelog.broker.log.leader_epochs import EpochStart
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import PLENTY_BYTES, AbortedEntry, Batches, Fetching, LogOwner, ReadResult
 from oncelog.broker.log.values import AbortedTransaction
@@ -136,6 +137,9 @@ class MemoryLog:
         config = self.owner.config
         is_old = segment.first_timestamp >= 0 and timestamp - segment.first_timestamp > config.latest_roll_ms
         return segment.size_bytes > 0 and (segment.size_bytes > config.segment_bytes - size_bytes or is_old)
+
+    def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
+        """The log lives as long as whoever knows them."""
 
     def note_aborted(self, entry: AbortedEntry) -> None:
         self.segments[-1].transaction_index.append(entry)

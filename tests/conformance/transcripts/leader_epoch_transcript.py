@@ -1,4 +1,4 @@
-"""A conversation about leader epochs over the lives of a broker: four starts after the first, one of them after kill -9.
+"""A conversation about leader epochs over five lives of a broker, one of which begins after kill -9.
 
 Owns: the questions, and which part of an answer counts. Does not own: how a broker is stopped and started again.
 """
@@ -48,10 +48,7 @@ class LivingBroker(Protocol):
 
 
 def conversation(broker: LivingBroker) -> Told:
-    yield from told(_Talk(broker))
-
-
-def told(talk: "_Talk") -> Told:
+    talk = _Talk(broker)
     talk.create("first", 3)
     for partition in (WRITTEN, SELDOM):
         talk.produce(partition, 3)
@@ -108,8 +105,9 @@ class _Talk:
 
     def epoch(self, partition: tuple[str, int]) -> int:
         """Of the leader, as Metadata says."""
-        epochs = {(topic.name, of.partition_index): of.leader_epoch for topic in self.metadata() for of in topic.partitions}
-        epoch: int = epochs[partition]
+        (topic,) = (topic for topic in self.metadata() if topic.name == partition[0])
+        epochs = {of.partition_index: of.leader_epoch for of in topic.partitions}
+        epoch: int = epochs[partition[1]]
         return epoch
 
     def produce(self, partition: tuple[str, int], count: int) -> None:
@@ -167,10 +165,12 @@ class _Talk:
             yield f"{where}: the epoch in Metadata", epoch
             yield f"{where}: ListOffsets", [self.list_offset(partition, timestamp) for timestamp in (-2, -1, AT_MS, -3)]
             yield f"{where}: batches", self.fetch(partition, 0)
-            yield f"{where}: file", self.broker.epoch_file(*partition)
             for asked in range(-1, epoch + 2):
                 yield f"{where}: the end of epoch {asked}", self.end_of(partition, asked)
             end = self.list_offset(partition, -1)[1]
+            written = _entries(self.broker.epoch_file(*partition))
+            yield f"{where}: in the file, with records", [entry for entry in written if entry[1] < end]
+            yield f"{where}: in the file, without records", [entry for entry in written if entry[1] >= end]
             for current in (epoch - 2, epoch - 1, epoch, epoch + 1):
                 yield (
                     f"{where}: asked with epoch {current}",
@@ -182,3 +182,12 @@ class _Talk:
                 )
             for last in range(epoch + 2):
                 yield f"{where}: read last in epoch {last}", self.fetch(partition, end, current=epoch, last=last)
+
+
+def _entries(file: str | None) -> list[tuple[int, int]]:
+    """Epoch and start offset, as Kafka's checkpoint files have them."""
+    if file is None:
+        return []
+    version, count, *lines = file.splitlines()
+    assert (version, int(count)) == ("0", len(lines))
+    return [(int(epoch), int(start)) for epoch, start in map(str.split, lines)]

@@ -94,7 +94,7 @@ def test_the_quorum_advances_with_what_is_written_to_the_metadata_log() -> None:
     def end() -> int:
         (told,) = broker.ask(request, 2).topics[0].partitions
         (voter,) = told.current_voters
-        assert voter.replica_id == told.leader_id == broker.broker.node_id
+        assert voter.replica_id == told.leader_id == broker.broker.leadership.node_id
         assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp == broker.time.wall_ms()
         assert voter.log_end_offset == told.high_watermark
         return int(told.high_watermark)
@@ -148,7 +148,7 @@ def test_credentials_that_nobody_would_be_asked_for_are_refused_and_not_describe
 
 def test_the_only_broker_cannot_leave() -> None:
     broker = VirtualBroker()
-    answer = broker.ask(UnregisterBrokerRequest(broker_id=broker.broker.node_id), 0)
+    answer = broker.ask(UnregisterBrokerRequest(broker_id=broker.broker.leadership.node_id), 0)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert create(broker, TOPIC) is ErrorCode.NONE
 

@@ -22,7 +22,7 @@ OFTEN = "metadata.log.max.record.bytes.between.snapshots=2000"
 
 
 def snapshots(disk: MemoryDisk) -> list[str]:
-    return [f"{DIRECTORY}/{name}" for name in disk.list_dir(DIRECTORY) if name.endswith("0.checkpoint")]
+    return [f"{DIRECTORY}/{name}" for name in disk.list_dir(DIRECTORY) if name.endswith(".checkpoint")]
 
 
 def state(broker: VirtualBroker) -> tuple[Any, ...]:

@@ -46,7 +46,7 @@ def test_find_coordinator(version: int, key_type: int) -> None:
     answer = broker.ask(request, version)
     found = answer.coordinators if version >= 4 else [answer]
     assert [(one.error_code, one.node_id, one.host, one.port) for one in found] == [
-        (ErrorCode.NONE, broker.broker.node_id, HOST, PORT)
+        (ErrorCode.NONE, broker.broker.leadership.node_id, HOST, PORT)
     ] * len(found)
     assert len(found) == (3 if version >= 4 else 1)
 

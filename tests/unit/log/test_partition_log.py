@@ -26,7 +26,7 @@ def test_no_file_is_made_before_the_first_append() -> None:
 def test_batch_is_stamped_outside_of_its_checksum_and_otherwise_untouched() -> None:
     logs = Logs()
     log = logs.open()
-    log.leader_epoch = 3
+    log.lead(3)
     logs.append(log, batch(2))
     sent = batch(5)
     assert logs.append(log, sent).last_offset == 6

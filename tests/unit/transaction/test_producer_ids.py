@@ -5,6 +5,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oncelog.broker.cluster.leadership import Registration
 from oncelog.broker.cluster.metadata_log import MetadataLog
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.producer_ids import BLOCK_SIZE, ProducerIdManager
@@ -45,7 +46,7 @@ class HeldMetadata:
 
 
 def manager(metadata: HeldMetadata) -> ProducerIdManager:
-    return ProducerIdManager(cast(MetadataLog, metadata), node_id=1)
+    return ProducerIdManager(cast(MetadataLog, metadata), lambda: Registration(1, 5))
 
 
 def test_no_id_leaves_before_its_block_is_durable_and_all_who_wait_share_one_block() -> None:

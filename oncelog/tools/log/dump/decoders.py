@@ -31,6 +31,7 @@ _GROUP_RECORDS = {
 }
 _TRANSACTION_RECORDS = {0: "transaction_log"}
 _METADATA_RECORDS = {
+    0: "register_broker_record",
     2: "topic_record",
     3: "partition_record",
     4: "config_record",

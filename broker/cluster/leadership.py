@@ -1,0 +1,131 @@
+"""Who leads a partition, and with which leader epoch: asked here and nowhere else.
+
+Owns: the answer, and how an epoch follows from the metadata log. Does not own: the records
+(`broker.cluster.metadata_log`), where in a log an epoch began (`broker.log.partition_log`), what clients may ask with
+an old one (`broker.cluster.leader_epoch`).
+Invariants
+- This node leads every partition there is. Each of its starts is a new leadership: one RegisterBrokerRecord raises the
+  epoch of every partition at once, however many there are, and is durable before a batch carries such an epoch. While
+  the disk has no room for it, logs are read as the last start left them, and take nothing.
+- The epochs of a partition only grow, and no two lives of the broker share one. A new partition has epoch 0.
+
+Leaders that change while the broker runs would come here too: what depends on a leadership asks here each time, or
+watches. KIP-101, KIP-320, KIP-631.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from oncelog.broker.completion import Completion
+from oncelog.broker.log.leader_epochs import FIRST_EPOCH
+from oncelog.broker.ports import Scheduler
+from oncelog.protocol.topics import METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from oncelog.broker.cluster.metadata_log import MetadataLog, Topic
+
+EPOCHS_A_START = 2
+"""As in Kafka with one broker, after a clean stop and after a crash: one epoch in which nobody leads, one that leads
+again. With a step of one, each recorded answer of Kafka's would differ; clients see no more than that it grows."""
+_RETRY_MS = 1_000
+
+EpochOrigins = tuple[tuple[int, int], ...]
+"""From which partition of a topic on, and its leader epoch less what all starts together have added: partitions that
+were made later have begun with 0 later."""
+
+
+class Leader(NamedTuple):
+    node_id: int
+    epoch: int
+
+
+class Registration(NamedTuple):
+    """A start of a node as the metadata log knows it."""
+
+    node_id: int
+    broker_epoch: int
+    """The offset of its record, as in Kafka."""
+
+
+def with_partitions(origins: EpochOrigins, first: int, origin: int) -> EpochOrigins:
+    """`origins` once partitions from `first` on have come."""
+    return origins if origins and origins[-1][1] == origin else (*origins, (first, origin))
+
+
+def spans(origins: EpochOrigins, indexes: range) -> Iterator[tuple[range, int]]:
+    """The partitions `indexes` in order, those of one origin together."""
+    ends = [first for first, _ in origins[1:]] + [indexes.stop]
+    for (first, origin), end in zip(origins, ends, strict=True):
+        span = range(max(first, indexes.start), min(end, indexes.stop))
+        if span:
+            yield span, origin
+
+
+class Leadership:
+    def __init__(self, node_id: int, metadata: "MetadataLog", scheduler: Scheduler) -> None:
+        self.node_id = node_id
+        """This node. Who leads, coordinates or controls is asked below, even while it is always this one."""
+        self.is_durable = False
+        """Whether the epochs of this start are: before that nothing may be appended."""
+        self._metadata = metadata
+        self._state = metadata.state
+        self._scheduler = scheduler
+        self._watchers: list[Callable[[], None]] = []
+
+    def begin(self, incarnation_id: UUID) -> None:
+        """Lead everything, with new epochs, once that is durable."""
+
+        def on_written(written: Completion[None]) -> None:
+            if written.error is not None:
+                self._scheduler.call_later(_RETRY_MS, lambda: self.begin(incarnation_id))
+                return
+            self.is_durable = True
+            for on_gained in self._watchers:
+                on_gained()
+
+        self._metadata.register(self.node_id, incarnation_id).then(on_written)
+
+    def watch(self, on_gained: Callable[[], None]) -> None:
+        """Call `on_gained()` when this node leads with other epochs than before."""
+        self._watchers.append(on_gained)
+
+    @property
+    def registration(self) -> Registration:
+        """The newest start of this node that the metadata log knows."""
+        record = self._state.registration
+        return Registration(self.node_id, -1 if record is None else record.broker_epoch)
+
+    @property
+    def controller(self) -> Leader:
+        """Who leads the metadata log."""
+        return Leader(self.node_id, self._metadata.leader_epoch)
+
+    @property
+    def of_new_partitions(self) -> Leader:
+        return Leader(self.node_id, FIRST_EPOCH)
+
+    def leader_of(self, topic: str, partition: int) -> Leader | None:
+        """None when there is no such partition (any more)."""
+        known = self._state.topics.get(topic)
+        if known is None:
+            return self.controller if (topic, partition) == (METADATA_TOPIC, 0) else None
+        return next(self.leaders_of(known, range(partition, partition + 1)), None) if partition >= 0 else None
+
+    def leaders_of(self, topic: "Topic", partitions: range) -> Iterator[Leader]:
+        """Of each of these partitions that there is, in order."""
+        existing = range(partitions.start, min(partitions.stop, topic.partition_count))
+        for span, origin in spans(topic.epoch_origins, existing):
+            leader = Leader(self.node_id, origin + self._state.epochs_of_starts)
+            for _ in span:
+                yield leader
+
+    def node_of(self, topic: str, partition: int) -> int | None:
+        """The node that leads a partition."""
+        leader = self.leader_of(topic, partition)
+        return None if leader is None else leader.node_id
+
+    def epoch_of(self, topic: str, partition: int) -> int | None:
+        """With which epoch this node leads a partition; None where it does not."""
+        leader = self.leader_of(topic, partition)
+        return leader.epoch if leader is not None and leader.node_id == self.node_id else None
