@@ -58,8 +58,8 @@ def recover_epochs(
     epochs = LeaderEpochs(written)
     epochs.truncate_end(min(synced_offset, log_end_offset))
     knows_start = synced_offset <= log_start_offset or epochs.epoch_of(log_start_offset) > UNDEFINED_EPOCH
-    if not knows_start or not runs.agree_with(epochs, log_start_offset, synced_offset):
-        tell(f"{path} is {'missing' if data is None else 'not what was written'}, it is written anew")
+    is_wrong = not knows_start or not runs.agree_with(epochs, log_start_offset, synced_offset)
+    if is_wrong:
         epochs, runs = LeaderEpochs(), EpochRuns()
         for header, _ in iterate_batches(segments, log_start_offset, log_end_offset):
             runs.add(header)
@@ -68,8 +68,10 @@ def recover_epochs(
     for history in (epochs, known):
         history.truncate_start(log_start_offset)
     if known.entries != epochs.entries:
+        if is_wrong:  # not what a repair has filled up, which is of no epoch
+            tell(f"{path} is {'missing' if data is None else 'not what was written'}, it is written anew")
         disk.write_atomically(path, encode_leader_epochs(epochs.entries))
-    elif log_end_offset > synced_offset:
+    elif epochs.entries and log_end_offset > synced_offset:
         # The stop may have come before its first sync, and all that is there counts as synced from now on.
         file = disk.open(path)
         file.sync()
