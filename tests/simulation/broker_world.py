@@ -180,7 +180,7 @@ class BrokerWorld:
             if self._bounds.get(partition) != bounds:
                 self._bounds[partition] = bounds
                 self.recorder.history.bounds.append(Bounds(self.recorder.now(), partition, *bounds))
-            leading = log.leader_epoch, self._starts
+            leading = log.leader_epoch, len(self.recorder.history.restarts)
             if log.is_led and self._leading.get(partition) != leading:
                 self._leading[partition] = leading
                 self.recorder.history.leading.append(Leading(self.recorder.now(), partition, *leading))
