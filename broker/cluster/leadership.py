@@ -110,15 +110,16 @@ class Leadership:
         known = self._state.topics.get(topic)
         if known is None:
             return self.controller if (topic, partition) == (METADATA_TOPIC, 0) else None
-        return next(self.leaders_of(known, range(partition, partition + 1)), None) if partition >= 0 else None
+        if not 0 <= partition < known.partition_count:
+            return None
+        return self.leaders_of(known, range(partition, partition + 1))[0]
 
-    def leaders_of(self, topic: "Topic", partitions: range) -> Iterator[Leader]:
-        """Of each of these partitions that there is, in order."""
-        existing = range(partitions.start, min(partitions.stop, topic.partition_count))
-        for span, origin in spans(topic.epoch_origins, existing):
-            leader = Leader(self.node_id, origin + self._state.epochs_of_starts)
-            for _ in span:
-                yield leader
+    def leaders_of(self, topic: "Topic", partitions: range) -> list[Leader]:
+        """Of each of these partitions, which there are, in order."""
+        leaders: list[Leader] = []
+        for span, origin in spans(topic.epoch_origins, partitions):
+            leaders += [Leader(self.node_id, origin + self._state.epochs_of_starts)] * len(span)
+        return leaders
 
     def node_of(self, topic: str, partition: int) -> int | None:
         """The node that leads a partition."""
