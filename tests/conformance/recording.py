@@ -32,6 +32,10 @@ Conversation = Callable[[Any, int], Iterable[tuple[str, Any]]]
 """Of a broker, and the time on the wall in milliseconds: each question with what counts of its answer."""
 
 
+def _connected(kafka: Kafka) -> WireBroker:
+    return WireBroker(kafka.bootstrap)
+
+
 @dataclass(frozen=True)
 class Recording:
     name: str
@@ -42,7 +46,8 @@ class Recording:
     """Of a file with several conversations."""
     level: str | None = None
     """Of transaction.version. At 1 a file has what Kafka says otherwise than at 2."""
-    ours: Callable[[], VirtualBroker] = VirtualBroker
+    ours: Callable[[], Any] = VirtualBroker
+    connected: Callable[[Kafka], Any] = _connected
     features: Sequence[str] = ()
     overrides: Sequence[str] = ()
     """These are Kafka's own, as it is started."""
@@ -78,7 +83,7 @@ class Recording:
         """Hold the conversation with Kafka; its answers are as they were, or written down anew."""
         kafka = Kafka(directory, self.features, static_quorum=self.static_quorum, overrides=self.overrides)
         try:
-            broker = WireBroker(kafka.bootstrap)
+            broker = self.connected(kafka)
             said = self.answers(broker, int(time.time() * 1000))
             broker.close()
         finally:

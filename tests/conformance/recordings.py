@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from oncelog.broker.observability.logging import LogLevel
+from tests.conformance.lives import KafkaLives, OurLives
 from tests.conformance.recording import Conversation, Recording
 from tests.conformance.transaction_recordings import TRANSACTIONS
 from tests.conformance.transcripts import (
@@ -21,6 +22,7 @@ from tests.conformance.transcripts import (
     data_transcript,
     group_endings_transcript,
     group_transcript,
+    leader_epoch_transcript,
     produce_transcript,
     two_phase_transcript,
 )
@@ -99,6 +101,13 @@ RECORDINGS = {
             overrides=group_endings_transcript.SETTINGS,
         ),
         _of("groups", "group_answers.json", group_transcript),
+        _of(
+            "leader epochs",
+            "leader_epoch_answers.json",
+            leader_epoch_transcript,
+            ours=OurLives,
+            connected=KafkaLives,
+        ),
         _of(
             "produce",
             "produce_answers.json",
