@@ -5,11 +5,8 @@ imports no adapter, `time`, `random`, `socket` or `asyncio`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NewType, Protocol
+from typing import NewType, Protocol
 from uuid import UUID
-
-if TYPE_CHECKING:
-    from oncelog.broker.log.partition_log import PartitionLog
 
 Buffer = bytes | bytearray | memoryview
 
@@ -130,13 +127,3 @@ class Disk(Protocol):
 
     def volume_bytes(self) -> tuple[int, int]:
         """Size of the volume, and free space on it."""
-
-
-class PartitionListener(Protocol):
-    """Notifications from the log to the layers above, called in the turn in which the change happens."""
-
-    def on_high_watermark(self, log: "PartitionLog") -> None:
-        """The high watermark moved (and with it, perhaps, the last stable offset)."""
-
-    def on_log_start_offset(self, log: "PartitionLog") -> None:
-        """The log start offset moved (and with it, perhaps, the last stable offset)."""

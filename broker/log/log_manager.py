@@ -10,10 +10,10 @@ from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.partition_log import PartitionListener, PartitionLog
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.log.store import LogStore, OpenedLog, Withdrawn
-from oncelog.broker.ports import Clock, PartitionListener, WallMs
+from oncelog.broker.ports import Clock, WallMs
 from oncelog.broker.schedule import Schedule
 from oncelog.broker.slices import PARTITIONS_AN_ELEMENT, Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError

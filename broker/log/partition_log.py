@@ -14,7 +14,7 @@ KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a fir
 from bisect import insort
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
@@ -31,7 +31,7 @@ from oncelog.broker.log.store import (
     StoreError,
 )
 from oncelog.broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation
-from oncelog.broker.ports import Buffer, Clock, PartitionListener, WallMs
+from oncelog.broker.ports import Buffer, Clock, WallMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import (
@@ -74,6 +74,16 @@ class ReadBounds(NamedTuple):
 
 Records = tuple[memoryview, tuple[AbortedTransaction, ...] | None]
 """Batches, and the aborted transactions among them for a read_committed reader."""
+
+
+class PartitionListener(Protocol):
+    """Notifications from the log to the layers above, called in the turn in which the change happens."""
+
+    def on_high_watermark(self, log: "PartitionLog") -> None:
+        """The high watermark moved (and with it, perhaps, the last stable offset)."""
+
+    def on_log_start_offset(self, log: "PartitionLog") -> None:
+        """The log start offset moved (and with it, perhaps, the last stable offset)."""
 
 
 class PartitionLog:

@@ -11,13 +11,23 @@ Invariants
 
 import errno
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from oncelog.broker.log.store import Failure, Fetching, LogStore
 from oncelog.broker.ports import Scheduler
 
-if TYPE_CHECKING:
-    from oncelog.broker.log.partition_log import PartitionLog
+
+class GrowingLog(Protocol):
+    """What a round asks of a partition's log."""
+
+    is_dirty: bool
+    """In the next round already."""
+    is_deleted: bool
+    log_end_offset: int
+
+    def advance_high_watermark(self, next_offset: int) -> None: ...
+
+    def notify_high_watermark(self) -> None: ...
 
 
 class Rounds:
@@ -28,11 +38,11 @@ class Rounds:
         self.round_count = 0
         self.append_count = 0
         self._appends_waiting = 0
-        self._dirty: list[PartitionLog] = []
+        self._dirty: list[GrowingLog] = []
         self._is_scheduled = False
         self._is_in_flight = False
 
-    def arm(self, log: "PartitionLog") -> None:
+    def arm(self, log: GrowingLog) -> None:
         """`log` has grown: include it in the next round."""
         self.append_count += 1
         self._appends_waiting += 1
@@ -65,7 +75,7 @@ class Rounds:
             if not failure.failed:
                 _advance(ends)
 
-    def _take(self) -> "list[tuple[PartitionLog, int]]":
+    def _take(self) -> list[tuple[GrowingLog, int]]:
         """The logs of this round, and how far each is durable after it."""
         logs, self._dirty = self._dirty, []
         self._appends_waiting = 0
@@ -90,7 +100,7 @@ class Rounds:
         self._is_in_flight = True
         committing.then(lambda committed: self._on_committed(ends, committed))
 
-    def _on_committed(self, ends: "list[tuple[PartitionLog, int]]", committed: Fetching) -> None:
+    def _on_committed(self, ends: list[tuple[GrowingLog, int]], committed: Fetching) -> None:
         self._is_in_flight = False
         if self.failure.failed or committed.error is not None:
             return
@@ -100,7 +110,7 @@ class Rounds:
             self._scheduler.call_soon(self._run)
 
 
-def _advance(ends: "list[tuple[PartitionLog, int]]") -> None:
+def _advance(ends: list[tuple[GrowingLog, int]]) -> None:
     for log, next_offset in ends:
         log.advance_high_watermark(next_offset)
     for log, _ in ends:

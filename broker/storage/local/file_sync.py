@@ -11,16 +11,13 @@ completes is still synced under `os`, so that recovery need not read old segment
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
+from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.store import Failure, Fetching
 from oncelog.broker.ports import Clock, Disk, Scheduler, Syncable
 from oncelog.broker.storage.disk_errors import lacks_descriptor
-
-if TYPE_CHECKING:
-    from oncelog.broker.storage.local.flush_journal import FlushedOffsets
-    from oncelog.broker.storage.local.local_log import LocalLog
 
 POLICIES = ("fsync", "os", "memory")
 # A sync on the loop saves two thread hand-overs, but every other connection waits for it meanwhile.
@@ -31,13 +28,28 @@ RunAll = Callable[[Sequence[Callable[[], None]]], None]
 """Calls each function given and returns when all have returned; perhaps side by side."""
 
 
+class SyncedLog(Protocol):
+    """What a commit asks of the files of a partition."""
+
+    topic_id: UUID
+    partition: int
+    log_start_offset: int
+    is_deleted: bool
+
+    def begin_sync(self, *, everything: bool = False) -> "SyncTarget":
+        """What it wants synced now."""
+
+    def end_sync(self, target: "SyncTarget") -> None:
+        """The round uses no file of this log any more."""
+
+
 class SyncTarget:
     """What one log wants synced in a round, and up to which offset it is synced then."""
 
     __slots__ = ("directories", "disk", "error", "files", "log", "synced_offset")
 
     def __init__(
-        self, log: "LocalLog", disk: Disk, files: Sequence[Syncable], directories: Sequence[str], synced_offset: int
+        self, log: SyncedLog, disk: Disk, files: Sequence[Syncable], directories: Sequence[str], synced_offset: int
     ) -> None:
         self.log = log
         self.disk = disk
@@ -58,13 +70,25 @@ class SyncTarget:
             self.error = error
 
 
+class Journal(Protocol):
+    """Remembers across a crash how far each log was synced."""
+
+    @property
+    def is_unsynced(self) -> bool:
+        """It holds entries that a power cut could take."""
+
+    def record(self, targets: Sequence[SyncTarget]) -> None: ...
+
+    def sync(self) -> None: ...
+
+
 class FileSync:
     def __init__(
         self,
         scheduler: Scheduler,
         policy: str,
         failure: Failure,
-        journal: "FlushedOffsets",
+        journal: Journal,
         clock: Clock | None = None,
         run_all: RunAll | None = None,
     ) -> None:
@@ -73,7 +97,7 @@ class FileSync:
             raise ValueError(f"oncelog.flush.policy is {policy!r}, it must be one of {', '.join(POLICIES)}")
         self.policy = policy
         self.failure = failure
-        self.dirty: list[LocalLog] = []
+        self.dirty: list[SyncedLog] = []
         """Logs with something to sync, each once (`LocalLog.is_dirty`)."""
         self._scheduler = scheduler
         self._journal = journal

@@ -15,17 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from oncelog.broker.ports import Disk, File
 from oncelog.broker.storage.disk_errors import is_transient
+from oncelog.broker.storage.local.file_sync import SyncTarget
 from oncelog.broker.storage.local.partition_directory import partition_of
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.topics import ZERO_UUID
-
-if TYPE_CHECKING:
-    from oncelog.broker.storage.local.file_sync import SyncTarget
 
 NAME = "flushed-offsets"
 _ENTRY = Struct(">16siqq")
@@ -101,7 +98,7 @@ class FlushedOffsets:
     def get(self, topic_id: UUID, partition: int) -> LogPoints | None:
         return self._points.get((topic_id, partition))
 
-    def record(self, targets: "Sequence[SyncTarget]") -> None:
+    def record(self, targets: Sequence[SyncTarget]) -> None:
         """Entries for the logs of a round whose syncs have succeeded; on the loop or in the thread of the syncs.
 
         A full disk must not stop what is durable from being acknowledged: an entry that is missing merely lags.
