@@ -151,7 +151,7 @@ def test_what_happens_to_a_partition_while_a_fetch_waits_for_the_disk_is_what_it
 def test_a_client_that_goes_while_its_fetch_waits_for_the_disk_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     broker, topic_id, _ = started(monkeypatch)
     reply = broker.start(everything(topic_id), BY_ID)
-    reply._exchange._context.peer.go()
+    reply._exchange._context.peer.disconnect()
     broker.time.settle()
     assert not reply.is_there
     assert broker.broker.purgatory.watcher_count == 0
