@@ -1,1 +1,1 @@
-"""The log of a partition: offsets, producer state, validation of batches, and the port to where it lies."""
+"""The log of a partition: offsets, producer state, batch validation, and the port to its store."""

@@ -1,9 +1,9 @@
-"""Decides whether one client's record batch may be appended, and with which error it is refused.
+"""Decides whether one record batch may be appended, and with which error it is rejected.
 
 Owns: the checks of framing, checksum, counts, timestamps and keys. Does not own: sequences, epochs (`producer_state`).
-Invariant: what passes can be read back by any consumer, as far as it can be told without decoding every record; with
+Invariant: any consumer can read an accepted batch, as far as can be checked without decoding every record; with
 `oncelog.record.validation=full` each record is decoded. Error codes are those of Kafka's LogValidator, except where
-Kafka answers UNKNOWN_SERVER_ERROR: there the code that fits is given. KIP-98 (magic 2), KIP-110 (zstd).
+Kafka responds with UNKNOWN_SERVER_ERROR: we return a specific code. KIP-98 (magic 2), KIP-110 (zstd).
 """
 
 from typing import Final
@@ -32,10 +32,10 @@ _LAST_KNOWN_COMPRESSION: Final = 4
 _WALKED_RECORDS: Final = 64
 _SHOWN_RECORDS: Final = 3
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
-"""More than any consumer is likely to take, and what one batch may cost the broker when it must look inside."""
+"""More than any consumer is likely to accept, and the most that decompressing one batch may cost the broker."""
 _NO_TIMESTAMP: Final = -1
 MAX_CHECKED_RECORDS: Final = 500_000
-"""A kilobyte can hold millions of records once it is decompressed: checking this many takes about a second."""
+"""A compressed kilobyte can hold millions of records: checking this many takes about a second."""
 _MAX_BLAMED_RECORDS: Final = 1_000
 _MAX_BLAME_BYTES: Final = 8 * 1024 * 1024
 # Snappy has no magic number that all clients write.
@@ -43,11 +43,11 @@ _COMPRESSION_MAGIC: Final = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\x
 
 
 def validate_batch(batch: memoryview, config: LogConfig, wall_ms: WallMs, origin: AppendOrigin) -> BatchHeader:
-    """The header of the one batch in `batch`; raises KafkaError."""
+    """The header of the only batch in `batch`. Raises KafkaError."""
     _check_framing(batch)
     header = read_header(batch)
     size = len(batch)
-    # Kafka's limit binds its own coordinators too, but the metadata log has no topic config to be raised.
+    # As in Kafka the limit applies to coordinators too; the metadata log has no topic config in which to raise it.
     if size > config.max_message_bytes and origin is not AppendOrigin.METADATA:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -80,7 +80,7 @@ def _check_framing(batch: memoryview) -> None:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {length} and magic {magic}")
     size = LENGTH_OVERHEAD + length
     if size > available:
-        raise _invalid(f"the batch claims {size} bytes, {available} are there")
+        raise _invalid(f"the batch claims {size} bytes, the request has {available}")
     if magic != MAGIC:
         raise _invalid(f"magic {magic}, only {MAGIC} is accepted")
     if size < available:
@@ -118,7 +118,7 @@ def _check_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig,
 
 
 def _later_than(batch: memoryview, header: BatchHeader, latest_ms: int) -> tuple[tuple[int, str], ...]:
-    """The first records that are to blame, as far as they can be read: naming them may not cost what refusing saves."""
+    """The first records at fault, as far as they can be read. Bounded: rejecting a batch must stay cheap."""
     body = batch[HEADER_SIZE:]
     blamed: list[tuple[int, str]] = []
     try:
@@ -132,7 +132,7 @@ def _later_than(batch: memoryview, header: BatchHeader, latest_ms: int) -> tuple
                 blamed.append((index, f"timestamp {timestamp} is later than {latest_ms}"))
             position += length
     except KafkaError:
-        pass  # a batch that is refused anyhow
+        pass  # the batch is rejected anyway
     return tuple(blamed)
 
 
@@ -145,7 +145,7 @@ def _check_age(base_timestamp: int, timestamp: int, config: LogConfig, wall_ms: 
 
 
 def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs) -> None:
-    """Under `full`, and for the keys of a compacted topic, every record; otherwise what the length walk tells."""
+    """Under `full`, and for the keys of a compacted topic, every record; otherwise what the length walk shows."""
     checks_all = config.checks_every_record or config.is_compacted
     compression = header.attributes & COMPRESSION_MASK
     body = batch[HEADER_SIZE:]
@@ -163,7 +163,7 @@ def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, wa
 
 
 def decompressed(compression: int, body: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The records' bytes; raises INVALID_RECORD for what is no such data, or too much of it."""
+    """The records' bytes. Raises INVALID_RECORD if they cannot be decompressed or exceed `max_bytes`."""
     try:
         return decompress(compression, body, max_bytes)
     except ProtocolError as error:
@@ -171,7 +171,7 @@ def decompressed(compression: int, body: memoryview, max_bytes: int = MAX_DECOMP
 
 
 def _walk_records(body: memoryview, record_count: int) -> None:
-    """Check the first record wholly and step over up to 64 by their lengths: a lying count ends in the wrong place."""
+    """Check the first record fully and skip over up to 64 by their lengths: a wrong count ends in the wrong place."""
     position = 0
     end = len(body)
     for slot in range(min(record_count, _WALKED_RECORDS)):
@@ -180,11 +180,11 @@ def _walk_records(body: memoryview, record_count: int) -> None:
             _check_record(body, position, position + length)
         position += length
     if record_count <= _WALKED_RECORDS and position != end:
-        raise _invalid(f"{end - position} bytes follow the {record_count} announced records")
+        raise _invalid(f"{end - position} bytes follow the last of {record_count} records")
 
 
 def _check_all(body: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs) -> None:
-    """Every record by itself, none of them kept."""
+    """Check every record, without keeping any."""
     if header.record_count > MAX_CHECKED_RECORDS:
         raise _invalid(f"{header.record_count} records in one batch, at most {MAX_CHECKED_RECORDS} are checked")
     position = 0
@@ -199,7 +199,7 @@ def _check_all(body: memoryview, header: BatchHeader, config: LogConfig, wall_ms
         earliest_delta = min(earliest_delta, timestamp_delta)
         position += length
     if position != end:
-        raise _invalid(f"{end - position} bytes follow the {header.record_count} announced records")
+        raise _invalid(f"{end - position} bytes follow the last of {header.record_count} records")
     if without_key and config.is_compacted:
         raise _without_keys(without_key)
     if not config.is_log_append_time:
@@ -207,7 +207,7 @@ def _check_all(body: memoryview, header: BatchHeader, config: LogConfig, wall_ms
 
 
 def _without_keys(indexes: list[int]) -> InvalidRecordsError:
-    text = "A compacted topic takes no record without a key."
+    text = "A compacted topic rejects records without a key."
     shown = ", ".join(str(index) for index in indexes[:_SHOWN_RECORDS])
     return InvalidRecordsError(
         ErrorCode.INVALID_RECORD,
@@ -224,7 +224,7 @@ def _record_length(body: memoryview, position: int, end: int) -> tuple[int, int]
 
 
 def _check_record(body: memoryview, position: int, end: int) -> tuple[int, bool]:
-    """Its timestamp delta, and whether it has a key."""
+    """The record's timestamp delta, and whether it has a key."""
     timestamp_delta, position = _varint(body, position + 1, end, 10)  # after the attributes
     _, position = _varint(body, position, end)  # offset delta
     key_length, position = _varint(body, position, end)  # every negative length is a null, as in Kafka

@@ -1,6 +1,6 @@
 """The settings of one partition's log, parsed.
 
-Owns: the values and Kafka's defaults for them. Does not own: where they come from (topic config over broker config).
+Owns: the values and Kafka's defaults for them. Does not own: their source (topic config over broker config).
 Field names are the topic config names with `_` for `.`; `producer_id_expiration_ms` is the broker's own setting.
 """
 
@@ -59,7 +59,7 @@ class LogConfig:
 
     @property
     def is_deleting(self) -> bool:
-        """Old segments go by time and size."""
+        """Old segments are deleted by time and size."""
         return "delete" in self.cleanup_policy
 
     @property
@@ -73,7 +73,7 @@ class LogConfig:
 
 
 def log_config_of(settings: Mapping[str, str]) -> LogConfig:
-    """Kafka's topic config names with their texts, already validated; names unknown here are skipped."""
+    """Parses topic configs by Kafka's names, already validated; unknown names are skipped."""
     values: dict[str, str | int | float | bool] = {}
     for setting in fields(LogConfig):
         text = settings.get(

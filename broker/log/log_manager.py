@@ -1,7 +1,7 @@
 """All partition logs of this node.
 
-Owns: the logs that are open, retention, the expiry of idle producers, the order of a clean stop. Does not own: which
-partitions should exist (`broker.cluster.topics`), where records lie (`broker.log.store`).
+Owns: the open logs, retention, the expiry of idle producers, the order of a clean stop. Does not own: which partitions
+should exist (`broker.cluster.topics`), how records are stored (`broker.log.store`).
 Invariant: a partition has at most one open log.
 """
 
@@ -21,7 +21,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000
 _WITHDRAWN_AT_ONCE = 64
 _DELETED_LOG_ELEMENTS = 4
-"""Measured: to take leave of an open log takes up to 20 µs."""
+"""Measured: closing an open log takes up to 20 µs."""
 
 
 class LogManager:
@@ -55,7 +55,7 @@ class LogManager:
         return self._logs.get((topic, partition))
 
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Sliced[PartitionLog]:
-        """The log of a partition as its store recovers it, at a start; an open one is returned as it is."""
+        """Recover the log of a partition at startup; returns the log if it is already open."""
         log = self._logs.get((topic, partition))
         if log is None:
             opened = self.store.open(topic, partition, topic_id, config)
@@ -66,7 +66,7 @@ class LogManager:
         return log
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
-        """The log of a partition that the store does not hold and that is not open."""
+        """The log of a new partition: neither in the store nor open."""
         return self._add(topic, partition, topic_id, config, self.store.create(topic, partition, topic_id, config))
 
     def _add(self, topic: str, partition: int, topic_id: UUID, config: LogConfig, opened: OpenedLog) -> PartitionLog:
@@ -85,20 +85,20 @@ class LogManager:
         return log
 
     def complete_recovery(self) -> None:
-        """Every log that was there is open."""
+        """Every log in the store is open."""
         if all(log.offline_error is None for log in self._logs.values()):
             self.store.complete_recovery()
 
     # -- deleting topics
 
     def withdraw(self, topic: str, topic_id: UUID, partition_count: int) -> Sliced[Withdrawn]:
-        """Remove a topic's partitions; waiters get UNKNOWN_TOPIC_OR_PARTITION. At the end the name is free, and the
+        """Remove a topic's partitions; waiters get UNKNOWN_TOPIC_OR_PARTITION. When done, the name is free and the
         records await `delete`."""
         withdrawn = Withdrawn(topic, topic_id, [])
         for start in range(0, partition_count, _WITHDRAWN_AT_ONCE):
             opened = []
             for partition in range(start, min(start + _WITHDRAWN_AT_ONCE, partition_count)):
-                # Never opened: whatever may lie in its place is not of this topic.
+                # Never opened: a directory of this name is not this topic's.
                 log = self._logs.pop((topic, partition), None)
                 if log is not None:
                     log.on_deleted()
@@ -109,15 +109,15 @@ class LogManager:
         return withdrawn
 
     def delete(self, withdrawn: Withdrawn) -> Sliced[bool]:
-        """Delete the records of a topic. Whether all are gone: what a stop or the disk leaves is for the next start."""
+        """Delete the records of a topic; returns whether all are gone. The next start deletes what is left."""
         yield from self.store.delete(withdrawn)
         return withdrawn.all_gone
 
     # -- shrinking
 
     def delete_records(self, log: PartitionLog, before_offset: int) -> Completion[None]:
-        """Move the start of a log (DeleteRecords); done once that is durable. Fails with KafkaError: nothing has moved
-        then."""
+        """Advance the log start offset (DeleteRecords); completes once it is durable. If it fails with KafkaError,
+        nothing has changed."""
         try:
             log.check_log_start(before_offset)
         except KafkaError as error:
@@ -137,8 +137,8 @@ class LogManager:
         return moved
 
     def _move_starts(self, starts: Mapping[PartitionLog, int]) -> Completion[None]:
-        """Make new log starts durable, then show them and let go of what lies below: no crash takes back what readers
-        saw. Fails with OSError, and nothing has moved then."""
+        """Make new log start offsets durable, then publish them and release the records below: a crash must not revert
+        what readers have seen. If it fails with OSError, nothing has changed."""
         durable = self.store.move_starts({(log.topic, log.partition): offset for log, offset in starts.items()})
 
         def show(_: None) -> None:
@@ -151,7 +151,7 @@ class LogManager:
     # -- in the background
 
     def step(self) -> None:
-        """One background turn: retention, producer expiry and the store's own work, each when its time has come."""
+        """One background turn: retention, producer expiry and the store's own work, each when it is due."""
         self.store.step()
         if self._retention.take(self._retention_check_interval_ms):
             self.apply_retention(self._clock.wall_ms())
@@ -160,7 +160,7 @@ class LogManager:
                 log.expire_producers()
 
     def apply_retention(self, wall_ms: WallMs) -> None:
-        """Delete what is too old or too much, everywhere; a full disk may put it off to the next time."""
+        """Apply retention by time and size to every log; on a full disk, retry the next time."""
         if self._is_retaining:
             return
         starts: dict[PartitionLog, int] = {}
@@ -181,10 +181,10 @@ class LogManager:
     # -- the stop
 
     def close(self) -> OSError | None:
-        """Clean stop: make everything durable, and let the store write what spares the next start a scan. After a
-        failure: only close.
+        """Clean stop: make everything durable, and let the store write what saves the next start a scan. After a
+        failure, only close.
 
-        Returns what kept the stop from being clean, such as a full disk; what is durable is safe nevertheless.
+        Returns the error that kept the stop from being clean, such as a full disk; durable records are safe anyway.
         """
         self.store.stop_background()
         problem: OSError | None = None

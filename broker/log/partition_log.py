@@ -1,12 +1,12 @@
 """The log of one partition: the only owner of its offsets.
 
-Owns: `log_start_offset`, `last_stable_offset`, `high_watermark`, `log_end_offset`, who waits for durability. Does not
-own: sequences, epochs (`producer_state`), where the records lie (`store`), when they become durable (`rounds`).
+Owns: `log_start_offset`, `last_stable_offset`, `high_watermark`, `log_end_offset`, waiters for durability. Does not
+own: sequences, epochs (`producer_state`), how the records are stored (`store`), when they become durable (`rounds`).
 Invariants
 - log_start_offset ≤ last_stable_offset ≤ high_watermark ≤ log_end_offset, checked after each change.
-- The high watermark is the durable end: it moves only when a round has ended.
-- An append decides first and changes nothing when it refuses or when the store does.
-- Below the high watermark nothing changes but that the start moves: a plan to read there stays true while it waits.
+- The high watermark is the durable end: it advances only when a round has completed.
+- An append checks first: if it or the store rejects the batch, nothing has changed.
+- Below the high watermark only the log start changes, so a planned read stays valid while it waits.
 
 KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a first batch is returned whole).
 """
@@ -58,11 +58,11 @@ _wait_offset = itemgetter(0)
 
 
 class LogInvariantError(Exception):
-    """The offsets of a partition contradict each other: the broker must stop and recover."""
+    """The offsets of a partition are out of order: the broker must stop and recover."""
 
 
 class ReadBounds(NamedTuple):
-    """What a reader may see of a log, and what its answer says of the log: taken in one turn."""
+    """The offsets that a reader may see, and those that its response reports: taken in one turn."""
 
     upper_bound: int
     """Exclusive; the boundary of a batch."""
@@ -179,7 +179,7 @@ class PartitionLog:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
     ) -> AppendResult:
-        """Append one batch, or answer the retry of an earlier one; raises KafkaError."""
+        """Append one batch, or recognise the retry of an earlier one. Raises KafkaError."""
         self._check_writable()
         config = self.config
         header = validate_batch(batch, config, wall_ms, origin)
@@ -193,7 +193,7 @@ class PartitionLog:
                     earlier.first_offset, earlier.last_offset, log_append_time_ms, self.log_start_offset, True
                 )
         if config.compression_type != "producer" and origin is AppendOrigin.CLIENT:
-            from oncelog.broker.log.recompression import recompressed  # few topics ask for it, and a start does not
+            from oncelog.broker.log.recompression import recompressed  # few topics need it, a start never does
 
             batch, header = recompressed(batch, header, config)
         base_offset = self.log_end_offset
@@ -225,7 +225,8 @@ class PartitionLog:
         wall_ms: WallMs,
         transaction_version: int = 0,
     ) -> AppendResult:
-        """End the producer's transaction here; raises KafkaError. Written even if none is open: it fences the epoch."""
+        """End the producer's transaction in this partition. Written even if none is open: it fences the epoch. Raises
+        KafkaError."""
         self._check_writable()
         self.producer_state.prepare_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         offset = self.log_end_offset
@@ -256,7 +257,7 @@ class PartitionLog:
         return AppendResult(offset, offset, -1, self.log_start_offset, False)
 
     def note_unverified(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """A transactional batch came before its transaction is known to be open here: see ProducerStateManager."""
+        """A transactional batch arrived before its transaction was verified here: see ProducerStateManager."""
         self.producer_state.note_unverified(producer_id, producer_epoch, base_sequence)
 
     def _write(self, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int, timestamp: int) -> None:
@@ -269,7 +270,7 @@ class PartitionLog:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} cannot be written: {error}") from error
 
     def _on_appended(self, next_offset: int) -> None:
-        # The last stable offset stands: nothing appended lies below the high watermark, which bounds it.
+        # The last stable offset is unchanged: the high watermark bounds it, and an append lies above that.
         self.log_end_offset = next_offset
         self.check()
         self._rounds.arm(self)
@@ -277,7 +278,7 @@ class PartitionLog:
     # -- reading
 
     def bounds(self, isolation: FetchIsolation) -> ReadBounds:
-        """What a reader of this isolation may see now."""
+        """What a reader with this isolation level may see now."""
         return ReadBounds(
             self.upper_bound(isolation), self.high_watermark, self.last_stable_offset, self.log_start_offset, isolation
         )
@@ -285,11 +286,11 @@ class PartitionLog:
     def read(
         self, fetch_offset: int, max_bytes: int, bounds: ReadBounds, *, at_least_one: bool = True
     ) -> Records | Fetching:
-        """Batches from the one that holds `fetch_offset` on, as far as `bounds` let see, and, for read_committed, the
-        aborted transactions among them. A Fetching says that they are not at hand: read again once it has ended, unless
-        it failed. `check_readable` comes first, in the same turn. Raises KafkaError.
+        """Batches within `bounds`, starting with the one that holds `fetch_offset`, and, for read_committed, the
+        aborted transactions among them. A Fetching means that they are not cached: read again once it has completed,
+        unless it failed. Call `check_readable` first, in the same turn. Raises KafkaError.
 
-        The last batch may be cut by `max_bytes`, as in Kafka: every client skips such a rest.
+        `max_bytes` may truncate the last batch, as in Kafka: every client skips a partial batch.
         """
         try:
             found = self.stored.read(fetch_offset, bounds.upper_bound, max_bytes, at_least_one=at_least_one)
@@ -303,8 +304,8 @@ class PartitionLog:
         return records, self.stored.aborted_between(fetch_offset, end_offset) if len(records) else ()
 
     def readable_bytes(self, fetch_offset: int, isolation: FetchIsolation) -> int:
-        """How much `read` could give from `fetch_offset` on, without reading; a great deal if the reader is not in the
-        segment that holds its upper bound: waiting would bring that one nothing. Raises KafkaError."""
+        """How many bytes `read` could return from `fetch_offset`, without reading; PLENTY_BYTES if its upper bound is
+        in another segment: that reader gains nothing by waiting. Raises KafkaError."""
         upper_bound = self.upper_bound(isolation)
         if fetch_offset >= upper_bound:
             return 0
@@ -314,16 +315,16 @@ class PartitionLog:
             raise self._unreadable(error) from error
 
     def check_readable(self, fetch_offset: int) -> None:
-        """Raises KafkaError when nobody may read from `fetch_offset` on."""
+        """Raises KafkaError if `fetch_offset` cannot be read: offline, deleted, or out of range."""
         self._check_readable()
         if not self.log_start_offset <= fetch_offset <= self.log_end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {fetch_offset} is outside of {self.log_start_offset} to {self.log_end_offset}",
+                f"offset {fetch_offset} is not in {self.log_start_offset} to {self.log_end_offset}",
             )
 
     def _fetching(self, stored: Fetching) -> Fetching:
-        """The same for those who asked this log: it fails with KafkaError."""
+        """The same for callers of this log: it fails with KafkaError."""
         fetching: Fetching = Completion()
 
         def on_done(_: Fetching) -> None:
@@ -343,23 +344,23 @@ class PartitionLog:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_error or str(error))
 
     def take_offline(self, problem: str) -> None:
-        """Durable data is damaged: from now on everybody who asks hears so, instead of getting fewer records."""
+        """Durable data is damaged: from now on every request fails instead of returning fewer records."""
         if self.offline_error is None:
             self.offline_error = f"{self.name} is offline: {problem}"
             if self._on_damage is not None:
                 self._on_damage(self, self.offline_error)
-            # Whoever waits for data looks again; the turn that found the damage may be one of them.
+            # Fetches that wait for data check again; this turn may belong to one of them.
             self._rounds.call_soon(lambda: self._listener.on_high_watermark(self))
 
     def upper_bound(self, isolation: FetchIsolation) -> int:
-        """The offset up to which a reader of this isolation may see, exclusive; the boundary of a batch."""
+        """The exclusive upper bound for a reader with this isolation level; a batch boundary."""
         if isolation is FetchIsolation.TXN_COMMITTED:
             return self.last_stable_offset
         return self.high_watermark if isolation is FetchIsolation.HIGH_WATERMARK else self.log_end_offset
 
     def offset_for_timestamp(self, timestamp_ms: int, isolation: FetchIsolation) -> tuple[int, int] | Fetching | None:
-        """(offset, timestamp) of the first visible record with at least this timestamp; a Fetching: ask again once it
-        has ended. Raises KafkaError."""
+        """(offset, timestamp) of the first visible record with at least this timestamp; a Fetching: retry once it has
+        completed. Raises KafkaError."""
         self._check_readable()
         try:
             found = self.stored.find_timestamp(timestamp_ms, self.log_start_offset, self.upper_bound(isolation))
@@ -377,8 +378,8 @@ class PartitionLog:
         return self._fetching(found) if isinstance(found, Completion) else found
 
     def replay(self, from_offset: int = 0) -> Iterator[Batches | Fetching]:
-        """Every batch from the one that holds `from_offset` to the end of the log, in pieces; after a Fetching, ask for
-        the next piece once it has ended. Raises KafkaError."""
+        """Every batch from the one that holds `from_offset` to the end of the log, in pieces; after a Fetching, request
+        the next piece once it has completed. Raises KafkaError."""
         self._check_readable()
         return self._replay(max(from_offset, self.log_start_offset))
 
@@ -390,7 +391,7 @@ class PartitionLog:
             raise self._unreadable(error) from error
 
     def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """The same batch by batch, before the node serves (`LogStore.begin_serving`): it may wait for the disk."""
+        """The same, one batch at a time, before the node serves (`LogStore.begin_serving`): may block on the disk."""
         return self._flattened(self.replay(from_offset))
 
     def _flattened(self, pieces: Iterator[Batches | Fetching]) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -408,7 +409,7 @@ class PartitionLog:
     # -- durability
 
     def when_durable(self, next_offset: int) -> Completion[None]:
-        """Completes once all below `next_offset` is durable; never, if the disk fails first."""
+        """Completes once everything below `next_offset` is durable; never, if the disk fails first."""
         if next_offset <= self.high_watermark:
             return Completion.of(None)
         completion: Completion[None] = Completion()
@@ -419,14 +420,14 @@ class PartitionLog:
         return completion
 
     def advance_high_watermark(self, next_offset: int) -> None:
-        """All below `next_offset` is durable; every log of a round moves before any waiter is notified."""
+        """Everything below `next_offset` is durable; every log of a round advances before any waiter is notified."""
         if next_offset > self.high_watermark:
             self.high_watermark = next_offset
             self.producer_state.on_high_watermark(next_offset)
             self._update_last_stable_offset()
 
     def notify_high_watermark(self) -> None:
-        """Release who waits for durability, then notify the listener."""
+        """Complete the waiters for durability, then notify the listener."""
         high_watermark = self.high_watermark
         if high_watermark == self._notified_high_watermark:
             return
@@ -462,8 +463,8 @@ class PartitionLog:
     # -- shrinking and ending
 
     def advance_log_start(self, offset: int) -> None:
-        """Nothing below `offset` may be read any more (retention, DeleteRecords). The new start is durable by now, or a
-        restart would show again what was deleted."""
+        """Records below `offset` are no longer readable (retention, DeleteRecords). The new start must already be
+        durable, or a restart would serve deleted records again."""
         self.check_log_start(offset)
         if offset <= self.log_start_offset:
             return
@@ -475,18 +476,18 @@ class PartitionLog:
         self._listener.on_log_start_offset(self)
 
     def check_log_start(self, offset: int) -> None:
-        """Raises OFFSET_OUT_OF_RANGE for what is not durable yet."""
+        """Raises OFFSET_OUT_OF_RANGE if `offset` is not durable yet."""
         if offset > self.high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is above the high watermark {self.high_watermark}"
             )
 
     def expire_producers(self) -> int:
-        """Forget producers that were silent for `producer.id.expiration.ms`; how many."""
+        """Remove producers idle for `producer.id.expiration.ms`; returns how many."""
         return self.producer_state.expire(self._clock.monotonic_ms(), self.config.producer_id_expiration_ms)
 
     def on_deleted(self) -> None:
-        """The partition is gone: its waiters are refused."""
+        """The partition is deleted: fail its waiters."""
         self.is_deleted = True
         self.stored.abandon()
         waiters, self._waiters = self._waiters, []
@@ -509,7 +510,7 @@ class PartitionLog:
 
 
 def _with_timestamp(prefix: bytes, batch: memoryview, attributes: int, timestamp: int) -> tuple[Buffer, ...]:
-    """The batch with the topic's timestamp type and its timestamp (KIP-32), which lie below the checksum."""
+    """The batch with LogAppendTime and its timestamp (KIP-32), which the checksum covers."""
     head = b"".join(
         (
             attributes.to_bytes(2, "big"),

@@ -1,11 +1,11 @@
-"""Decides for one partition: is this batch new, a duplicate, out of order or fenced; and where does stable data end.
+"""Decides for one partition whether a batch is new, a duplicate, out of order or fenced, and where stable data ends.
 
 Owns: per producer id the epoch and the last five batches; the ongoing transactions by first offset; the completed
 transactions whose marker is not yet below the high watermark. Does not own: bytes, files, offsets of the log.
 Invariants
-- `prepare_*` changes nothing; `replay_*` applies what has been appended, live and in recovery alike, so that the state
-  rebuilt from a snapshot and the log equals the live one.
-- Both transaction sets give their lowest first offset at once; nothing at or above it is stable.
+- `prepare_*` changes nothing; `replay_*` applies what was appended, live and in recovery, so that the state rebuilt
+  from a snapshot and the log equals the live one.
+- Both transaction sets give their lowest first offset in constant time; nothing at or above it is stable.
 
 Shaped by Kafka's ProducerStateManager and ProducerAppendInfo; KIP-98, KIP-360, KIP-890, KIP-1228.
 """
@@ -29,7 +29,7 @@ _UNVERIFIED_LIMIT = 1000
 
 @dataclass(frozen=True, slots=True)
 class AppendedBatch:
-    """What is remembered of one batch to recognise its retry."""
+    """What identifies a retry of one batch."""
 
     first_sequence: int
     last_sequence: int
@@ -39,7 +39,7 @@ class AppendedBatch:
 
 
 class ProducerState:
-    """One producer id on one partition."""
+    """The state of one producer id in one partition."""
 
     __slots__ = (
         "batches",
@@ -58,8 +58,8 @@ class ProducerState:
         self.last_timestamp = -1
         self.current_transaction_first_offset = NO_OFFSET
         self.batches: list[AppendedBatch] = []
-        # Kafka expires by record timestamps, and so forgets at once who writes old data; the time of the append is
-        # not in the log, so a restart counts as the last sign of life.
+        # Kafka expires by record timestamps, and so at once forgets a producer of old data. The log does not contain
+        # the time of the append, so a restart resets this to the time of the restart.
         self.last_seen_ms = 0
 
     @property
@@ -92,7 +92,7 @@ class ProducerStateManager:
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerState] = {}
-        # First offsets rise with every append, so insertion order is offset order.
+        # First offsets increase with every append, so insertion order is offset order.
         self._ongoing: OrderedDict[int, int] = OrderedDict()
         self._unflushed: list[tuple[int, int]] = []
         self._unverified: dict[int, tuple[int, int]] = {}
@@ -106,7 +106,7 @@ class ProducerStateManager:
         return self._producers.get(producer_id)
 
     def open_producers(self) -> frozenset[int]:
-        """The ids of those that have a transaction open."""
+        """The ids of producers with an open transaction."""
         return frozenset(self._ongoing.values())
 
     def first_unstable_offset(self) -> int | None:
@@ -125,21 +125,21 @@ class ProducerStateManager:
         )
 
     def is_over(self, producer_id: int, producer_epoch: int) -> bool:
-        """Has a later epoch of the producer written here? Then its coordinator need not be asked, which may not even
-        know the producer id any more, and would say what is fatal."""
+        """Whether a later epoch of the producer has written here. Then its coordinator need not be asked: it may no
+        longer know the producer id and would respond with a fatal error."""
         state = self._producers.get(producer_id)
         return state is not None and producer_epoch < state.producer_epoch
 
     def ongoing_transactions(self) -> list[tuple[int, int]]:
-        """(first offset, producer id) of each open transaction, the earliest first."""
+        """(first offset, producer id) of each open transaction, by first offset."""
         return list(self._ongoing.items())
 
     # -- deciding
 
     def note_unverified(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """A transactional batch arrived for a transaction that is not open here and may yet be refused.
+        """A transactional batch arrived for a transaction that is not open here; verification may still reject it.
 
-        If it is, a later batch of the same producer must not slip in before its retry: the log would lose their order.
+        If so, a later batch of the same producer must not be appended before its retry: they would be out of order.
         """
         known = self._unverified.get(producer_id)
         if known is None or known[0] < producer_epoch or (known[0] == producer_epoch and base_sequence < known[1]):
@@ -150,7 +150,7 @@ class ProducerStateManager:
     def prepare_append(
         self, header: BatchHeader, origin: AppendOrigin, transaction_version: int
     ) -> AppendedBatch | None:
-        """None if the batch may be appended, the earlier batch if this is its retry; raises KafkaError."""
+        """None if the batch may be appended, the earlier batch if this is its retry. Raises KafkaError."""
         producer_id = header.producer_id
         producer_epoch = header.producer_epoch
         state = self._producers.get(producer_id)
@@ -176,7 +176,7 @@ class ProducerStateManager:
         ):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"producer {producer_id} has an open transaction here and sent a batch outside of it",
+                f"producer {producer_id} has an open transaction here and sent a non-transactional batch",
             )
         return None
 
@@ -192,8 +192,8 @@ class ProducerStateManager:
         if unverified is not None and unverified[0] == producer_epoch and first_sequence > unverified[1]:
             expected = unverified[1]
         elif state is None:
-            # Retention may have removed all that this producer wrote: any sequence can be the right one. With
-            # transaction version 2 each transaction has its own epoch and so begins with 0.
+            # Retention may have removed all batches of this producer: any sequence can be right. With transaction
+            # version 2 each transaction has its own epoch and so begins with 0.
             if transaction_version < TRANSACTION_V2:
                 return
             expected = 0
@@ -217,8 +217,8 @@ class ProducerStateManager:
         stored = state.producer_epoch
         stale = producer_epoch < stored
         if transaction_version >= TRANSACTION_V2 and producer_epoch == stored:
-            # The marker of version 2 has the epoch after its transaction's. An equal epoch is a marker of an earlier
-            # transaction that came late (KIP-1228), unless it is one sent again, or the epoch can rise no more.
+            # A marker of version 2 has its transaction's epoch plus one. An equal epoch is a late marker of an earlier
+            # transaction (KIP-1228), unless it is a retry, or the epoch is at its maximum.
             is_open = state.current_transaction_first_offset != NO_OFFSET
             stale = is_open and producer_epoch != MAX_PRODUCER_EPOCH
         if stale:
@@ -264,7 +264,7 @@ class ProducerStateManager:
         timestamp: int,
         monotonic_ms: MonotonicMs,
     ) -> CompletedTransaction | None:
-        """A marker is in the log at `offset`; the transaction it ended, if one was open here."""
+        """A marker is in the log at `offset`; returns the transaction that it ended, if one was open here."""
         state = self._state_at_epoch(producer_id, producer_epoch)
         state.coordinator_epoch = coordinator_epoch
         state.last_timestamp = timestamp
@@ -279,7 +279,7 @@ class ProducerStateManager:
         return CompletedTransaction(producer_id, first_offset, offset, aborted, last_stable_offset)
 
     def replay_epoch(self, producer_id: int, producer_epoch: int, timestamp: int, monotonic_ms: MonotonicMs) -> None:
-        """A marker that compaction has emptied: all that it still tells is the producer's epoch."""
+        """A marker that compaction has emptied: only the producer's epoch is left of it."""
         state = self._state_at_epoch(producer_id, producer_epoch)
         state.last_timestamp = timestamp
         state.last_seen_ms = monotonic_ms
@@ -294,14 +294,14 @@ class ProducerStateManager:
         return state
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Markers below it are durable: their transactions hold nothing back any more."""
+        """Markers below it are durable: their transactions no longer bound the last stable offset."""
         unflushed = self._unflushed
-        # A durable one may hide behind a lower first offset; it cannot be the lowest as long as it does.
+        # A durable one may remain behind one with a lower first offset: it does not affect the minimum until then.
         while unflushed and unflushed[0][1] < high_watermark:
             heappop(unflushed)
 
     def expire(self, monotonic_ms: MonotonicMs, expiration_ms: int) -> int:
-        """Forget producers not heard of for `expiration_ms`, never one with an open transaction; how many."""
+        """Remove producers idle for `expiration_ms`, never one with an open transaction; returns how many."""
         expired = [
             producer_id
             for producer_id, state in self._producers.items()
@@ -314,17 +314,17 @@ class ProducerStateManager:
         return len(expired)
 
     def restore(self, state: ProducerState) -> None:
-        """Take over one producer from a snapshot; the caller gives them in any order, then calls `restored`."""
+        """Add one producer of a snapshot; the caller adds all, in any order, then calls `restored`."""
         self._producers[state.producer_id] = state
 
     def adopt_missing(self, other: "ProducerStateManager") -> None:
-        """Take over the producers of `other` that are not known here."""
+        """Add the producers of `other` that are unknown here."""
         for producer_id, state in other._producers.items():
             self._producers.setdefault(producer_id, state)
         self.restored()
 
     def restored(self) -> None:
-        """All producers of a snapshot are in."""
+        """All producers of a snapshot have been added."""
         open_transactions = sorted(
             (state.current_transaction_first_offset, state.producer_id)
             for state in self._producers.values()

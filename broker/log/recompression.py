@@ -1,7 +1,7 @@
-"""Rewrites a producer's batch in the codec that the topic asks for (`compression.type`).
+"""Recompresses a producer's batch with the topic's codec (`compression.type`).
 
-Owns: the decision and the new bytes. Invariant: only the body and what follows from it change: length, codec, checksum.
-Kafka's LogValidator rebuilds the batch in the same cases: when the codecs differ, never for another level.
+Owns: the decision and the new bytes. Invariant: only the body and what depends on it change: length, codec, checksum.
+As in Kafka's LogValidator, a batch is rebuilt when the codecs differ, never for another level.
 """
 
 from oncelog.broker.log.batch_validation import decompressed
@@ -14,7 +14,7 @@ _UNCOMPRESSED = "uncompressed"
 
 
 def recompressed(batch: memoryview, header: BatchHeader, config: LogConfig) -> tuple[memoryview, BatchHeader]:
-    """The batch in the topic's codec, itself if it is; raises MESSAGE_TOO_LARGE if that makes it too large."""
+    """The batch in the topic's codec, unchanged if it already is. Raises MESSAGE_TOO_LARGE if it becomes too large."""
     codec = 0 if config.compression_type == _UNCOMPRESSED else CODECS[config.compression_type]
     if header.compression_type == codec:
         return batch, header

@@ -1,11 +1,11 @@
 """Group commit: makes many appends durable with one commit of the store.
 
-Owns: when a round begins, and that all of its logs move together. Does not own: how the store makes records durable
-(`log.store`), the offsets (each log moves its own).
+Owns: when a round begins, and that all of its logs advance together. Does not own: how the store makes records durable
+(`log.store`), the offsets (each log advances its own).
 Invariants
 - At most one round is in flight; what is appended during a round belongs to the next one.
-- A high watermark moves only after the commit of what lies below it. All logs of a round move in one turn, and only
-  then are waiters and listeners called.
+- A high watermark advances only after the records below it are committed. All logs of a round advance in one turn,
+  before any waiter or listener is called.
 - After a failure of the store nothing more is acknowledged.
 """
 
@@ -18,10 +18,10 @@ from oncelog.broker.ports import Scheduler
 
 
 class GrowingLog(Protocol):
-    """What a round asks of a partition's log."""
+    """A partition's log, as a round needs it."""
 
     is_dirty: bool
-    """In the next round already."""
+    """Already part of the next round."""
     is_deleted: bool
     log_end_offset: int
 
@@ -55,19 +55,19 @@ class Rounds:
             self._scheduler.call_soon(self._run)
 
     def call_soon(self, function: Callable[[], None]) -> None:
-        """Run `function` when this turn of the loop is over."""
+        """Run `function` after this turn of the loop."""
         self._scheduler.call_soon(function)
 
     @property
     def is_busy(self) -> bool:
-        """Something is being made durable or is about to be: a clean stop waits for it."""
+        """A commit is in flight or due: a clean stop waits for it."""
         return bool(self._dirty) or self._is_in_flight or self._store.is_busy
 
     def run_now(self) -> None:
-        """Make everything durable on the loop, whatever the flush policy. Raises OSError while a round is in flight,
-        and for want of a file descriptor."""
+        """Make everything durable on the loop, whatever the flush policy. Raises OSError while a round is in flight, or
+        if no file descriptor is left."""
         if self._is_in_flight or self._store.is_busy:
-            raise OSError(errno.EBUSY, "a flush round has not ended")
+            raise OSError(errno.EBUSY, "a flush round is in flight")
         failure = self.failure
         while self._dirty and not failure.failed:
             ends = self._take()
@@ -76,7 +76,7 @@ class Rounds:
                 _advance(ends)
 
     def _take(self) -> list[tuple[GrowingLog, int]]:
-        """The logs of this round, and how far each is durable after it."""
+        """The logs of this round, and up to which offset it makes each durable."""
         logs, self._dirty = self._dirty, []
         self._appends_waiting = 0
         ends = []

@@ -1,17 +1,17 @@
-"""The storage port: what a partition's log asks of the place where its records lie.
+"""The storage port: how a partition's log stores and reads its records.
 
-Owns: the shapes alone. `broker.storage.local` keeps records in files, `broker.storage.memory` in memory; both pass one
-suite of tests (`tests/unit/storage`). A `PartitionLog` decides offsets, sequences and who may read how far, and knows
-no file; a store keeps batches in offset order and makes them durable.
+Owns: the interfaces only. `broker.storage.local` stores records in files, `broker.storage.memory` in memory; both pass
+the same tests (`tests/unit/storage`). A `PartitionLog` decides offsets, sequences and read bounds, and knows no files;
+a store keeps batches in offset order and makes them durable.
 
 Contract
 - A log appends in the turn of its decision. An append that raises has changed nothing.
-- `LogStore.commit` makes all that was appended before it durable, whatever logs it lies in. Records above what is
-  committed may be lost by a crash; records below it never are, or the log says so when it is opened.
-- Positions are the store's affair: it is asked for offsets, which are always boundaries of batches.
-- What is not at hand is fetched: `read` and the look-ups answer with a Completion instead, and are asked again once it
-  has ended. Bytes that were fetched stay at hand for that second call.
-- When a store cannot be trusted any more it says so once, through `Failure`: nothing is acknowledged from then on.
+- `LogStore.commit` makes everything appended before it durable, in all logs. A crash may lose uncommitted records; it
+  never loses committed ones without an error when the log is opened.
+- File positions are internal to the store: its callers use offsets, which are always batch boundaries.
+- What is not cached is fetched: `read` and the look-ups return a Completion instead, and are called again once it has
+  completed. The fetched bytes stay cached for that second call.
+- When a store can no longer be trusted it reports that once, through `Failure`: nothing is acknowledged afterwards.
 """
 
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
@@ -29,26 +29,26 @@ from oncelog.broker.slices import Sliced
 from oncelog.protocol.records.batch import BatchHeader
 
 PLENTY_BYTES = 2**62
-"""More than any reader asks for: a count that would need a read to be exact."""
+"""More than any reader requests: stands for a count that would need a read to be exact."""
 
 Fetching = Completion[None]
-"""Not at hand: ask again once it has ended. It fails with StoreError or StoreDamagedError."""
+"""Not cached: retry once it has completed. It fails with StoreError or StoreDamagedError."""
 Batches = list[tuple[BatchHeader, memoryview]]
 PartitionKey = tuple[str, int]
 """Topic name and partition number."""
 
 
 class StoreError(Exception):
-    """The store cannot do this now, for want of room or of file descriptors; nothing has changed, try again later."""
+    """The store lacks disk space or file descriptors; nothing has changed, retry later."""
 
 
 class StoreDamagedError(Exception):
-    """What was durable is damaged or cannot be read: the log must go offline rather than serve fewer records."""
+    """Durable data is damaged or unreadable: the log must go offline rather than serve fewer records."""
 
 
 class Failure:
-    """Whether the store of this node can still be trusted. Once it cannot, nothing more is acknowledged: after a failed
-    fsync the kernel may have dropped the pages, and a second fsync that succeeds would prove nothing."""
+    """Whether the store of this node can still be trusted. If not, nothing more is acknowledged: after a failed fsync
+    the kernel may have dropped the pages, and a second fsync that succeeds would prove nothing."""
 
     __slots__ = ("_on_failure", "failed")
 
@@ -65,20 +65,20 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class AbortedEntry:
-    """An aborted transaction, as Kafka's transaction index has it."""
+    """An aborted transaction, as in Kafka's transaction index."""
 
     producer_id: int
     first_offset: int
     last_offset: int  # the ABORT marker
-    last_stable_offset: int  # as it became with this marker
+    last_stable_offset: int  # after this marker
 
 
 ReadResult = tuple[memoryview, int]
-"""Batches, the last one possibly cut short, and an offset at or past their end."""
+"""Batches, the last one possibly truncated, and an offset at or past their end."""
 
 
 class LogOwner(Protocol):
-    """The PartitionLog of a stored log, as background work of the store sees it (compaction, retention, checks)."""
+    """The PartitionLog of a stored log, as the store's background work sees it (compaction, retention, checks)."""
 
     topic: str
     partition: int
@@ -95,14 +95,14 @@ class LogOwner(Protocol):
     def name(self) -> str: ...
 
     def take_offline(self, problem: str) -> None:
-        """Durable data is damaged: readers and writers are refused from now on."""
+        """Durable data is damaged: reads and writes are rejected from now on."""
 
 
 class StoredLog(Protocol):
-    """The records of one partition. Its PartitionLog calls it, from the event loop alone."""
+    """The records of one partition. Called by its PartitionLog only, on the event loop."""
 
     def attach(self, owner: LogOwner) -> None:
-        """The log that these records belong to; called once, before anything else."""
+        """Set the log that owns these records; called once, before anything else."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -119,45 +119,45 @@ class StoredLog(Protocol):
         """The batch just appended is the ABORT marker of this transaction."""
 
     def read(self, from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult | Fetching:
-        """Batches from the one that holds `from_offset`, none of them at or past `to_offset`. The first one comes whole
-        if `at_least_one`, however large. Raises StoreError, StoreDamagedError."""
+        """Batches from the one that holds `from_offset`, none at or past `to_offset`. With `at_least_one` the first one
+        is returned whole, however large. Raises StoreError, StoreDamagedError."""
 
     def readable_bytes(self, from_offset: int, to_offset: int) -> int:
-        """The size of the batches between two offsets, the lower one first, from the indexes alone; PLENTY_BYTES where
-        these do not say. Raises StoreError, StoreDamagedError."""
+        """The size of the batches between two offsets, the lower one first, from the indexes alone; PLENTY_BYTES if
+        these are not enough. Raises StoreError, StoreDamagedError."""
 
     def read_at_most(self, from_offset: int) -> int:
-        """At least as many bytes as one `read` from there can give, by the indexes alone."""
+        """An upper bound of the bytes that one `read` from there can return, from the indexes alone."""
 
     def aborted_between(self, from_offset: int, to_offset: int) -> tuple[AbortedTransaction, ...]:
         """The aborted transactions with records in [from_offset, to_offset), in the order of their markers."""
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
-        """(offset, timestamp) of the first record in [from_offset, to_offset) that is as late as `timestamp_ms`.
+        """(offset, timestamp) of the first record in [from_offset, to_offset) with at least `timestamp_ms`.
         Raises StoreError, StoreDamagedError."""
 
     def find_max_timestamp(self, from_offset: int, to_offset: int) -> tuple[int, int] | Fetching | None:
         """(offset, timestamp) of the first record with the greatest timestamp. Raises as `find_timestamp`."""
 
     def replay(self, from_offset: int, to_offset: int) -> Iterator[Batches | Fetching]:
-        """Every batch that reaches into [from_offset, to_offset), in pieces; a Fetching comes before a piece that is
-        not at hand. Raises StoreError, and StoreDamagedError where a batch is damaged or missing: a replay without it
-        would give another state."""
+        """Every batch that overlaps [from_offset, to_offset), in pieces; a Fetching precedes a piece that is not
+        cached. Raises StoreError, and StoreDamagedError if a batch is damaged or missing: replay without it would give
+        a different state."""
 
     def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
-        """Where the log may begin by age and size (retention.ms, retention.bytes); None: nothing may go."""
+        """The log start offset that age and size allow (retention.ms, retention.bytes); None: delete nothing."""
 
     def drop_below(self, offset: int) -> bool:
-        """The log begins at `offset` now, durably (`LogStore.move_starts`): records wholly below may go, as soon as
-        nothing uses them. Whether a commit must come before that."""
+        """The log start is `offset`, durably (`LogStore.move_starts`): delete records entirely below it, once unused.
+        Returns whether that needs a commit first."""
 
     def abandon(self) -> None:
-        """The partition is deleted; nothing of it is read or written any more."""
+        """The partition is deleted: no more reads or writes."""
 
 
 @dataclass(slots=True)
 class OpenedLog:
-    """A log as its store has recovered it: all of it is durable."""
+    """A recovered log: everything in it is durable."""
 
     stored: StoredLog
     producer_state: ProducerStateManager
@@ -170,7 +170,7 @@ class OpenedLog:
 
 @dataclass(slots=True)
 class Withdrawn:
-    """A topic that is gone, and those of its partitions whose records still take up room."""
+    """A deleted topic, and those of its partitions whose records still use disk space."""
 
     topic: str
     topic_id: UUID
@@ -184,72 +184,72 @@ class LogStore(Protocol):
 
     @property
     def problems(self) -> Sequence[str]:
-        """What is wrong with the store as a whole, a line each; logs are recovered without it."""
+        """Problems of the store as a whole, a line each; logs are recovered nevertheless."""
 
     # -- opening
 
     def holds(self, topic: str, partition: int, topic_id: UUID) -> bool:
-        """Whether there was anything of a partition when the store was opened, or should have been."""
+        """Whether the store had, or should have had, records of this partition when it was opened."""
 
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog | Completion[OpenedLog]:
-        """A partition with all that is left of it, now or later. At a start, before anything is served."""
+        """Recover a partition, at once or later; at startup, before anything is served."""
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
-        """A partition that the store did not hold when it was opened: empty."""
+        """An empty partition that the store did not hold when it was opened."""
 
     def complete_recovery(self) -> None:
         """Every partition is open, and none of them offline."""
 
     def begin_serving(self) -> None:
-        """From now on the event loop must not wait: until here nothing is served, and a replay may read as it likes."""
+        """From now on the event loop must not block; before, nothing is served and a replay may block on reads."""
 
     def partitions(self) -> Collection[PartitionKey]:
-        """Everything that looks like a partition, known or not."""
+        """Everything named like a partition, known or not."""
 
     def unknown_entries(self, known: Container[PartitionKey]) -> list[str]:
-        """The names of what is there and belongs to none of these."""
+        """The names of entries that belong to none of these partitions."""
 
     # -- durability
 
     def commit(self, append_count: int) -> Fetching | None:
-        """Make durable what was appended so far, in `append_count` calls; None: it is already. Never ends, or fails,
-        after a failure of the store."""
+        """Make everything appended so far durable, `append_count` batches; None: it is already. Never completes, or
+        fails, after a failure of the store."""
 
     def commit_now(self) -> None:
         """The same, at once and for every log, whatever the flush policy. Raises OSError."""
 
     @property
     def is_busy(self) -> bool:
-        """Something is being made durable behind what was committed; a clean stop waits for it."""
+        """Durability work besides commits is in flight; a clean stop waits for it."""
 
     def move_starts(self, starts: Mapping[PartitionKey, int]) -> Completion[None]:
-        """Make new starts of logs durable, before readers see them. Fails with StoreError for want of room, or OSError;
-        nothing has moved then."""
+        """Make new log start offsets durable, before readers see them. Fails with StoreError on a full disk, or
+        OSError; then nothing has changed."""
 
     # -- topics
 
     def make_way(self, topic: str, partitions: range) -> None:
-        """Before partitions are created: set aside what stands in their places, and report it. Raises OSError."""
+        """Before partitions are created: rename what occupies their names, and report it. Raises OSError."""
 
     def prepare_removal(self, topic_id: UUID) -> None:
-        """Before the removal of a topic is logged: from then on a start deletes what is left of it."""
+        """Before the removal of a topic is logged: once it is, a start deletes what is left of it."""
 
     def withdraw(self, withdrawn: Withdrawn, partitions: Sequence[int]) -> Sliced[None]:
-        """Free the names of abandoned partitions; those with records are noted in `withdrawn`."""
+        """Free the names of abandoned partitions; those with records are added to `withdrawn`."""
 
     def delete(self, withdrawn: Withdrawn) -> Sliced[None]:
-        """Delete the records of withdrawn partitions; what cannot be deleted is reported and left to the next start."""
+        """Delete the records of withdrawn partitions; what cannot be deleted is reported; the next start retries."""
 
     def finish_removals(self, removed: Mapping[UUID, str], live: Container[UUID]) -> list[str]:
-        """At a start: delete what is left of removed topics (id and name); a line for each."""
+        """At startup: delete what is left of removed topics (id and name); returns a line for each."""
 
     # -- the rest
 
     def volume_bytes(self) -> tuple[int, int]:
-        """Size of the volume, and room on it."""
+        """The size of the volume, and its free space."""
 
     def step(self) -> None:
-        """One background turn: compaction and whatever else may wait."""
+        """One background turn: compaction and other deferred work."""
 
     def set_up_compaction(self, memory_bytes: int, backoff_ms: int) -> None:
         """Settings of the cleaner have changed."""
@@ -258,4 +258,4 @@ class LogStore(Protocol):
         """Before a clean stop: end compaction and checks."""
 
     def close(self, *, cleanly: bool) -> OSError | None:
-        """The last call. `cleanly`: write what spares the next start a scan; what kept it from that."""
+        """The last call. `cleanly`: write what saves the next start a scan; returns the error that prevented it."""

@@ -1,6 +1,6 @@
-"""The small values that cross the border of a partition's log.
+"""The small values in the interface of a partition's log.
 
-Owns: their shapes alone.
+Owns: their fields only.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class FetchIsolation(Enum):
-    """How far a reader may see (Kafka's FetchIsolation)."""
+    """The upper bound of a read (Kafka's FetchIsolation)."""
 
     LOG_END = 0
     HIGH_WATERMARK = 1
@@ -34,7 +34,7 @@ class AppendResult:
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """What a fetch response tells of an aborted transaction; the reader meets its end as a marker."""
+    """What a fetch response contains of an aborted transaction; its end is the marker among the batches."""
 
     producer_id: int
     first_offset: int

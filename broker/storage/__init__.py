@@ -1,1 +1,1 @@
-"""Where the records of partitions lie: one folder or module for each way to store them, behind `broker.log.store`."""
+"""How the records of partitions are stored: one folder for each implementation of `broker.log.store`."""

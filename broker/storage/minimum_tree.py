@@ -1,8 +1,8 @@
-"""Numbers in a row, and at once the next one that lies below a bound.
+"""An append-only list of numbers that quickly finds the next one below a bound.
 
-Owns: the numbers, and the lowest of every 32 of them, of every 32 of those, and so on. They are only appended: whoever
-wants to change one builds the tree anew. Invariant: an entry of a level is the lowest of its 32 on the level below, so
-that finding, like appending, looks at some dozens of numbers among millions.
+Owns: the numbers, the minimum of every 32 of them, of every 32 of those, and so on. To change a number, rebuild the
+tree. Invariant: an entry of a level is the minimum of its 32 on the level below, so that a search or an append looks at
+some dozens of numbers among millions.
 """
 
 from array import array
@@ -45,13 +45,13 @@ class MinimumTree:
             self._levels.append(array("q", [min(top[at : at + _WIDTH]) for at in range(0, len(top), _WIDTH)]))
 
     def find_below(self, start: int, bound: int) -> int:
-        """The first slot from `start` on whose number is below `bound`; NONE if there is none."""
+        """The first slot from `start` whose number is below `bound`; NONE if there is none."""
         slot = start
         for height, level in enumerate(self._levels):
             for found in range(slot, min(len(level), (slot | (_WIDTH - 1)) + 1)):
                 if level[found] < bound:
                     return self._descend(height, found, bound)
-            slot = (slot >> _SHIFT) + 1  # the rest of these 32 is done
+            slot = (slot >> _SHIFT) + 1  # the rest of these 32 was searched
         return NONE
 
     def _descend(self, height: int, slot: int, bound: int) -> int:
@@ -64,7 +64,7 @@ class MinimumTree:
         return slot
 
     def lowest(self, start: int) -> int:
-        """The lowest number from `start` on; NOTHING_LOWER if there is none."""
+        """The minimum from `start`; NOTHING_LOWER if there is none."""
         lowest, slot = NOTHING_LOWER, start
         for level in self._levels:
             lowest = min(lowest, *level[slot : (slot | (_WIDTH - 1)) + 1], NOTHING_LOWER)

@@ -1,8 +1,8 @@
-"""Decides how far the start of a log may move by age and size.
+"""Decides how far retention by age and size may advance the start of a log.
 
-Owns: the decision alone; `LogManager` carries it out. Invariants: only whole segments below the
-high watermark go, never the active one; a record without a timestamp keeps its segment by age, and, as in Kafka, one
-from the future keeps it until its time has come and the retention has passed. Size knows no time.
+Owns: the decision only; `LogManager` applies it. Invariants: only whole segments below the high watermark are deleted,
+never the active one. A record without a timestamp exempts its segment from retention by age; one from the future
+delays it, as in Kafka, until that time plus the retention. Retention by size ignores timestamps.
 """
 
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ from oncelog.broker.ports import WallMs
 
 
 class StoredSegment(Protocol):
-    """Neighbouring batches that a store keeps, and lets go, together."""
+    """Adjacent batches that a store deletes together."""
 
     base_offset: int
     next_offset: int
     size_bytes: int
     first_timestamp: int
-    """Of the first batch; -1: it has none."""
+    """Of the first batch; -1 if it has none."""
     max_timestamp: int
 
 
 class SegmentList(Protocol):
-    """In offset order; the last one is appended to."""
+    """In offset order; appends go to the last one."""
 
     def __iter__(self) -> Iterator[StoredSegment]: ...
 
@@ -37,7 +37,7 @@ class SegmentList(Protocol):
 
 
 def retention_start(segments: SegmentList, config: LogConfig, high_watermark: int, wall_ms: WallMs) -> int | None:
-    """The offset at which the log may begin, None if nothing is to go."""
+    """The new log start offset; None if there is nothing to delete."""
     if not config.is_deleting or len(segments) < 2:
         return None
     excess_bytes = segments.size_bytes - config.retention_bytes if config.retention_bytes >= 0 else 0

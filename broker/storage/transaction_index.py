@@ -1,8 +1,7 @@
-"""The aborted transactions whose marker lies in one segment.
+"""The aborted transactions whose marker is in one segment.
 
-Owns: the entries, in memory as arrays and in Kafka's 34 byte form on disk. Does not own: who decides that a transaction
-aborted.
-Invariant: entries are in the order of their markers (`last_offset` strictly rises). KIP-98.
+Owns: the entries, in memory as arrays and in Kafka's 34-byte format on disk. Does not own: the decision to abort.
+Invariant: entries are in the order of their markers (`last_offset` strictly increases). KIP-98.
 """
 
 import struct
@@ -42,7 +41,7 @@ class TransactionIndex:
 
     @property
     def lowest_first_offset(self) -> int:
-        """Where the earliest of these transactions began; an offset above all others if there is none."""
+        """The first offset of the earliest of these transactions; the greatest offset if there is none."""
         return self._first_offsets.lowest(0)
 
     def append(self, entry: AbortedEntry) -> None:
@@ -54,20 +53,20 @@ class TransactionIndex:
         self._last_stable_offsets.append(entry.last_stable_offset)
 
     def collect(self, fetch_offset: int, upper_bound: int, found: list[tuple[int, int]]) -> bool:
-        """Add (producer id, first offset) of the transactions that touch [fetch_offset, upper_bound) to `found`; True
-        if later segments hold none."""
+        """Add (producer id, first offset) of the transactions that overlap [fetch_offset, upper_bound) to `found`;
+        returns True if later segments have none."""
         first_offsets, last_stable_offsets = self._first_offsets.values, self._last_stable_offsets
         slot, end = bisect_left(self._last_offsets, fetch_offset), len(first_offsets)
         while slot < end:
             first_offset = first_offsets[slot]
             if first_offset < upper_bound:
                 found.append((self._producer_ids[slot], first_offset))
-            # A transaction aborted later than this began at or after the stable offset of this moment.
+            # A transaction that aborted after this one began at or above this entry's last stable offset.
             if last_stable_offsets[slot] >= upper_bound:
                 return True
             slot += 1
             if slot < end and first_offsets[slot] >= upper_bound:
-                # Another one was open all the while: of the many that came and went meanwhile, go to the next of ours.
+                # A longer transaction kept the stable offset low: skip the many in between to the next match.
                 slot = self._first_offsets.find_below(slot, upper_bound)
                 if slot == NONE:
                     return False
@@ -91,11 +90,11 @@ class TransactionIndex:
     def from_bytes(data: bytes) -> "TransactionIndex":
         """Raises ValueError if `data` cannot be an index."""
         if len(data) % ENTRY.size:
-            raise ValueError(f"its size of {len(data)} bytes is no multiple of {ENTRY.size}")
+            raise ValueError(f"its size of {len(data)} bytes is not a multiple of {ENTRY.size}")
         index = TransactionIndex()
         for version, producer_id, first_offset, last_offset, last_stable_offset in ENTRY.iter_unpack(data):
             if version != VERSION:
-                raise ValueError(f"version {version} of an entry is not known here")
+                raise ValueError(f"an entry has the unknown version {version}")
             if first_offset > last_offset:
                 raise ValueError("an entry ends before it begins")
             index.append(AbortedEntry(producer_id, first_offset, last_offset, last_stable_offset))

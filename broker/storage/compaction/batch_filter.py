@@ -1,11 +1,11 @@
-"""Decides for one batch what remains of it, and writes it anew where less remains.
+"""Decides which records of one batch are retained, and rewrites the batch if some are not.
 
-Owns: the decision alone. Invariants
-- A record goes only if a newer one with its key is at or below the map's end, if it is a tombstone whose time is over,
-  if its transaction aborted, or if it has no key, which a compacted topic refuses.
-- What remains keeps its offset, timestamp and key; a batch keeps its first and last offset, producer and sequence.
-- The last batches of a producer that is still known stay, without records if need be: a log that is read again from its
-  start must know the same sequences. So does the last batch of a round: a reader must get to the end of what is stable.
+Owns: the decision only. Invariants
+- A record is removed only if a newer one with its key is at or below the map's end, if it is a tombstone past its
+  delete horizon, if its transaction aborted, or if it has no key, which a compacted topic rejects.
+- A retained record keeps its offset, timestamp and key; a batch keeps its first and last offset, producer and sequence.
+- The last batches of an active producer are retained, without records if necessary: replay from the start must give the
+  same sequences. So is the last batch of a round: a reader must reach the last stable offset.
 
 After Kafka's Cleaner.checkBatchRetention and MemoryRecords.filterTo; KIP-534.
 """
@@ -24,7 +24,7 @@ from oncelog.protocol.records.record import Record, decode_records, encode_recor
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What is written of a batch."""
+    """What is retained of a batch."""
 
     data: bytes | memoryview
     record_count: int
@@ -33,14 +33,14 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class KnownProducer:
-    """What the partition remembers of a producer: its epoch and the last offsets of its last batches."""
+    """What the partition knows about a producer: its epoch and the last offsets of its last batches."""
 
     producer_epoch: int
     last_offsets: frozenset[int]
 
 
 def known_producers(producer_state: ProducerStateManager) -> dict[int, KnownProducer]:
-    """By producer id, as they are now."""
+    """By producer id, at this moment."""
     return {
         state.producer_id: KnownProducer(state.producer_epoch, frozenset(batch.last_offset for batch in state.batches))
         for state in producer_state.producers()
@@ -53,12 +53,12 @@ class BatchFilter:
     transactions: CleanedTransactions
     producers: Mapping[int, KnownProducer]
     end_offset: int
-    """Where this round ends at the latest."""
+    """An upper bound for the end of this round."""
     wall_ms: WallMs
     delete_retention_ms: int
 
     def prepare(self, header: BatchHeader, batch: memoryview) -> Remainder | None:
-        """What remains of `batch`; None if nothing does. Raises ProtocolError for a batch that cannot be read."""
+        """What is retained of `batch`; None if nothing is. Raises ProtocolError if the batch cannot be decoded."""
         is_unneeded_marker = False
         if header.is_control:
             is_unneeded_marker = self._is_unneeded(header)
@@ -79,7 +79,7 @@ class BatchFilter:
         return None
 
     def _is_unneeded(self, header: BatchHeader) -> bool:
-        # One that an earlier round has emptied is kept for its producer's epoch alone.
+        # A marker that an earlier round emptied is retained only for its producer's epoch.
         return header.record_count == 0 or self.transactions.on_marker(header)
 
     def _is_over(self, header: BatchHeader) -> bool:
@@ -96,8 +96,8 @@ class BatchFilter:
         return record.value is not None or not self._is_over(header)
 
     def _is_mapped(self, header: BatchHeader) -> bool:
-        # What a tombstone that was not mapped deletes stays until a later round: its time must not begin before, or
-        # that round takes both at once, and a reader in between keeps the value. Kafka's begins in any round.
+        # A tombstone above the map's end deletes values only in a later round: were its delete horizon set now, that
+        # round could remove both, and a reader in between would keep the value. Kafka sets it in any round.
         return header.last_offset <= self.offset_map.latest_offset
 
     def _is_needed_by_producer(self, header: BatchHeader) -> bool:
@@ -142,7 +142,7 @@ class BatchFilter:
 
 
 def _emptied(header: BatchHeader) -> bytes:
-    """The header alone, without records and, as Kafka writes it, without compression."""
+    """The header alone, without records and, as in Kafka, without compression."""
     return assemble_batch(
         b"",
         attributes=header.attributes & ~(DELETE_HORIZON_MASK | COMPRESSION_MASK),

@@ -1,11 +1,11 @@
 """Chooses which log to compact and when, and spreads the work over the turns of the loop.
 
-Owns: the one round that is going on. Does not own: what a round does, how far each log was cleaned (both the store).
+Owns: the round in progress. Does not own: what a round does, how far each log was cleaned (both the store).
 Invariants
-- A checkpoint moves only after every segment below it is in place: a tombstone must not be forgotten before what it
-  deletes.
-- One round at a time, in slices with pauses between: serving goes first.
-- A log in which a round met damage is left alone until the next start, and told of once.
+- A checkpoint advances only after every segment below it is in place: a tombstone must not be removed before the
+  records that it deletes.
+- One round at a time, in slices with pauses between them: requests have priority.
+- A log in which a round found damage is skipped until the next start, and reported once.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -24,7 +24,7 @@ _PAUSE_MS = 2
 
 
 Slice = Callable[[], None] | None
-"""What must be run off the loop before the round goes on; None: nothing, the loop just had its turn."""
+"""Work to run off the loop before the next slice; None: none, this was just a pause for the loop."""
 
 
 @dataclass(slots=True)
@@ -32,23 +32,23 @@ class RoundResult:
     """What a round has done so far."""
 
     clean_offset: int = 0
-    """All below it has been cleaned, once the round is over."""
+    """Everything below it is clean, once the round is complete."""
     bytes_read: int = 0
     bytes_written: int = 0
     is_complete: bool = False
 
 
 class CompactionRound(Protocol):
-    """One round over one log: read the new part, then write everything again with what remains."""
+    """One round over one log: read the keys of the dirty part, then rewrite all segments without removed records."""
 
     result: RoundResult
 
     def slices(self, wall_ms: WallMs) -> Generator[Slice, None, None]:
-        """Do the work; `result` tells how it went. Raises KafkaError or ProtocolError on damage, OSError."""
+        """Do the work and set `result`. Raises KafkaError or ProtocolError on damage, OSError."""
 
 
 class CleanableLog(Protocol):
-    """What is chosen among: a stored log as a list of segments."""
+    """A candidate for compaction: a stored log as a list of segments."""
 
     owner: LogOwner
     is_deleted: bool
@@ -73,7 +73,7 @@ LogT = TypeVar("LogT", bound=CleanableLog)
 class CompactionSettings:
     scheduler: Scheduler
     memory_bytes: int
-    """For the keys of one round (`log.cleaner.dedupe.buffer.size`)."""
+    """The memory for the keys of one round (`log.cleaner.dedupe.buffer.size`)."""
     backoff_ms: int
     on_problem: Callable[[str], None]
     """Called for a log that cannot be compacted."""
@@ -90,9 +90,9 @@ class LogCleaner(Generic[LogT]):
         failure: Failure,
         settings: CompactionSettings,
     ) -> None:
-        """`logs` are those that are open now; `cleanable_end` says how far one is stable and durable. `begin_round` is
-        given a log, where the part begins that was never cleaned, where the last segment ends that may be cleaned now,
-        and the bytes of memory for its keys."""
+        """`logs` returns the open logs, `cleanable_end` the offset up to which one is stable and durable. `begin_round`
+        takes a log, the offset where its dirty part begins, the offset where its last cleanable segment ends, and the
+        bytes of memory for its keys."""
         self._logs = logs
         self._checkpoint = checkpoint
         self._cleanable_end = cleanable_end
@@ -113,11 +113,11 @@ class LogCleaner(Generic[LogT]):
         return self._slices is not None
 
     def set_up(self, memory_bytes: int, backoff_ms: int) -> None:
-        """Settings changed: the next round works with them."""
+        """The settings have changed; they apply from the next round."""
         self._settings = replace(self._settings, memory_bytes=memory_bytes, backoff_ms=backoff_ms)
 
     def step(self) -> None:
-        """Look for work, unless there is some already or the last look was a moment ago."""
+        """Look for work, unless a round is in progress or the backoff has not passed."""
         if self._slices is not None or not self._look.take(self._settings.backoff_ms):
             return
         wall_ms = self._clock.wall_ms()
@@ -126,13 +126,14 @@ class LogCleaner(Generic[LogT]):
             self._begin(*chosen, wall_ms)
 
     def stop(self) -> None:
-        """Give up the round that is going on; nothing of it is lost but the work."""
+        """Cancel the round in progress; only its work is lost."""
         self._end()
 
     # -- choosing
 
     def _choose(self, wall_ms: WallMs) -> tuple[LogT, int, int] | None:
-        """The log with the most to gain: itself, where its uncleaned part begins, where what may be cleaned ends."""
+        """The log with the highest dirty ratio, and the offsets where its dirty part begins and its cleanable part
+        ends."""
         best: tuple[float, LogT, int, int] | None = None
         for log in self._logs():
             if not log.owner.config.is_compacted or log.owner.offline_error is not None or log in self._uncleanable:
@@ -162,9 +163,9 @@ class LogCleaner(Generic[LogT]):
         self._log_start_offset = log.owner.log_start_offset
         self._round = self._begin_round(log, dirty_offset, end_offset, self._settings.memory_bytes)
         self._slices = self._round.slices(wall_ms)
-        self._settings.scheduler.call_soon(self._go_on)
+        self._settings.scheduler.call_soon(self._run_slice)
 
-    def _go_on(self) -> None:
+    def _run_slice(self) -> None:
         slices, log, current = self._slices, self._log, self._round
         if slices is None or log is None or current is None:
             return
@@ -204,7 +205,7 @@ class LogCleaner(Generic[LogT]):
 
     def _wait(self, work: Slice) -> None:
         if work is None:
-            self._settings.scheduler.call_later(_PAUSE_MS, self._go_on)
+            self._settings.scheduler.call_later(_PAUSE_MS, self._run_slice)
         else:
             self._settings.scheduler.run_beside(work, self._on_worked)
 
@@ -214,7 +215,7 @@ class LogCleaner(Generic[LogT]):
             self._end()
             self._on_disk_error(log, error if isinstance(error, OSError) else OSError(str(error)))
         else:
-            self._go_on()
+            self._run_slice()
 
     def _is_still_wanted(self, log: LogT) -> bool:
         return (
@@ -232,7 +233,7 @@ class LogCleaner(Generic[LogT]):
 
 
 def _last_cleanable(log: CleanableLog, dirty_offset: int, stable_end: int, wall_ms: WallMs) -> int:
-    """Where the last whole segment ends that is old enough, stable and durable (Kafka's cleanableOffsets)."""
+    """The end of the last segment that is old enough, stable and durable (Kafka's cleanableOffsets)."""
     end_offset = dirty_offset
     lag_ms = log.owner.config.min_compaction_lag_ms
     for segment in list(log.segments)[:-1]:
@@ -255,7 +256,7 @@ def _dirty_ratio(log: CleanableLog, dirty_offset: int, end_offset: int) -> float
 
 
 def _is_overdue(log: CleanableLog, dirty_offset: int, wall_ms: WallMs) -> bool:
-    """The oldest record that was never cleaned is older than `max.compaction.lag.ms`."""
+    """The oldest dirty record is older than `max.compaction.lag.ms`."""
     for segment in log.segments:
         if segment.next_offset > dirty_offset:
             first = segment.first_timestamp

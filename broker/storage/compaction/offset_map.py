@@ -1,7 +1,7 @@
-"""The newest offset of each key in the part of a log that was not cleaned yet.
+"""The newest offset of each key in the dirty part of a log.
 
-Owns: the map of one round, bounded. Invariant: what it says of a key holds for every offset up to `latest_offset`;
-records beyond it are not judged.
+Owns: the map of one round, bounded. Invariant: the map is complete up to `latest_offset`; it says nothing about records
+above that.
 """
 
 from oncelog.broker.storage.compaction.transactions import AbortedTransactions
@@ -10,7 +10,7 @@ from oncelog.protocol.records.record import decode_records
 
 _LONGEST_PLAIN_KEY = 32
 _BYTES_PER_ENTRY = 160
-"""A key of some twenty bytes, its offset and its share of the table."""
+"""A key of about twenty bytes, its offset and its share of the hash table."""
 
 
 class OffsetMap:
@@ -25,8 +25,7 @@ class OffsetMap:
         return len(self._offsets)
 
     def read(self, header: BatchHeader, batch: memoryview, aborted: AbortedTransactions) -> bool:
-        """Take in the keys of the next batch; False, and nothing is taken, if there is no room for them. Raises
-        ProtocolError."""
+        """Add the keys of the next batch; returns False and adds none if they do not fit. Raises ProtocolError."""
         if not header.is_control and header.record_count:
             if not self.has_room_for(header.record_count):
                 return False
@@ -38,21 +37,21 @@ class OffsetMap:
         return True
 
     def has_room_for(self, count: int) -> bool:
-        """Whether `count` more keys fit. An empty map takes a batch of any size: the round could not begin without."""
+        """Whether `count` more keys fit. An empty map accepts any batch: otherwise the round could not begin."""
         return not self._offsets or len(self._offsets) + count <= self._capacity
 
     def put(self, key: bytes, offset: int) -> None:
         self._offsets[_shortened(key)] = offset
 
     def get(self, key: bytes) -> int | None:
-        """The newest offset of `key`; None if the part that was read does not have it."""
+        """The newest offset of `key`; None if it is not in the dirty part."""
         return self._offsets.get(_shortened(key))
 
 
 def _shortened(key: bytes) -> bytes:
     if len(key) <= _LONGEST_PLAIN_KEY:
         return key
-    from hashlib import blake2b  # with the first long key: starting is not slowed down by it
+    from hashlib import blake2b  # at the first long key, to keep startup fast
 
-    # As in Kafka a digest stands in for a long key: two keys with one digest are less likely than a wrong bit on disk.
+    # As in Kafka a digest replaces a long key: a collision is less likely than a bit error on disk.
     return blake2b(key, digest_size=16).digest() + b"#" * 32

@@ -1,13 +1,12 @@
-"""Which batches belong to aborted transactions, and which markers nobody needs any more.
+"""Which batches belong to aborted transactions, and which markers are obsolete.
 
-Owns: the answer to both, from the transaction index alone. Invariants
-- A batch is aborted exactly if it lies between the first offset and the marker of an aborted transaction of its
-  producer: what a read_committed reader skips. No answer depends on what was asked before, so both phases of a round
-  ask the same object.
-- A marker stays until a round has met no batch of its transaction, and as long as there is a producer snapshot that
-  says that the transaction is open: whoever rebuilds the producers from that one must get to know of its end.
+Owns: both decisions, from the transaction index only. Invariants
+- A batch is aborted if and only if it is between the first offset and the marker of an aborted transaction of its
+  producer: what a read_committed reader skips. Lookups are stateless, so both phases of a round share one object.
+- A marker is retained until a round finds no batch of its transaction, and as long as a producer snapshot has the
+  transaction open: recovery from that snapshot must replay its end.
 
-After Kafka's CleanedTransactionMetadata, which instead must be shown every marker.
+After Kafka's CleanedTransactionMetadata, which instead must read every marker.
 """
 
 from bisect import bisect_left
@@ -31,7 +30,7 @@ class AbortedTransactions:
             known.append(entry)
 
     def find(self, header: BatchHeader) -> AbortedEntry | None:
-        """The aborted transaction that a batch, or a marker, belongs to."""
+        """The aborted transaction that a batch or marker belongs to."""
         found = self._by_producer.get(header.producer_id) if header.is_transactional else None
         if found is None:
             return None
@@ -43,7 +42,7 @@ class AbortedTransactions:
 
 
 class CleanedTransactions:
-    """The transactions that one pass over the log meets, batch by batch in offset order."""
+    """The transactions of one pass over the log, batch by batch in offset order."""
 
     __slots__ = ("_aborted", "_kept", "_met", "_open")
 
@@ -54,11 +53,11 @@ class CleanedTransactions:
         self._kept: list[AbortedEntry] = []
 
     def on_snapshot(self, open_producers: set[int]) -> None:
-        """From here on producers may be rebuilt from a snapshot in which these have a transaction open."""
+        """A producer snapshot at this offset has these transactions open; recovery may start from it."""
         self._open = open_producers
 
     def take_kept(self) -> list[AbortedEntry]:
-        """For the transaction index of the new segment: the aborted transactions of which a batch was still met."""
+        """The aborted transactions that still had a batch, for the transaction index of the new segment."""
         kept, self._kept = self._kept, []
         return kept
 
@@ -70,7 +69,7 @@ class CleanedTransactions:
         return self._aborted.find(header) is not None
 
     def on_marker(self, header: BatchHeader) -> bool:
-        """True if the marker has no more to tell."""
+        """True if the marker is obsolete."""
         producer_id = header.producer_id
         if producer_id not in self._met and producer_id not in self._open:
             return True

@@ -1,1 +1,1 @@
-"""Partitions in memory, for a broker that lives as long as its process: no file is made or read."""
+"""Partitions in memory, for a broker that keeps nothing beyond its process: no file is created or read."""

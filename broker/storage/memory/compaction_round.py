@@ -1,6 +1,6 @@
 """One round of compaction over one log in memory: a CompactionRound.
 
-Owns: the work in slices. A segment is replaced in the turn in which the last of its batches was judged.
+Owns: the work in slices. A segment is replaced in the turn that filters the last of its batches.
 """
 
 from collections.abc import Generator

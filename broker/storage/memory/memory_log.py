@@ -1,7 +1,7 @@
 """The records of one partition in memory, as the StoredLog of its PartitionLog.
 
-Owns: the batches, in segments as large as `segment.bytes`, so that retention and compaction let go of as much at a time
-as they do of files. What is appended is as durable as it gets.
+Owns: the batches, in segments of up to `segment.bytes`, so that retention and compaction remove as much at a time as
+they do with files. An append is as durable as it gets.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ _MAX_SEARCHED_BYTES = 8 * 1024 * 1024
 
 
 class MemorySegment:
-    """Batches that follow each other; compaction may leave gaps between them."""
+    """Consecutive batches; compaction may leave gaps between them."""
 
     __slots__ = (
         "base_offset",
@@ -228,7 +228,7 @@ class MemoryLog:
 
 
 def _times(batch: bytes, from_offset: int) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of each record; of a batch that would take too long to look into, where it begins."""
+    """Offset and timestamp of each record; for a batch that would take too long to decode, its base offset."""
     try:
         for record in decode_records(memoryview(batch), _MAX_SEARCHED_BYTES):
             yield record.offset, record.timestamp

@@ -1,6 +1,6 @@
 """All partitions of one node in memory, as its LogStore.
 
-Owns: the logs that are open. Nothing outlives the process; a commit has nothing to wait for.
+Owns: the open logs. Nothing outlives the process; a commit completes at once.
 """
 
 from collections.abc import Collection, Container, Mapping, Sequence
@@ -127,6 +127,6 @@ def _cleanable_end(log: MemoryLog) -> int:
 
 
 def _begin_compaction(log: MemoryLog, dirty_offset: int, end_offset: int, memory_bytes: int) -> CompactionRound:
-    from oncelog.broker.storage.memory.compaction_round import MemoryCompactionRound  # a start needs none of it
+    from oncelog.broker.storage.memory.compaction_round import MemoryCompactionRound  # not needed at startup
 
     return MemoryCompactionRound(log, dirty_offset, end_offset, memory_bytes)
