@@ -1,11 +1,10 @@
-"""The leader epochs of one log: with which epoch each record was appended, told by where each epoch began (KIP-101).
+"""The leader epochs of one log, each with its start offset: they give the epoch of every record (KIP-101).
 
-Owns: the history, as Kafka's LeaderEpochFileCache keeps it. Does not own: which epoch is the current one
-(`broker.cluster.leadership`), where the history is kept (the store of the log).
+Owns: the history, as Kafka's LeaderEpochFileCache keeps it. Does not own: the current epoch
+(`broker.cluster.leadership`), where the history is stored (the store of the log).
 Invariants
-- Epochs and start offsets both grow from entry to entry: an epoch in which nothing was appended has no entry once a
-  later one has begun.
-- The history depends on nothing but the batches and the current epoch, so that it can always be read from the log.
+- Epochs and start offsets strictly increase: an epoch without records loses its entry once a later one has begun.
+- The history depends only on the batches and the current epoch, so that it can always be rebuilt from the log.
 """
 
 from bisect import bisect_left, bisect_right
@@ -29,19 +28,19 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """−1: there is none."""
+        """−1 if there is none."""
         return self.entries[-1][0] if self.entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """From `start_offset` on, which is the end of the log, records are of `epoch`. Whatever contradicts that is the
-        history of a log that was longer, or an epoch without records."""
+        """Records from `start_offset`, the end of the log, have `epoch`. Entries that contradict it are removed: they
+        are of a log that was longer, or of an epoch without records."""
         if epoch != self.latest:
             kept = (entry for entry in self.entries if entry[0] < epoch and entry[1] < start_offset)
             self.entries = (*kept, (epoch, start_offset))
 
     def end_of(self, epoch: int, log_end_offset: int) -> EpochStart:
-        """The largest epoch up to `epoch` that has records, and where it ended; −1 and −1 if that cannot be told. Kafka
-        says of an epoch before all that are known that it ended where the first of them began."""
+        """The largest epoch up to `epoch` that has records, and its end offset; −1 and −1 if unknown. As in Kafka an
+        epoch below the first known one ends where that begins."""
         if epoch == UNDEFINED_EPOCH or epoch > self.latest:
             return UNDEFINED_EPOCH, UNDEFINED_END_OFFSET
         if epoch == self.latest:
@@ -50,16 +49,16 @@ class LeaderEpochs:
         return self.entries[later - 1][0] if later else epoch, self.entries[later][1]
 
     def epoch_of(self, offset: int) -> int:
-        """With which epoch the record at `offset` was appended, or will be; −1 before all that is known."""
+        """The epoch of the record at `offset`, present or future; −1 before the first known epoch."""
         later = bisect_right(self.entries, offset, key=_start_offset)
         return self.entries[later - 1][0] if later else UNDEFINED_EPOCH
 
     def truncate_start(self, log_start_offset: int) -> None:
-        """The log begins at `log_start_offset` now."""
+        """The log start has advanced to `log_start_offset`."""
         first = bisect_right(self.entries, log_start_offset, key=_start_offset) - 1
         if first > 0 or (first == 0 and self.entries[0][1] < log_start_offset):
             self.entries = ((self.entries[first][0], log_start_offset), *self.entries[first + 1 :])
 
     def truncate_end(self, log_end_offset: int) -> None:
-        """The log ends at `log_end_offset`: there is no record of an epoch that began there or later."""
+        """The log was truncated to `log_end_offset`: epochs that began there or later have no records."""
         self.entries = self.entries[: bisect_left(self.entries, log_end_offset, key=_start_offset)]

@@ -157,7 +157,7 @@ class PartitionLog:
         self.lead(max(self.epochs.latest, FIRST_EPOCH))
 
     def lead(self, leader_epoch: int) -> None:
-        """What is appended from now on is of this epoch."""
+        """Appends from now on have this leader epoch."""
         self.leader_epoch = leader_epoch
         self.epochs.assign(leader_epoch, self.log_end_offset)
 

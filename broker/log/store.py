@@ -112,8 +112,8 @@ class StoredLog(Protocol):
         Raises StoreError."""
 
     def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
-        """The batch that comes next is the first of a leader epoch; these are all that have batches, and where each
-        began: for `OpenedLog.epochs`, once the next commit is over."""
+        """The next batch is the first of a leader epoch; store all epochs that have batches, with their start offsets,
+        for `OpenedLog.epochs`. Durable with the next commit."""
 
     def note_aborted(self, entry: AbortedEntry) -> None:
         """The batch just appended is the ABORT marker of this transaction."""

@@ -132,8 +132,7 @@ class LogCleaner(Generic[LogT]):
     # -- choosing
 
     def _choose(self, wall_ms: WallMs) -> tuple[LogT, int, int] | None:
-        """The log with the highest dirty ratio, and the offsets where its dirty part begins and its cleanable part
-        ends."""
+        """The log with the most to gain, and the offsets where its dirty part begins and its cleanable part ends."""
         best: tuple[float, LogT, int, int] | None = None
         for log in self._logs():
             if not log.owner.config.is_compacted or log.owner.offline_error is not None or log in self._uncleanable:

@@ -53,7 +53,7 @@ class CleanedTransactions:
         self._kept: list[AbortedEntry] = []
 
     def on_snapshot(self, open_producers: set[int]) -> None:
-        """A producer snapshot at this offset has these transactions open; recovery may start from it."""
+        """Recovery may start here, from a snapshot in which these producers have an open transaction."""
         self._open = open_producers
 
     def take_kept(self) -> list[AbortedEntry]:

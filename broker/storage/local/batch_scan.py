@@ -1,7 +1,7 @@
-"""Walks the batches of a `.log` file that nobody vouches for, up to the first one that is not whole.
+"""Scans the batches of an unverified `.log` file, up to the first one that is not whole.
 
-Owns: what counts as a whole batch. Does not own: what a bad one means. Invariant: a batch is handed out only if its
-length, its offsets and its checksum all fit.
+Owns: the definition of a whole batch. Does not own: what a bad one means. Invariant: a batch is yielded only if its
+length, offsets and checksum are all correct.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ ReadView = Callable[[int, int], memoryview]
 
 
 class BatchScan:
-    """Iterate once; `problem` then says what is wrong at `position`, or is None if the file is good to its end."""
+    """Iterate once; `problem` then says what is wrong at `position`, or is None if the file is valid to its end."""
 
     def __init__(
         self,
@@ -35,8 +35,9 @@ class BatchScan:
         end_offset: int | None = None,
         position: int = 0,
     ) -> None:
-        """From a boundary at `position`, where the batch of `base_offset` belongs, or with `has_gaps` a later one; none
-        may reach past `end_offset`, where the next segment begins: no checksum of a batch covers its base offset."""
+        """Scan from the boundary at `position`, where the batch of `base_offset` is expected, or with `has_gaps` a
+        later one. None may extend past `end_offset`, where the next segment begins: the checksum of a batch does not
+        cover its base offset."""
         self._read_view = read_view
         self._file_bytes = file_bytes
         self._has_gaps = has_gaps
@@ -62,7 +63,7 @@ class BatchScan:
             batch = chunk[at : at + size_bytes]
             header = read_header(batch)
             if self._end_offset is not None and header.next_offset > self._end_offset:
-                self.problem = f"a batch of offset {header.base_offset} that reaches into the next segment"
+                self.problem = f"a batch of offset {header.base_offset} overlaps the next segment"
                 return
             self.position = position + size_bytes
             self.next_offset = header.next_offset
@@ -78,12 +79,12 @@ def _size_at(chunk: memoryview, at: int) -> int | None:
 def _problem(chunk: memoryview, at: int, size_bytes: int | None, expected_offset: int, *, has_gaps: bool) -> str | None:
     left = len(chunk) - at
     if size_bytes is None or left < HEADER_SIZE or size_bytes > left:
-        return f"the {left} bytes that are left hold no whole batch"
+        return f"the last {left} bytes hold no whole batch"
     if size_bytes < HEADER_SIZE or chunk[at + MAGIC_AT] != MAGIC:
         return "no batch begins here"
     header = read_header(chunk, at)
     if header.base_offset < expected_offset or (header.base_offset > expected_offset and not has_gaps):
-        return f"a batch of offset {header.base_offset} where {expected_offset} belongs"
+        return f"a batch of offset {header.base_offset} where {expected_offset} is expected"
     if header.last_offset_delta < 0 or not check_crc(chunk[at : at + size_bytes]):
         return "the checksum of the batch does not match its bytes"
     return None

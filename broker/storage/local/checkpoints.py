@@ -1,8 +1,8 @@
 """Kafka's checkpoint files: one offset for each partition, and a partition's leader epochs, as text.
 
-Owns: their form (version 0, a count, then `topic partition offset` or `epoch offset` lines). They are written for
-Kafka and its tools; recovery here relies on `flush_journal`, whose entries carry a topic id and a checksum. Only the
-cleaner reads its own, and recovery the leader epochs of what it does not read.
+Owns: their format (version 0, a count, then `topic partition offset` or `epoch offset` lines). They are written for
+Kafka and its tools; recovery here relies on `flush_journal`, whose entries have a topic id and a checksum. Only the
+cleaner reads its own, and recovery the leader epochs of batches that it does not read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ def encode_leader_epochs(entries: Sequence[EpochStart]) -> bytes:
 
 
 def parse_leader_epochs(data: bytes) -> tuple[EpochStart, ...] | None:
-    """None for what is no whole checkpoint of epochs that grow with their offsets."""
+    """None unless `data` is a whole checkpoint whose epochs and offsets both increase."""
     lines = data.decode(errors="replace").splitlines()
     try:
         entries = tuple((int(epoch), int(start)) for epoch, start in map(str.split, lines[2:]))
@@ -42,12 +42,12 @@ def parse_leader_epochs(data: bytes) -> tuple[EpochStart, ...] | None:
 
 
 def read_checkpoint(disk: Disk, name: str) -> list[tuple[str, int, int]]:
-    """What was written; nothing if the file is missing or not whole, for each reader has something to fall back on."""
+    """The entries; none if the file is missing or damaged: every reader has a fallback."""
     return parse_checkpoint(disk.read_bytes(name)) or [] if disk.exists(name) else []
 
 
 def parse_checkpoint(data: bytes) -> list[tuple[str, int, int]] | None:
-    """None for what is no whole checkpoint file."""
+    """None unless `data` is a whole checkpoint file."""
     lines = data.decode(errors="replace").splitlines()
     try:
         if int(lines[0]) != _VERSION or int(lines[1]) != len(lines) - 2:
@@ -74,12 +74,12 @@ class CleanerCheckpoint:
         self._write()
 
     def forget(self, topic: str) -> None:
-        """The topic is gone: one that gets its name inherits nothing."""
+        """The topic is deleted: a new one of the same name inherits nothing."""
         gone = [key for key in self._offsets if key[0] == topic]
         for key in gone:
             del self._offsets[key]
         if gone:
-            with suppress(OSError):  # a full disk; the next write leaves it out
+            with suppress(OSError):  # a full disk; the next write omits it
                 self._write()
 
     def _write(self) -> None:

@@ -1,10 +1,10 @@
-"""One round of compaction over one log: read the new part, then write everything again with what remains.
+"""One round of compaction over one log: read the keys of the dirty part, then rewrite the segments.
 
 Owns: the work in slices, so that the broker serves between them. Invariants
 - Only whole segments below the last stable offset and the high watermark are touched, never the active one.
-- A round that ends early, for whatever reason, leaves the log readable and is simply done again.
+- A round that ends early, for any reason, leaves the log readable and is repeated later.
 
-A slice that must wait for the disk is handed out as a function to be run off the loop.
+A slice that must block on the disk is yielded as a function to run off the loop.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -37,8 +37,8 @@ class LocalCompactionRound:
         memory_bytes: int,
         secure: Callable[[LocalLog, int], None],
     ) -> None:
-        """`dirty_offset`: where the part begins that was never cleaned; `end_offset`: where the last segment ends that
-        may be cleaned now; `secure` is called before a segment with gaps takes its place."""
+        """`dirty_offset`: where the dirty part begins; `end_offset`: where the last cleanable segment ends; `secure` is
+        called before a segment with gaps is put in place."""
         self._secure = secure
         self._log = log
         self._disk = disk
@@ -48,7 +48,7 @@ class LocalCompactionRound:
         self.result = RoundResult(clean_offset=dirty_offset)
 
     def slices(self, wall_ms: WallMs) -> Generator[Slice, None, None]:
-        """Do the work; `result` tells how it went. Raises KafkaError or ProtocolError on damage, OSError."""
+        """Do the work and set `result`. Raises KafkaError or ProtocolError on damage, OSError."""
         aborted = AbortedTransactions(
             entry for segment in self._log.segments for entry in segment.transaction_index.entries
         )
@@ -58,7 +58,7 @@ class LocalCompactionRound:
         if clean_offset <= self._dirty_offset:
             return
         while self._log.owner.high_watermark < log_end_offset:
-            # A power cut may take the last batches of a producer: those before them must not be gone by then.
+            # A power cut may lose the last batches of a producer: until they are durable the earlier ones must stay.
             yield None
         segments = [segment for segment in self._log.segments if segment.base_offset < clean_offset]
         segments = [segment for segment in segments if segment.next_offset <= self._end_offset]
@@ -96,13 +96,13 @@ class LocalCompactionRound:
                 if left <= 0:
                     left = SLICE_BYTES
                     yield None
-        # What compaction has removed at the end of the range before is clean too.
+        # Offsets that compaction removed at the end of the range are clean too.
         offset_map.latest_offset = max(offset_map.latest_offset, self._end_offset - 1)
 
-    # -- writing what remains
+    # -- writing what is retained
 
     def _clean(self, group: list[Segment], batch_filter: BatchFilter) -> Generator[Slice, None, bool]:
-        """Replace `group` by one segment; False if the group is not there any more."""
+        """Replace `group` by one segment; False if the group is no longer part of the log."""
         log = self._log
         first, last = group[0], group[-1]
         new = Segment(self._disk, first.directory, first.base_offset, last.created_ms, suffix=CLEANED_SUFFIX)
@@ -131,7 +131,7 @@ class LocalCompactionRound:
         return is_in_place
 
     def _open_producers(self, segment: Segment) -> set[int]:
-        """According to the producer snapshot before `segment`: what recovery does not use does not count."""
+        """From the producer snapshot before `segment`; empty if recovery would not use it."""
         path = segment.path(SNAPSHOT_SUFFIX)
         try:
             return open_producers(self._disk.read_bytes(path)) if self._disk.exists(path) else set()
@@ -156,7 +156,7 @@ class LocalCompactionRound:
                 self.result.bytes_read += len(batch)
                 left -= len(batch)
                 if unsynced_bytes >= _SYNC_BYTES:
-                    # One sync of the whole file at its end would hold up everybody's flush rounds.
+                    # A single sync of the whole file at its end would delay the flush rounds of all logs.
                     unsynced_bytes = 0
                     yield new.file.sync
                 elif left <= 0:
@@ -165,7 +165,7 @@ class LocalCompactionRound:
 
 
 def _groups(segments: list[Segment], segment_bytes: int, index_bytes: int) -> list[list[Segment]]:
-    """Neighbours that fit into one segment together: compaction leaves many small ones otherwise."""
+    """Adjacent segments that fit into one: otherwise compaction leaves many small ones."""
     groups: list[list[Segment]] = []
     size = index_size = 0
     for segment in segments:

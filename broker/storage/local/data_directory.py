@@ -1,12 +1,12 @@
-"""The entries of a data directory: partitions of ours, what removals have left of them, and what is somebody else's.
+"""The entries of a data directory: our partitions, what removals have left of them, and foreign entries.
 
-Owns: which entry is renamed or deleted, and when. Does not own: the form of names and of `partition.metadata`
+Owns: which entry is renamed or deleted, and when. Does not own: the format of names and of `partition.metadata`
 (`partition_directory`), the records.
 Invariants
 - Nothing is written into a directory that is neither empty nor ours (`check_data_directory`).
 - A directory is served only as the topic that its `partition.metadata` names.
-- Deleted is only what has exactly our name, and was a partition of a topic whose removal is durable. Renamed is only
-  what stands where a partition must go that has never held anything. All else stays as it is.
+- An entry is deleted only if it has exactly our name and was a partition of a topic whose removal is durable. It is
+  renamed only if it has the name of a partition that never held a record. All other entries stay as they are.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from oncelog.broker.storage.local.partition_directory import (
     read_topic_id,
     stray_name,
 )
-from oncelog.broker.storage.local.segments import write_anew
+from oncelog.broker.storage.local.segments import write_file
 from oncelog.protocol.printable import printable
 
 _KAFKAS_MARK = "meta.properties"
@@ -35,36 +35,36 @@ _OWN_FILES = frozenset({JOURNAL, RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEA
 _TEMPORARY_SUFFIX = ".tmp"
 _NAMES_SHOWN = 5
 _FLIPPED_BITS = 8
-"""An id that differs in no more than a byte is the same one, damaged: of 122 random bits two ids share about half."""
+"""An id that differs in at most one byte is the same id, damaged: two random ids share half of their 122 bits."""
 
 
 class ForeignDirectoryError(Exception):
-    """Not a data directory of ours; the message says what is there and what to do."""
+    """Not a data directory of ours; the message says what it holds and what to do."""
 
 
 def check_data_directory(disk: Disk, metadata_directory: str) -> None:
-    """Raises ForeignDirectoryError unless there is nothing yet, or our journal or metadata log; OSError."""
+    """Raises ForeignDirectoryError unless it is empty or has our journal or metadata log; OSError."""
     names = disk.list_dir("")
     if _KAFKAS_MARK in names:
         raise ForeignDirectoryError(
-            f"it belongs to Apache Kafka (it has {_KAFKAS_MARK}); it takes a directory of its own (--data-dir)"
+            f"it belongs to Apache Kafka (it has {_KAFKAS_MARK}); use a directory of its own (--data-dir)"
         )
     foreign = [name for name in names if _is_foreign(name)]
     if foreign and JOURNAL not in names and metadata_directory not in names:
         raise ForeignDirectoryError(
             f"it is neither empty nor a data directory of oncelog: it holds {shown(foreign)}; "
-            "it takes an empty or a new one (--data-dir)"
+            "use an empty or a new one (--data-dir)"
         )
 
 
 def _is_foreign(name: str) -> bool:
-    """Neither a file of ours nor what a fresh volume holds: `lost+found`, dot files."""
+    """Neither our file nor part of a fresh volume: `lost+found`, dot files."""
     is_own = name.removesuffix(_TEMPORARY_SUFFIX) in _OWN_FILES
     return not is_own and not name.startswith(".") and name != "lost+found"
 
 
 def shown(names: list[str]) -> str:
-    """A few of these names: anybody may have chosen them."""
+    """A few of these names, printable: they may come from anywhere."""
     more = len(names) - _NAMES_SHOWN
     return ", ".join(f"'{printable(name)}'" for name in names[:_NAMES_SHOWN]) + (
         f" and {more} more" if more > 0 else ""
@@ -73,7 +73,7 @@ def shown(names: list[str]) -> str:
 
 class DataDirectory:
     def __init__(self, disk: Disk, clock: Clock, journal: FlushedOffsets) -> None:
-        """Looks once at what is there: what comes later is ours, or is noticed when it stands in the way."""
+        """Lists the directory once: later entries are ours, or are noticed when their name is needed."""
         self._disk = disk
         self._clock = clock
         self._journal = journal
@@ -82,26 +82,25 @@ class DataDirectory:
         self.is_of_earlier_version = not any(
             disk.exists(f"{name}/{PARTITION_METADATA}") for name in sorted(self._present) if partition_of(name)
         )
-        """Before `partition.metadata` was written: directories are then taken for what their names say."""
+        """Made by a version without `partition.metadata`: directories are identified by their names."""
 
     def partitions(self) -> list[tuple[str, int]]:
-        """(topic, partition) of everything that has the name of a partition, whoever made it."""
+        """(topic, partition) of every entry with the name of a partition, ours or not."""
         return [place for place in map(partition_of, self._disk.list_dir("")) if place is not None]
 
     def was_found(self, topic: str, partition: int, topic_id: UUID) -> bool:
-        """Whether the directory of a partition was there at the start, or the memory of it is."""
+        """Whether the directory or the journal entry of a partition existed at the start."""
         return directory_of(topic, partition) in self._present or self._journal.get(topic_id, partition) is not None
 
     def unknown_entries(self, known: Container[tuple[str, int]]) -> list[str]:
-        """What is neither a partition of `known` nor a file of ours."""
+        """Entries that are neither a partition of `known` nor our file."""
         return [name for name in self._disk.list_dir("") if _is_foreign(name) and partition_of(name) not in known]
 
     # -- removals
 
     def withdraw(self, topic: str, topic_id: UUID, partitions: Sequence[int]) -> dict[int, OSError | None]:
-        """Take the directories of partitions from their names, those that are of this topic, to be deleted under other
-        names: a crash in the middle must not leave half a partition under its own. None, or why it cannot be, for each
-        that is there. In any thread."""
+        """Rename the directories of partitions of this topic, to be deleted under the new names: a crash must not leave
+        half a partition under its own name. Returns None or the error for each that exists. In any thread."""
         withdrawn: dict[int, OSError | None] = {}
         for partition in partitions:
             directory = directory_of(topic, partition)
@@ -120,7 +119,7 @@ class DataDirectory:
         return withdrawn
 
     def delete(self, topic: str, topic_id: UUID, partitions: Sequence[int]) -> dict[int, OSError | None]:
-        """Delete what was withdrawn; None, or why it cannot be, for each. In any thread."""
+        """Delete what was withdrawn; returns None or the error for each. In any thread."""
         deleted: dict[int, OSError | None] = {}
         for partition in partitions:
             try:
@@ -131,20 +130,20 @@ class DataDirectory:
         return deleted
 
     def finish_removals(self, removed: Mapping[UUID, str], live: Container[UUID]) -> list[str]:
-        """Delete what a stop has left of removed topics (id and name); a line for each. Before any log is opened."""
+        """Delete what is left of removed topics (id and name), before any log is opened; returns a line for each."""
         self._topic_ids = (removed, live)
         lines = []
         for name in sorted(self._present):
             try:
-                doomed = self._unfinished(name, removed, live)
-                if doomed is not None:
-                    topic_id, partition, doomed_name = doomed
-                    if name != doomed_name:
-                        self._disk.rename(name, doomed_name)
+                unfinished = self._unfinished(name, removed, live)
+                if unfinished is not None:
+                    topic_id, partition, new_name = unfinished
+                    if name != new_name:
+                        self._disk.rename(name, new_name)
                         self._disk.sync_dir("")
-                    self._disk.delete_tree(doomed_name)
+                    self._disk.delete_tree(new_name)
                     self._journal.forget(topic_id, [partition])
-                    lines.append(f"{name} is deleted: the stop had come between the removal of its topic and this")
+                    lines.append(f"{name} is deleted: the broker had stopped between the removal of its topic and this")
             except OSError as error:
                 lines.append(f"{name} is left of a removed topic and cannot be deleted: {error}")
         for topic_id in removed:
@@ -154,7 +153,7 @@ class DataDirectory:
     def _unfinished(
         self, name: str, removed: Mapping[UUID, str], live: Container[UUID]
     ) -> tuple[UUID, int, str] | None:
-        """Topic id, partition and the name to delete a directory under, if its deletion has begun or is still due."""
+        """Topic id, partition and the name under which to delete a directory, if its deletion has begun or is due."""
         begun = deleted_partition(name)
         if begun is not None:
             topic_id, partition = begun
@@ -162,7 +161,7 @@ class DataDirectory:
             return (topic_id, partition, name) if is_ours else None
         topic, partition = partition_of(name) or ("", 0)
         for topic_id in [known for known, known_name in removed.items() if known_name == topic]:
-            # The journal forgets a partition when it is deleted: what somebody has put back since then stays.
+            # The journal forgets a partition when it is deleted: a directory restored since then stays.
             if self._journal.is_removed(topic_id, partition) and read_topic_id(self._disk, name) == topic_id:
                 return topic_id, partition, deleted_name(topic, partition, topic_id)
         return None
@@ -170,8 +169,8 @@ class DataDirectory:
     # -- whose a directory is
 
     def claim(self, topic: str, partition: int, topic_id: UUID, lines: list[str]) -> str | None:
-        """Make sure that the directory of a partition, if there is one, is its own. `lines` gets what was done; why it
-        must not be served, or None. Raises OSError."""
+        """Check that the directory of a partition, if it exists, is its own. Appends what was done to `lines`; returns
+        why it must not be served, or None. Raises OSError."""
         directory = directory_of(topic, partition)
         if not self._disk.exists(directory):
             return None
@@ -188,28 +187,28 @@ class DataDirectory:
         if is_proved and self._journal.is_whole and self._journal.get(topic_id, partition) is None:
             lines.append(self._set_aside(topic, partition, f"it is {whose}"))
             return None
-        return f"the directory is {whose}, {topic} has id {topic_id}: put its own directory back, or take this one away"
+        return f"the directory is {whose}, {topic} has id {topic_id}: restore its own directory, or remove this one"
 
     def _adopt(self, directory: str, topic_id: UUID, lines: list[str]) -> None:
-        """Its `partition.metadata` is missing, or says nothing: an earlier version made it, a stop, or damage."""
+        """Its `partition.metadata` is missing or unreadable: because of an earlier version, a stop, or damage."""
         path = f"{directory}/{PARTITION_METADATA}"
         if not self.is_of_earlier_version:
             problem = "not what was written" if self._disk.exists(path) else "missing"
-            lines.append(f"{path} is {problem}, it is written anew")
+            lines.append(f"{path} is {problem}, it is rewritten")
         try:
-            write_anew(self._disk, path, encode_partition_metadata(topic_id)).close()
+            write_file(self._disk, path, encode_partition_metadata(topic_id)).close()
         except OSError as error:
             if not is_transient(error):
-                raise  # otherwise there is no room, and the next start tries again
+                raise  # otherwise the disk is full, and the next start retries
 
     def make_way(self, topic: str, partitions: range) -> Iterator[tuple[int, str]]:
-        """Set aside what has stood since the start where new partitions will go, so that nothing takes it for its own;
-        the partition and a line of each. Raises OSError."""
+        """Rename directories found at the start that have the names of new partitions, so that these do not adopt them;
+        yields the partition and a line for each. Raises OSError."""
         present = self._present
         standing = [partition for partition in partitions if f"{topic}-{partition}" in present]
         for partition in standing:
             if self._disk.exists(directory_of(topic, partition)):
-                yield partition, self._set_aside(topic, partition, "it was there before the topic")
+                yield partition, self._set_aside(topic, partition, "it existed before the topic")
 
     def _set_aside(self, topic: str, partition: int, why: str) -> str:
         directory = directory_of(topic, partition)
@@ -219,4 +218,4 @@ class DataDirectory:
         stray = stray_name(topic, partition, number)
         self._disk.rename(directory, stray)
         self._disk.sync_dir("")
-        return f"{directory} is set aside as {stray}: {why}"
+        return f"{directory} is renamed to {stray}: {why}"

@@ -1,10 +1,8 @@
-"""What a look into the files needs and the event loop must not wait for: bytes that the page cache has not, a batch to
-decompress.
+"""Work of a lookup that would block the event loop: reading bytes not in the page cache, decompressing a batch.
 
-Owns: what was worked out off the loop, a bounded part of it, for the look that is taken again. The code that looks is
-written as if all was at hand; where something is not, it raises `Deferred`, the work is done in a thread, and then the
-whole look is taken again, on the loop and with whatever has changed meanwhile. An error of the work goes to those who
-wait for it, and is not kept.
+Owns: the results of that work, bounded, cached for the retry of the lookup. Lookups are written as if all data was
+cached; where it is not, they raise `Deferred`, the work is done in a thread, and then the whole lookup is repeated on
+the loop, with the state of that moment. An error of the work goes to its waiters, and is not cached.
 """
 
 import threading
@@ -21,7 +19,7 @@ _MOST_BYTES = 32 * 1024 * 1024
 
 
 class Deferred(Exception):
-    """To be raised by a look: `work` must be done off the loop first; `key` says which work it is."""
+    """Raised by a lookup: `work` must be done off the loop first; `key` identifies it."""
 
     def __init__(self, key: Hashable, work: Callable[[], Any], results: "Results", size_bytes: int = 0) -> None:
         super().__init__()
@@ -36,7 +34,7 @@ class Deferred(Exception):
 
 
 class Results:
-    """What was worked out lately."""
+    """A cache of recent results."""
 
     def __init__(self, disk: Disk) -> None:
         self.read_range = disk.read_range
@@ -45,7 +43,7 @@ class Results:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, work: Callable[[], Any], size_bytes: int = 0) -> Any:
-        """The result of this work. Raises Deferred if it was not done lately."""
+        """The result of this work. Raises Deferred if it is not cached."""
         kept = self._kept.get(key)
         if kept is None:
             raise Deferred(key, work, self, size_bytes)
@@ -70,16 +68,16 @@ class Results:
 
 
 class DeferredWork:
-    """Runs deferred work beside the loop; looks that need the same wait for it together."""
+    """Runs deferred work off the loop; lookups that need the same work share it."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._running: dict[Hashable, Fetching] = {}
         self.count = 0
-        """How often something was not at hand."""
+        """The number of cache misses."""
 
     def start(self, deferred: Deferred, judge: Callable[[Exception], Exception]) -> Fetching:
-        """Ends when the work is done; fails with what `judge` makes of its error."""
+        """Completes when the work is done; fails with its error, converted by `judge`."""
         running = self._running.get(deferred.key)
         if running is not None:
             return running

@@ -1,9 +1,9 @@
-"""The leader epochs of a log after a start: from `leader-epoch-checkpoint`, and from the batches where it says nothing.
+"""Recovers the leader epochs of a log from `leader-epoch-checkpoint` and, where it may be stale, from the batches.
 
-Owns: what is believed. Invariants
-- The file is written in the round that syncs the first batch of an epoch: it must be right of what is synced. Of the
-  rest it may know too little or, where the batch was lost, too much: that comes from the batches, which were read.
-- A file that is missing, or that a batch contradicts, is reported and written anew from all batches.
+Owns: which of the two is trusted. Invariants
+- The file is written in the round that syncs the first batch of an epoch: it must be right for synced batches. Above
+  them epochs may be missing or, where the batch was lost, surplus: those come from the batches, which were read.
+- A file that is missing, or that a batch contradicts, is reported and rewritten from all batches.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from oncelog.protocol.records.batch import BatchHeader
 
 
 class EpochRuns:
-    """The leader epochs of batches in their order, in a few numbers: for each the first batch and the last."""
+    """The leader epochs of batches in order, run-length encoded: the first and last batch of each."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[int, int, int]] = []
@@ -25,11 +25,11 @@ class EpochRuns:
         epoch, offset = header.partition_leader_epoch, header.base_offset
         if self._runs and self._runs[-1][0] == epoch:
             self._runs[-1] = (epoch, self._runs[-1][1], offset)
-        elif epoch > UNDEFINED_EPOCH:  # a repair fills gaps with batches of no epoch
+        elif epoch > UNDEFINED_EPOCH:  # a repair fills gaps with batches without an epoch
             self._runs.append((epoch, offset, offset))
 
     def agree_with(self, epochs: LeaderEpochs, start_offset: int, end_offset: int) -> bool:
-        """Whether a history says the same of all that begins between these offsets."""
+        """Whether a history agrees on all batches that begin between these offsets."""
         return all(
             epochs.epoch_of(max(first, start_offset)) == epochs.epoch_of(min(last, end_offset - 1)) == epoch
             for epoch, first, last in self._runs
@@ -48,10 +48,10 @@ def recover_epochs(
     synced_offset: int,
     log_start_offset: int,
     log_end_offset: int,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> LeaderEpochs:
-    """`runs` are those of all batches that had to be read, everything above `synced_offset` among them. Raises OSError,
-    KafkaError where a batch is damaged."""
+    """`runs` are those of all batches that had to be read, which includes all above `synced_offset`. Raises OSError,
+    and KafkaError if a batch is damaged."""
     disk, path = segments.disk, f"{segments.directory}/{LEADER_EPOCHS}"
     data = disk.read_bytes(path) if disk.exists(path) else None
     written = (parse_leader_epochs(data) if data is not None else None) or ()
@@ -68,11 +68,11 @@ def recover_epochs(
     for history in (epochs, known):
         history.truncate_start(log_start_offset)
     if known.entries != epochs.entries:
-        if is_wrong:  # not what a repair has filled up, which is of no epoch
-            tell(f"{path} is {'missing' if data is None else 'not what was written'}, it is written anew")
+        if is_wrong:  # not for the filler batches of a repair, which have no epoch
+            report(f"{path} is {'missing' if data is None else 'not what was written'}, it is rewritten")
         disk.write_atomically(path, encode_leader_epochs(epochs.entries))
     elif epochs.entries and log_end_offset > synced_offset:
-        # The stop may have come before its first sync, and all that is there counts as synced from now on.
+        # The broker may have stopped before its first sync, and everything found counts as synced from now on.
         file = disk.open(path)
         file.sync()
         file.close()

@@ -1,13 +1,13 @@
-"""Makes durable what was written to the files of one data directory.
+"""Makes writes to the files of one data directory durable.
 
-Owns: which logs have unsynced files, the thread of the syncs, the flush policy. Does not own: when a round begins
+Owns: which logs have unsynced files, the sync thread, the flush policy. Does not own: when a round begins
 (`broker.log.rounds`), which files of a log are dirty (`LocalLog`). Invariants
-- A commit ends only after every file that was dirty at its start is synced, and no commit runs beside another.
-- After a failed sync nothing is synced again. A file that cannot be opened for want of a descriptor was not synced at
-  all: its commit is not over until it is.
+- A commit completes only after every file that was dirty at its start is synced, and one commit runs at a time.
+- After a failed sync nothing is synced again. A file that cannot be opened for lack of a descriptor was not synced: its
+  commit waits until it is.
 
-The policies: `fsync`, and `os` and `memory`, where an append is as durable as it gets once it is written; what a roll
-completes is still synced under `os`, so that recovery need not read old segments again.
+The policies: `fsync`, and `os` and `memory`, where an append counts as durable once it is written; under `os` the files
+that a roll completes are still synced, so that recovery need not read old segments.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,16 +20,16 @@ from oncelog.broker.ports import Clock, Disk, Scheduler, Syncable
 from oncelog.broker.storage.disk_errors import lacks_descriptor
 
 POLICIES = ("fsync", "os", "memory")
-# A sync on the loop saves two thread hand-overs, but every other connection waits for it meanwhile.
+# A sync on the loop saves two thread switches, but blocks every other connection.
 _SLOW_SYNC_MS = 2
 _NO_DESCRIPTOR_PAUSE_MS = 100
 
 RunAll = Callable[[Sequence[Callable[[], None]]], None]
-"""Calls each function given and returns when all have returned; perhaps side by side."""
+"""Calls each function and returns when all have returned; possibly in parallel."""
 
 
 class SyncedLog(Protocol):
-    """What a commit asks of the files of a partition."""
+    """The files of a partition, as a commit needs them."""
 
     topic_id: UUID
     partition: int
@@ -37,14 +37,14 @@ class SyncedLog(Protocol):
     is_deleted: bool
 
     def begin_sync(self, *, everything: bool = False) -> "SyncTarget":
-        """What it wants synced now."""
+        """What a round must sync now."""
 
     def end_sync(self, target: "SyncTarget") -> None:
-        """The round uses no file of this log any more."""
+        """The round no longer uses any file of this log."""
 
 
 class SyncTarget:
-    """What one log wants synced in a round, and up to which offset it is synced then."""
+    """What one log must sync in a round, and the offset up to which that syncs it."""
 
     __slots__ = ("directories", "disk", "error", "files", "log", "synced_offset")
 
@@ -59,7 +59,7 @@ class SyncTarget:
         self.error: OSError | None = None
 
     def sync(self) -> None:
-        """On the loop or in the thread of the syncs; a failure is kept for the loop to judge."""
+        """On the loop or in the sync thread; an error is stored for the loop to handle."""
         self.error = None
         try:
             for file in self.files:
@@ -92,34 +92,34 @@ class FileSync:
         clock: Clock | None = None,
         run_all: RunAll | None = None,
     ) -> None:
-        """Without a `clock` a lone append is always synced on the loop."""
+        """Without a `clock` a single append is always synced on the loop."""
         if policy not in POLICIES:
             raise ValueError(f"oncelog.flush.policy is {policy!r}, it must be one of {', '.join(POLICIES)}")
         self.policy = policy
         self.failure = failure
         self.dirty: list[SyncedLog] = []
-        """Logs with something to sync, each once (`LocalLog.is_dirty`)."""
+        """Logs with unsynced files, each once (`LocalLog.is_dirty`)."""
         self._scheduler = scheduler
         self._journal = journal
         self._clock = clock
         self._run_all = run_all or _one_by_one
         self._last_sync_ms = 0
-        self._behind_count = 0
+        self._background_count = 0
         self._is_syncing_journal = False
 
     @property
     def is_busy(self) -> bool:
-        return self._behind_count > 0
+        return self._background_count > 0
 
     def run_between_rounds(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        """Run `function` in the thread of the syncs, while none runs there, then `done(error or None)` on the loop."""
+        """Run `function` in the sync thread, between syncs, then `done(error or None)` on the loop."""
         self._scheduler.run_in_thread(function, done)
 
     def commit(self, append_count: int) -> Fetching | None:
         """See `LogStore.commit`."""
         targets = self._take(everything=False)
         if self.policy != "fsync":
-            self._sync_behind(targets)
+            self._sync_in_background(targets)
             return None
         if append_count == 1 and self._last_sync_ms < _SLOW_SYNC_MS:
             self._sync(targets)
@@ -147,7 +147,7 @@ class FileSync:
         return [log.begin_sync(everything=everything) for log in logs if not log.is_deleted]
 
     def sync_journal(self) -> None:
-        """Make the journal durable, now and then: what it does not know, recovery may take for a torn tail."""
+        """Sync the journal, periodically: recovery may take what it lacks for a torn write."""
         if self.policy != "fsync" or self.failure.failed or self._is_syncing_journal or not self._journal.is_unsynced:
             return
         self._is_syncing_journal = True
@@ -187,31 +187,31 @@ class FileSync:
         else:
             committing.complete(None)
 
-    # -- behind: under `os` nothing waits for a sync, but a failure counts
+    # -- in the background: under `os` nothing waits for a sync, but a failure counts
 
-    def _sync_behind(self, targets: Sequence[SyncTarget]) -> None:
+    def _sync_in_background(self, targets: Sequence[SyncTarget]) -> None:
         if not any(target.files or target.directories for target in targets):
             self._end(targets)
         else:
-            self._behind_count += 1
+            self._background_count += 1
             self._scheduler.run_in_thread(
-                lambda: self._sync(targets), lambda error: self._on_synced_behind(targets, error)
+                lambda: self._sync(targets), lambda error: self._on_background_synced(targets, error)
             )
 
-    def _on_synced_behind(self, targets: Sequence[SyncTarget], error: Exception | None) -> None:
-        self._behind_count -= 1
+    def _on_background_synced(self, targets: Sequence[SyncTarget], error: Exception | None) -> None:
+        self._background_count -= 1
         unopened = _unopened(targets)
         self._judge([target for target in targets if target not in unopened], error)
         if unopened and not self.failure.failed:
-            self._behind_count += 1
-            self._scheduler.call_later(_NO_DESCRIPTOR_PAUSE_MS, lambda: self._sync_behind_again(unopened))
+            self._background_count += 1
+            self._scheduler.call_later(_NO_DESCRIPTOR_PAUSE_MS, lambda: self._retry_in_background(unopened))
 
-    def _sync_behind_again(self, targets: Sequence[SyncTarget]) -> None:
-        self._behind_count -= 1
-        self._sync_behind(targets)
+    def _retry_in_background(self, targets: Sequence[SyncTarget]) -> None:
+        self._background_count -= 1
+        self._sync_in_background(targets)
 
     def _judge(self, targets: Sequence[SyncTarget], error: Exception | None) -> None:
-        """Fail if any sync did; a deleted log's files may have gone meanwhile, and nobody waits for them."""
+        """Fail if any sync did; not for a deleted log, whose files may be gone and have no waiters."""
         if error is not None:
             self.failure.fail(OSError(str(error)))
         for target in targets:
@@ -230,5 +230,5 @@ def _one_by_one(functions: Sequence[Callable[[], None]]) -> None:
 
 
 def _unopened(targets: Sequence[SyncTarget]) -> list[SyncTarget]:
-    """Those of which a file could not be opened; what is deleted meanwhile needs no sync."""
+    """Targets with a file that could not be opened; a log deleted meanwhile needs no sync."""
     return [target for target in targets if lacks_descriptor(target.error) and not target.log.is_deleted]

@@ -1,10 +1,10 @@
 """The files of one partition, as the StoredLog of its PartitionLog.
 
-Owns: the segments, when to roll to a new one, what awaits a sync and what awaits deletion. Does not own: offsets,
-sequences, who may read how far (`broker.log.partition_log`), when to sync (`file_sync`), what is kept (`retention`).
+Owns: the segments, when to roll, which files await a sync and which deletion. Does not own: offsets, sequences, read
+bounds (`broker.log.partition_log`), when to sync (`file_sync`), what is retained (`retention`).
 Invariants
-- An append that raises has changed nothing that counts: the next one may fit into the same segment.
-- Files of removed segments go only when no sync uses them and the snapshot behind them is durable.
+- An append that raises has no effect: the next one may fit into the same segment.
+- Files of removed segments are deleted only when no sync uses them and the snapshot after them is durable.
 """
 
 from collections.abc import Iterator, Sequence
@@ -82,7 +82,7 @@ class LocalLog:
         self.segments = segments
         self.producer_state = producer_state
         self.log_start_offset = log_start_offset
-        """Durable; the owner's follows."""
+        """Durable; the owner's offset follows it."""
         self.log_end_offset = log_end_offset
         self.is_dirty = False
         self.is_deleted = False
@@ -136,7 +136,7 @@ class LocalLog:
     ) -> bool:
         if segment.size_bytes == 0:
             return False
-        # As in Kafka a segment's age is told by its records, so that a rebuilt log rolls where the first one did.
+        # As in Kafka a segment's age comes from its records, so that a rebuilt log rolls at the same offsets.
         first_timestamp = segment.first_timestamp
         if first_timestamp >= 0:
             age_ms = timestamp - first_timestamp
@@ -199,7 +199,7 @@ class LocalLog:
     # -- syncing
 
     def begin_sync(self, *, everything: bool = False) -> SyncTarget:
-        """What a round must sync now; what comes later belongs to the next one."""
+        """What a round must sync now; later appends belong to the next one."""
         self.is_dirty = False
         policy = self._file_sync.policy
         synced_offset = self.log_end_offset
@@ -207,7 +207,7 @@ class LocalLog:
         directories: list[str] = []
         active = self.segments.active
         if active is not None:
-            # The high watermark to be: readers will ask where it lies, when the log has already grown on.
+            # The next high watermark: readers will look up its position when the log has already grown.
             active.note_position(synced_offset, active.size_bytes)
         if policy == "memory":
             synced_offset = 0
@@ -221,11 +221,11 @@ class LocalLog:
         return target
 
     def end_sync(self, target: SyncTarget) -> None:
-        """The round uses no file of this log any more."""
+        """The round no longer uses any file of this log."""
         self._in_flight.remove(target)
         for file in target.files:
             if not file.path.endswith(LOG_SUFFIX):
-                file.close()  # indexes, snapshots: not needed again before the next start
+                file.close()  # indexes, snapshots: not needed before the next start
 
     def _mark_dirty(self) -> None:
         if not self.is_dirty:
@@ -249,12 +249,12 @@ class LocalLog:
 
     @property
     def has_removed(self) -> bool:
-        """Files of removed segments are still there."""
+        """Files of removed segments await deletion."""
         return bool(self._removed)
 
     def delete_removed(self) -> None:
-        """Delete the files of removed segments, in the thread of the syncs, unless a sync still uses them or the
-        snapshot after them is not durable."""
+        """Delete the files of removed segments, in the sync thread, unless a sync still uses them or the snapshot after
+        them is not durable."""
         is_durable = self._file_sync.policy == "memory" or not self.segments.has_dirty_files
         if not self._removed or self._in_flight or not is_durable:
             return
@@ -275,7 +275,7 @@ class LocalLog:
         self._file_sync.run_between_rounds(delete, on_done)
 
     def delete_indexes_below(self, offset: int) -> None:
-        """Delete what can be rebuilt of segments wholly below `offset`: room for the journal, on a full disk."""
+        """Delete the indexes of segments entirely below `offset`: frees space for the journal on a full disk."""
         if not self._in_flight:
             for segment in (*self._removed, *list(self.segments)[:-1]):
                 if segment.next_offset <= offset:
@@ -284,7 +284,7 @@ class LocalLog:
     # -- compaction
 
     def is_flushing(self, segments: list[Segment]) -> bool:
-        """A round uses files of `segments` at the moment."""
+        """Whether a round in flight uses files of `segments`."""
         paths = {segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES}
         return any(file.path in paths for target in self._in_flight for file in target.files)
 
@@ -294,10 +294,10 @@ class LocalLog:
         return not self.is_deleted and all(segment in known for segment in segments)
 
     def replace_segments(self, old: list[Segment], new: Segment) -> None:
-        """Compaction has written what remains of `old` into `new`. Not while they are flushed.
+        """Compaction has written what is retained of `old` to `new`. Not while they are flushed.
 
-        Raises OSError; if for lack of room, nothing has changed."""
-        from oncelog.broker.storage.local.swap import swap_in  # a start needs none of it
+        Raises OSError; on a full disk nothing has changed."""
+        from oncelog.broker.storage.local.swap import swap_in  # not needed at startup
 
         segments = self.segments
         try:
@@ -325,7 +325,7 @@ class LocalLog:
 
 
 def _roll_after_ms(segment: Segment, config: LogConfig) -> int:
-    """Sooner by up to `segment.jitter.ms`, by its name: partitions that began together must not roll together."""
+    """Sooner by up to `segment.jitter.ms`, derived from its name: partitions created together roll apart."""
     jitter_ms = config.latest_roll_ms - config.earliest_roll_ms
     return config.latest_roll_ms - (crc32c(segment.path("").encode()) % jitter_ms if jitter_ms > 0 else 0)
 

@@ -1,11 +1,11 @@
 """The partitions of one data directory, as the LogStore of this node.
 
-Owns: opening with recovery, the journal of what is synced, the deletion of files, what a clean stop leaves, compaction
-and checks in the background. Does not own: which partitions should exist (`broker.cluster.topics`), whose a directory
-is (`data_directory`), the logs that are open (`broker.log.log_manager`).
+Owns: opening with recovery, the flush journal, the deletion of files, what a clean stop writes, compaction and checks
+in the background. Does not own: which partitions should exist (`broker.cluster.topics`), the owner of a directory
+(`data_directory`), the open logs (`broker.log.log_manager`).
 Invariants
-- No file is made before the first append to a partition.
-- Files are deleted only once the journal says that they will not be missed.
+- No file is created before the first append to a partition.
+- Files are deleted only once the journal says that recovery must not expect them.
 """
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from oncelog.broker.storage.local.segment_check import CheckSummary, SegmentCheck
 
 _DELETED_AT_ONCE = 4
-"""Measured: a directory is renamed in 50 µs, deleted in 0.1 to 5 ms; a flush round may have to wait for so many."""
+"""Measured: a directory is renamed in 50 µs, deleted in 0.1 to 5 ms; a flush round may have to wait for this many."""
 
 
 class LocalLogStore:
@@ -67,12 +67,12 @@ class LocalLogStore:
         compaction: CompactionSettings | None = None,
         measures_syncs: bool = True,
     ) -> None:
-        """`policy` is `oncelog.flush.policy`. Unless `compatibility.remembers_batches`, a clean stop leaves one batch a
-        producer whose retry is known. Without `compaction` nothing is compacted. Unless `measures_syncs` a lone append
-        is always synced on the loop. Raises OSError, and ValueError for an unknown policy.
+        """`policy` is `oncelog.flush.policy`. Unless `compatibility.remembers_batches`, a clean stop keeps one batch
+        per producer to recognise retries. Without `compaction` nothing is compacted. Unless `measures_syncs` a single
+        append is always synced on the loop. Raises OSError, and ValueError for an unknown policy.
 
-        `on_report` gets each recovery and deletion that a person may want to know of. With `on_checked`, what recovery
-        takes over unread is read in the background, and the summary goes there; without it only readers check it.
+        `on_report` gets each recovery and deletion of interest to an operator. With `on_checked`, segments that
+        recovery adopted unread are read in the background, and it gets the summary; without it only reads check them.
         """
         self._disk = disk
         self._clock = clock
@@ -113,10 +113,10 @@ class LocalLogStore:
 
     def _note_problems(self) -> None:
         if self._journal.problem is not None:
-            weaker = "" if self._journal.is_whole else "; only the last segment of a log may end in a torn write now"
+            weaker = "" if self._journal.is_whole else "; now only the last segment of a log may end in a torn write"
             self.problems.append(f"{JOURNAL} {self._journal.problem}{weaker}")
         if self._disk.exists(CLEANER_OFFSET) and parse_checkpoint(self._disk.read_bytes(CLEANER_OFFSET)) is None:
-            self.problems.append(f"{CLEANER_OFFSET} is not what was written; compaction begins anew in each log")
+            self.problems.append(f"{CLEANER_OFFSET} is damaged; compaction starts over in each log")
 
     # -- opening
 
@@ -154,14 +154,14 @@ class LocalLogStore:
             recovered.epochs,
         )
         if recovered.offline_error is None:
-            # All of it is synced now. After a power cut the journal may not have known.
+            # Everything is synced now. After a power cut the journal may have lagged.
             points = LogPoints(recovered.log_end_offset, recovered.log_start_offset)
             self._journal.note(topic_id, partition, points)
             self._check_later(self._logs[topic, partition])
         return opened
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
-        if self._disk.exists(directory_of(topic, partition)):  # put there by hand since the start
+        if self._disk.exists(directory_of(topic, partition)):  # created by hand since the start
             return self.open(topic, partition, topic_id, config)
         return self._serve_empty(topic, partition, topic_id)
 
@@ -197,8 +197,8 @@ class LocalLogStore:
         return log
 
     def _check_later(self, log: LocalLog) -> None:
-        """Read in the background what recovery took over unread."""
-        if self._on_checked is None or all(segment.expected is None for segment in log.segments):
+        """Read in the background what recovery adopted unread."""
+        if self._on_checked is None or all(segment.unverified_sum is None for segment in log.segments):
             return
         if self._segment_check is None:
             from oncelog.broker.storage.local.segment_check import SegmentCheck  # a first start needs none of it
@@ -245,7 +245,7 @@ class LocalLogStore:
         return self._logs[topic, partition]
 
     def points(self, topic_id: UUID, partition: int) -> LogPoints | None:
-        """How far a log is known to be synced, and where it starts; None if that is not known."""
+        """Up to which offset a log is known to be synced, and where it starts; None if unknown."""
         return self._journal.get(topic_id, partition)
 
     def complete_recovery(self) -> None:
@@ -276,7 +276,7 @@ class LocalLogStore:
         return self.file_sync.is_busy
 
     def move_starts(self, starts: Mapping[PartitionKey, int]) -> Completion[None]:
-        """In the thread of the syncs, behind a round that may still append to the journal."""
+        """In the sync thread, after a round that may still append to the journal."""
         moved: Completion[None] = Completion()
         logs = {self._logs[key]: offset for key, offset in starts.items()}
         wanted = {(log.topic_id, log.partition): offset for log, offset in logs.items()}
@@ -296,7 +296,7 @@ class LocalLogStore:
             if error is None or not is_transient(error):
                 on_moved(error)
                 return
-            for log, offset in logs.items():  # no room: what can be rebuilt makes some
+            for log, offset in logs.items():  # no space: delete what can be rebuilt
                 log.delete_indexes_below(offset)
             begin(on_moved)
 
@@ -313,7 +313,7 @@ class LocalLogStore:
         self._journal.prepare_removal(topic_id)
 
     def withdraw(self, withdrawn: Withdrawn, partitions: Sequence[int]) -> Sliced[None]:
-        """In the thread of the syncs, behind a round that may still use the files."""
+        """In the sync thread, after a round that may still use the files."""
         self._cleaner_checkpoint.forget(withdrawn.topic)
         for partition in partitions:
             del self._logs[withdrawn.topic, partition]
@@ -333,8 +333,8 @@ class LocalLogStore:
         function: Callable[[str, UUID, Sequence[int]], dict[int, OSError | None]],
         partitions: Sequence[int],
     ) -> Sliced[list[int]]:
-        """Behind a flush round that may still use the files, and beside the loop: a disk takes its time for this.
-        Returns those partitions that were there and for which it has succeeded."""
+        """After a flush round that may still use the files, and off the loop, which must not block on the disk. Returns
+        the partitions that existed and for which it succeeded."""
         topic, topic_id = withdrawn.topic, withdrawn.topic_id
         outcome: dict[int, OSError | None] = {}
         done: Completion[None] = Completion()
@@ -348,7 +348,7 @@ class LocalLogStore:
         for partition, problem in outcome.items():
             if problem is not None:
                 withdrawn.all_gone = False
-                line = f"{directory_of(topic, partition)} cannot be deleted: {problem}; the next start tries again"
+                line = f"{directory_of(topic, partition)} cannot be deleted: {problem}; the next start retries"
                 self._report(topic, partition, [line])
         return [partition for partition, problem in outcome.items() if problem is None]
 
@@ -388,7 +388,7 @@ class LocalLogStore:
             self.cleaner.set_up(memory_bytes, backoff_ms)
 
     def _cleanable_end(self, log: LocalLog) -> int:
-        """Up to where a log is stable and, if it is synced behind the appends, synced."""
+        """The offset up to which a log is stable and, if it is synced in the background, synced."""
         stable_end = log.owner.last_stable_offset
         if self.file_sync.policy != "os":
             return stable_end
@@ -403,14 +403,14 @@ class LocalLogStore:
         return LocalCompactionRound(log, self._disk, dirty_offset, end_offset, memory_bytes, self._secure)
 
     def _secure(self, log: LocalLog, next_offset: int) -> None:
-        """Make it known, durably, that all below `next_offset` is synced: recovery will take no gap there for a write
-        that was cut short. Raises OSError."""
+        """Record durably that everything below `next_offset` is synced: recovery must not take a gap there for a torn
+        write. Raises OSError."""
         known = self._journal.get(log.topic_id, log.partition)
         synced_offset = max(known.synced_offset if known else 0, next_offset)
         self._journal.set_points(log.topic_id, log.partition, LogPoints(synced_offset, log.log_start_offset))
         self._journal.rewrite()
 
-    # -- the stop
+    # -- stopping
 
     def stop_background(self) -> None:
         if self.cleaner is not None:

@@ -1,8 +1,8 @@
-"""The sparse offset index of one segment: which byte position a batch near an offset has.
+"""The sparse offset index of one segment: maps offsets to byte positions of batches.
 
-Owns: its entries, in memory as two arrays, and their form on disk (Kafka's: int32 relative offset, int32 position).
-As in Kafka an entry has the last offset of the batch at its position.
-Does not own: its file's moment of writing (the segment). Invariant: offsets and positions strictly rise.
+Owns: its entries, in memory as two arrays, and their format on disk (Kafka's: int32 relative offset, int32
+position). As in Kafka an entry has the last offset of the batch at its position.
+Does not own: when its file is written (the segment). Invariant: offsets and positions strictly increase.
 """
 
 import sys
@@ -67,14 +67,14 @@ class OffsetIndex:
     def from_bytes(base_offset: int, data: bytes) -> "OffsetIndex":
         """Raises ValueError if `data` cannot be an index."""
         if len(data) % ENTRY_BYTES:
-            raise ValueError(f"its size of {len(data)} bytes is no multiple of {ENTRY_BYTES}")
+            raise ValueError(f"its size of {len(data)} bytes is not a multiple of {ENTRY_BYTES}")
         interleaved = array("i", data)
         _to_big_endian(interleaved)
         index = OffsetIndex(base_offset)
         index._relative_offsets = interleaved[0::2]
         index._positions = interleaved[1::2]
         if not (_strictly_rises(index._relative_offsets) and _strictly_rises(index._positions)):
-            raise ValueError("its entries do not rise")
+            raise ValueError("its entries do not increase")
         return index
 
 

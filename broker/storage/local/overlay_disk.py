@@ -1,7 +1,7 @@
-"""A Disk that takes every change and makes none: what is below stays as it is, what is written stays in memory.
+"""A copy-on-write Disk: changes stay in memory, the disk below is never written.
 
-Owns: the changes. With it the real recovery can be asked what a start would find and do.
-Invariants: reading gives what a real disk would give after the same changes; nothing below is ever written.
+Owns: the changes. Recovery runs on it as a dry run, to see what a start would find and do.
+Invariant: reads return what a real disk would after the same changes.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from oncelog.broker.ports import Buffer, Disk, File
 
 
 class _Content:
-    """The first `kept_bytes` of a file below, and what was written after them."""
+    """The first `kept_bytes` of the file below, and what was written after them."""
 
     def __init__(self, disk: Disk, path: str | None) -> None:
         self._disk = disk

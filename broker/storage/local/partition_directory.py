@@ -1,7 +1,7 @@
-"""The directory of a partition: its names, and `partition.metadata`, which says whose it is.
+"""The directory of a partition: its names, and `partition.metadata`, which has its topic id.
 
-Owns: the patterns of names (Kafka's), the file's form, which is Kafka's to the byte (KIP-516). Does not own: what lies
-in a directory besides, which topics there are.
+Owns: the patterns of names (Kafka's), the format of the file, Kafka's to the byte (KIP-516). Does not own: the other
+files of a directory, which topics exist.
 Invariant: a name counts as one of ours only if this module would have given exactly that name.
 """
 
@@ -31,7 +31,7 @@ def partition_of(name: str) -> tuple[str, int] | None:
 
 
 def deleted_name(topic: str, partition: int, topic_id: UUID) -> str:
-    """What the directory of a partition is called while it is deleted."""
+    """The name of a partition's directory while it is deleted."""
     return f"{topic[:_LONGEST_PREFIX]}-{partition}.{topic_id.hex}-delete"
 
 
@@ -42,7 +42,7 @@ def deleted_partition(name: str) -> tuple[UUID, int] | None:
 
 
 def stray_name(topic: str, partition: int, number: int) -> str:
-    """What a directory is called that stands where a partition must go."""
+    """The new name of a directory that occupies the name of a partition."""
     return f"{topic[:_LONGEST_PREFIX]}-{partition}.{number}-stray"
 
 
@@ -51,8 +51,7 @@ def encode_partition_metadata(topic_id: UUID) -> bytes:
 
 
 def read_topic_id(disk: Disk, directory: str) -> UUID | None:
-    """The topic whose partition this directory is; None if its file is missing or says nothing. Raises OSError when it
-    cannot be read."""
+    """The topic id of a directory; None if its file is missing or malformed. Raises OSError if it cannot be read."""
     try:
         match = _METADATA.match(disk.read_bytes(f"{directory}/{PARTITION_METADATA}"))
     except FileNotFoundError:

@@ -1,11 +1,11 @@
-"""A partition's producer state as two files, named after the offset that they stand for.
+"""A partition's producer state in two files, named after their offset.
 
-Owns: the way from `ProducerState` to Kafka's snapshot format (version 1), to the file of batches beside it, and back.
+Owns: encoding `ProducerState` as Kafka's snapshot format (version 1) and the batches file beside it, and decoding.
 Invariant: loading both gives the state that was stored.
 
-`.snapshot` is Kafka's file, byte for byte: a row a producer, with its newest batch alone. Kafka so forgets four of the
-five batches whose retries it knows; `.batches` keeps them all. It names the snapshot that it belongs to by its CRC, and
-a snapshot of no producers needs none.
+`.snapshot` is Kafka's file, byte for byte: a row per producer, with its newest batch only. Kafka thus forgets four of
+the five batches that identify retries; `.batches` keeps them all. It has the CRC of its snapshot; a snapshot without
+producers has no `.batches`.
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ BATCHES_SUFFIX = ".batches"
 SUFFIXES = (SUFFIX, BATCHES_SUFFIX)
 VERSION = 1
 HEADER = Struct(">hIi")
-"""Version, CRC-32C of all that follows it, how many rows."""
+"""Version, CRC-32C of everything after it, number of rows."""
 ROW = Struct(">qhiqiqiq")
 """Producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, first offset of the open
 transaction."""
 BATCHES_VERSION = 1
 BATCHES_HEADER = Struct(">hIIi")
-"""Version, CRC-32C of all that follows it, the snapshot's CRC, how many batches."""
+"""Version, CRC-32C of everything after it, the snapshot's CRC, number of batches."""
 BATCHES_ROW = Struct(">qiqiq")
 """Producer id, last sequence, last offset, offset delta, timestamp."""
 CRC_COVERS_FROM = 6
@@ -81,7 +81,7 @@ def _encode_batches(states: list[ProducerState], snapshot_crc: int) -> bytes:
 
 
 def load_snapshot(data: bytes, monotonic_ms: MonotonicMs) -> ProducerStateManager:
-    """The state with one batch a producer. Raises ValueError if `data` is not a whole, undamaged snapshot."""
+    """The state with one batch per producer. Raises ValueError if `data` is not a whole, undamaged snapshot."""
     _check(data, HEADER, ROW, VERSION)
     manager = ProducerStateManager()
     for row in ROW.iter_unpack(data[HEADER.size :]):
@@ -99,7 +99,7 @@ def load_snapshot(data: bytes, monotonic_ms: MonotonicMs) -> ProducerStateManage
 
 
 def open_producers(data: bytes) -> set[int]:
-    """The producers that have a transaction open. Raises ValueError as `load_snapshot` does."""
+    """The producers with an open transaction. Raises ValueError as `load_snapshot` does."""
     _check(data, HEADER, ROW, VERSION)
     return {row[0] for row in ROW.iter_unpack(data[HEADER.size :]) if row[-1] != NO_OFFSET}
 
@@ -107,7 +107,7 @@ def open_producers(data: bytes) -> set[int]:
 def load_batches(manager: ProducerStateManager, snapshot: bytes, data: bytes | None) -> None:
     """Give each producer of `snapshot` all of its batches.
 
-    Raises ValueError, changing nothing, if `data` is missing, damaged, or of another snapshot.
+    Raises ValueError, changing nothing, if `data` is missing, damaged, or belongs to another snapshot.
     """
     _, snapshot_crc, count = HEADER.unpack_from(snapshot)
     if not count and data is None:
@@ -131,11 +131,11 @@ def _check(data: bytes, header: Struct, row: Struct, known_version: int) -> None
         raise ValueError(f"it has only {len(data)} bytes")
     version, crc, *_, row_count = header.unpack_from(data)
     if version != known_version:
-        raise ValueError(f"its version is {version}, only {known_version} is known here")
+        raise ValueError(f"its version is {version}, only {known_version} is supported")
     if crc32c(data[CRC_COVERS_FROM:]) != crc:
         raise ValueError("its checksum does not match")
     if len(data) != header.size + row_count * row.size:
-        raise ValueError(f"it announces {row_count} rows in {len(data)} bytes")
+        raise ValueError(f"its header says {row_count} rows, it has {len(data)} bytes")
 
 
 def _batch(last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> AppendedBatch:

@@ -1,8 +1,7 @@
 """Finds batches in the segments of one partition: by offset, by timestamp, and the aborted transactions between.
 
-Owns: nothing; pure functions over `Segments`. They never look past the bound that the partition's log gives, which is
-always the boundary of a batch. In segments that the event loop reads (`Segment.serve`) they raise Deferred for what is
-not at hand.
+Owns: nothing; pure functions over `Segments`. They never read past the bound from the partition's log, always a batch
+boundary. In segments that the event loop reads (`Segment.serve`) they raise Deferred for data that is not cached.
 """
 
 from collections.abc import Iterator
@@ -21,13 +20,13 @@ _CHUNK_BYTES = 128 * 1024
 _MAX_SEARCHED_RECORDS = 50_000
 _MAX_SEARCHED_BYTES = 8 * 1024 * 1024
 _SEARCHED_AT_ONCE = 100
-"""Records of a batch that are decoded on the event loop; more, or compressed ones, in a thread."""
+"""A batch with more records, or a compressed one, is decoded in a thread instead of on the event loop."""
 
 
 def read_records(
     segments: Segments, fetch_offset: int, upper_bound: int, max_bytes: int, *, at_least_one: bool
 ) -> ReadResult:
-    """Bytes from the batch that holds `fetch_offset`, of one segment, and an offset at or past their end."""
+    """Bytes of one segment from the batch that holds `fetch_offset`, and an offset at or past their end."""
     slot = segments.slot_of(fetch_offset)
     segment = segments[slot]
     start = segment.position_of(fetch_offset)
@@ -39,7 +38,7 @@ def read_records(
     else:
         end, end_offset = segment.position_of(upper_bound), upper_bound
     records = segment.read(start, end, max_bytes, whole_first=at_least_one) if start < end else _EMPTY
-    if segment.expected is not None:
+    if segment.unverified_sum is not None:
         _check_batches(segment, start, records, fetch_offset)
     if start + len(records) == end:
         segment.note_position(end_offset, end)
@@ -48,15 +47,15 @@ def read_records(
 
 
 def read_at_most(segments: Segments, fetch_offset: int) -> int:
-    """As many bytes as one read can give: it ends with its segment."""
+    """An upper bound of the bytes that one read can return: it ends with its segment."""
     segment = segments[segments.slot_of(fetch_offset)]
     return segment.size_bytes - segment.index.lookup(fetch_offset)
 
 
 def readable_bytes(segments: Segments, fetch_offset: int, upper_bound: int) -> int:
-    """The bytes between two offsets, the lower one first; PLENTY_BYTES if they lie in different segments, or if a place
-    is not at hand."""
-    # Not of the bound itself: a roll may have left that at the very beginning of the next segment.
+    """The bytes between two offsets, the lower one first; PLENTY_BYTES if they are in different segments, or if a
+    position is not cached."""
+    # Not the slot of the bound itself: after a roll that may be the start of the next segment.
     segment = segments[segments.slot_of(upper_bound - 1)]
     if fetch_offset < segment.base_offset:
         return PLENTY_BYTES
@@ -68,10 +67,10 @@ def readable_bytes(segments: Segments, fetch_offset: int, upper_bound: int) -> i
 
 
 def _check_batches(segment: Segment, position: int, records: memoryview, fetch_offset: int) -> None:
-    """Nobody has read this segment since an earlier run wrote it: a flipped bit must not reach a trusting client."""
+    """The segment was not read since an earlier run: a flipped bit must not reach a client that trusts the broker."""
     expected = segment.base_offset if position == 0 else None
     for header, batch in _whole_batches(records):
-        base_offset = header.base_offset  # below no checksum: it must follow from the batches before it
+        base_offset = header.base_offset  # not covered by the checksum: it must follow from the previous batches
         follows = base_offset <= fetch_offset if expected is None else base_offset == expected
         is_in_segment = segment.base_offset <= base_offset and header.next_offset <= segment.next_offset
         if header.magic != 2 or not check_crc(batch) or not is_in_segment or not (follows or segment.has_gaps):
@@ -90,9 +89,9 @@ def collect_aborted(segments: Segments, fetch_offset: int, upper_bound: int) -> 
 
 
 def iterate_batches(segments: Segments, from_offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch that reaches into [from_offset, end_offset), in order, for those who may wait for the disk.
+    """Every batch that overlaps [from_offset, end_offset), in order, for callers that may block on the disk.
 
-    For replay, where a damaged or missing batch would give another state: raises CORRUPT_MESSAGE instead.
+    For replay, where a damaged or missing batch would give a different state: raises CORRUPT_MESSAGE instead.
     """
     for piece in replay_pieces(segments, from_offset, end_offset):
         if isinstance(piece, Deferred):
@@ -102,7 +101,7 @@ def iterate_batches(segments: Segments, from_offset: int, end_offset: int) -> It
 
 
 def replay_pieces(segments: Segments, from_offset: int, end_offset: int) -> Iterator[Batches | Deferred]:
-    """The same in pieces; a Deferred is to be run off the event loop before the next piece is asked for."""
+    """The same in pieces; run a Deferred off the event loop before requesting the next piece."""
     offset = from_offset
     while offset < end_offset and len(segments):
         try:
@@ -111,12 +110,12 @@ def replay_pieces(segments: Segments, from_offset: int, end_offset: int) -> Iter
             yield deferred
             continue
         if not batches:
-            return  # compaction left nothing up to the end
+            return  # compaction removed everything up to the end
         yield batches
 
 
 def _next_piece(segments: Segments, offset: int, from_offset: int, end_offset: int) -> tuple[Batches, int]:
-    """The batches of one read, and the offset behind them."""
+    """The batches of one read, and the offset after them."""
     segment = segments[segments.slot_of(offset)]
     records, _ = read_records(segments, offset, end_offset, _CHUNK_BYTES, at_least_one=True)
     before = offset
@@ -186,8 +185,8 @@ def _find_in_batch(segment: Segment, span: BatchSpan, timestamp_ms: int, start_o
 
 
 def _times(segment: Segment, batch: memoryview, start_offset: int) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of each record. A batch that would take long to look into (a kilobyte may hold millions of
-    records) is told by where it begins: whoever reads from there gets every record that was asked for."""
+    """Offset and timestamp of each record. A batch that would take long to decode (a kilobyte may hold millions of
+    records) yields its base offset: a reader from there gets every record it asked for."""
     header = read_header(batch)
     beginning = max(header.base_offset, start_offset), header.max_timestamp
     if header.record_count > _MAX_SEARCHED_RECORDS:

@@ -1,14 +1,14 @@
-"""Brings one partition back from its files after any kind of stop.
+"""Recovers one partition from its files after any kind of stop.
 
-Owns: the judgement of what is on disk. Does not own: serving. Invariants
-- What was synced is there afterwards, or the partition is offline with the file and position of the damage: a log never
+Owns: the decision what is valid on disk. Does not own: serving. Invariants
+- Everything synced is recovered, or the partition is offline with the file and position of the damage: a log never
   silently becomes shorter or gets a gap.
-- Above the synced end, the first batch that is not whole is a write cut short by the stop; it is cut off with all that
-  follows. Where the synced end is not known, only the last segment may be cut.
-- Indexes are used only if the manifest vouches for them; the producer state comes from the newest good snapshot and the
-  batches after it. Both are rebuilt otherwise, and the report says why. A segment that is taken over without being read
-  says what its bytes must add up to (`Segment.expected`): readers and the check in the background hold it to that.
-- What was scanned is durable before the caller serves it. Recovering twice gives what recovering once gives.
+- Above the synced end, the first batch that is not whole is a torn write; it is truncated with everything after it.
+  Where the synced end is unknown, only the last segment may be truncated.
+- Indexes are used only if they match the manifest; the producer state comes from the newest valid snapshot and the
+  batches after it. Otherwise both are rebuilt, and the report says why. A segment adopted unread has the checksum that
+  its bytes must have (`Segment.unverified_sum`): reads and the background check enforce it.
+- What was scanned is durable before the caller serves it. Recovery is idempotent.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -58,7 +58,7 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """What recovery found that a person may want to know; no lines means nothing to tell."""
+    """What recovery found that is of interest to an operator; no lines: nothing to report."""
 
     topic: str
     partition: int
@@ -80,13 +80,13 @@ class RecoveredLog:
     cut_bytes: int = 0
     offline_error: str | None = None
     good_end_offset: int = 0
-    """Where the part begins that is damaged, if it is offline."""
+    """Where the damaged part begins, if it is offline."""
 
 
 class DamagedLogError(Exception):
-    """Durable data is missing or changed; the message names the file and the place.
+    """Durable data is missing or damaged; the message has the file and position.
 
-    `good_end_offset`: everything below it that was not deleted on purpose is there and whole."""
+    `good_end_offset`: everything below it that was not deleted on purpose is intact."""
 
     def __init__(self, message: str, good_end_offset: int) -> None:
         super().__init__(message)
@@ -106,11 +106,11 @@ def recover_log(
     compatibility: Compatibility = OURS,
     on_scanned: Callable[[int], None] | None = None,
 ) -> RecoveredLog:
-    """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, nobody knows.
+    """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, that is unknown.
 
-    Below `compacted_offset` batches may be missing, because compaction has been there. Unless
-    `compatibility.remembers_batches`, a snapshot tells of one batch a producer, as in Apache Kafka. `on_scanned` hears
-    of the bytes of each segment that had to be read.
+    Below `compacted_offset` compaction may have removed batches. Unless `compatibility.remembers_batches`, a snapshot
+    has one batch per producer, as in Apache Kafka. `on_scanned` is called with the bytes of each segment that had to be
+    read.
     """
     recovered = empty_log(disk, directory, topic_id)
     recovery = _Recovery(
@@ -134,7 +134,7 @@ def empty_log(disk: Disk, directory: str, topic_id: UUID) -> RecoveredLog:
 
 
 def offline_log(disk: Disk, directory: str, topic_id: UUID, problem: str) -> RecoveredLog:
-    """A partition whose files must not be looked at."""
+    """A partition whose files must not be read."""
     recovered = empty_log(disk, directory, topic_id)
     _take_offline(recovered, directory, problem)
     return recovered
@@ -165,16 +165,16 @@ class _Recovery:
         self._synced_offset = points.synced_offset if points else 0
         self._may_cut_anywhere = points is not None or is_journal_whole
         self._expected_start = points.log_start_offset if points else None
-        # Compaction made the journal durable before it touched anything: above, a gap is a write that was cut short.
+        # Compaction synced the journal before it changed anything: above that, a gap is a torn write.
         self._gap_end = min(compacted_offset, self._synced_offset) if self._may_cut_anywhere else compacted_offset
         self._monotonic_ms = monotonic_ms
         self._recovered = recovered
         self._snapshots: list[int] = []
-        # Of snapshots whose file of batches is bad: what only they tell, one batch a producer.
+        # The state of snapshots with a bad batches file: one batch per producer.
         self._without_batches: dict[int, ProducerStateManager] = {}
         self._state = ProducerStateManager()
-        self._state_offset = -1  # the producer state is that before this offset; -1: not loaded
-        self._state_is_whole = False  # it knows of what producers did before the first segment
+        self._state_offset = -1  # the producer state is as of this offset; -1: not loaded
+        self._state_is_whole = False  # it includes what producers did before the first segment
         self._segments: list[Segment] = []
         self._snapshot_sums: dict[int, tuple[int, int]] = {}
         self._epoch_runs = EpochRuns()
@@ -183,7 +183,7 @@ class _Recovery:
 
     def run(self) -> None:
         for line in complete_swaps(self._disk, self._directory):
-            self._tell(line)
+            self._report(line)
         names = self._disk.list_dir(self._directory)
         self._snapshots = _offsets_named(names, SNAPSHOT_SUFFIX)
         base_offsets = _offsets_named(names, LOG_SUFFIX)
@@ -205,8 +205,8 @@ class _Recovery:
             segment.has_gaps = next_base is not None and next_base <= self._gap_end
             entry = manifest.get(base_offset)
             if entry is None and manifest and (next_base is not None or file_name(base_offset, ".index") in names):
-                self._tell(
-                    f"{self._directory}/{MANIFEST} does not know {segment.path(LOG_SUFFIX)}: its batches are read"
+                self._report(
+                    f"{self._directory}/{MANIFEST} has no entry for {segment.path(LOG_SUFFIX)}: its batches are read"
                 )
             if entry is not None and self._adopt(segment, entry, next_base):
                 vouched.append(entry)
@@ -228,7 +228,7 @@ class _Recovery:
         elif segment_count > 1 or any(name.endswith(INDEX_SUFFIXES) for name in names):
             problem = "missing"
         if problem is not None:
-            self._tell(f"{path} is {problem}: the batches that it does not vouch for are read")
+            self._report(f"{path} is {problem}: the batches that it does not cover are read")
         return manifest
 
     def _check_first(self, base_offset: int, manifest: dict[int, ManifestEntry]) -> None:
@@ -241,14 +241,14 @@ class _Recovery:
             )
 
     def _missing_file(self, first_offset: int, next_offset: int, manifest: dict[int, ManifestEntry]) -> str:
-        """Which file once held the first of some offsets that are gone, if anybody remembers."""
+        """Names the file that held the first of these missing offsets, if the manifest knows it."""
         found = {segment.base_offset for segment in self._segments}
         known = [base for base, entry in manifest.items() if base < next_offset and entry.next_offset > first_offset]
         missing = [base for base in known if base not in found]
         return f": {self._directory}/{file_name(min(missing), LOG_SUFFIX)} is missing" if missing else ""
 
     def _check_gap(self, segment: Segment, next_base: int, manifest: dict[int, ManifestEntry]) -> None:
-        """Compaction may have removed the last batches of a segment, but no segment without telling the manifest."""
+        """Compaction may have removed the last batches of a segment, but not a segment that the manifest still has."""
         missing = [base for base in manifest if segment.base_offset < base < next_base]
         if missing:
             raise DamagedLogError(
@@ -257,7 +257,7 @@ class _Recovery:
         segment.next_offset = next_base
 
     def _drop_segments(self, base_offsets: list[int], end_offset: int, manifest: dict[int, ManifestEntry]) -> None:
-        """What follows a segment that ends too early: never durable, or the proof of damage."""
+        """Drop the segments after one that ends too early: they were never durable, or prove damage."""
         next_file = f"{self._directory}/{file_name(base_offsets[0], LOG_SUFFIX)}"
         problem = f"the segment before {next_file} ends at offset {end_offset}"
         if end_offset < self._synced_offset or not self._may_cut_anywhere:
@@ -270,10 +270,10 @@ class _Recovery:
                 self._disk.delete(segment.path(suffix))
             if self._has_snapshot(base_offset):
                 self._snapshots.remove(base_offset)
-        self._tell(f"{problem}: {len(base_offsets)} segments after it were never durable and are dropped")
+        self._report(f"{problem}: {len(base_offsets)} later segments were never durable and are deleted")
 
     def _adopt(self, segment: Segment, entry: ManifestEntry, next_base: int | None) -> bool:
-        """Take a completed and synced segment as it is, if all of its files are as they were."""
+        """Adopt a completed and synced segment unread, if all of its files are as they were written."""
         if entry.next_offset > self._synced_offset or entry.size_bytes != segment.file.size_bytes:
             return False
         if next_base is not None and entry.next_offset != next_base:
@@ -287,11 +287,11 @@ class _Recovery:
             segment.time_index = TimeIndex.from_bytes(segment.base_offset, times)
             segment.transaction_index = TransactionIndex.from_bytes(transactions)
         except ValueError as error:
-            self._tell(f"the indexes of {segment.path(LOG_SUFFIX)} are rebuilt: {error}")
+            self._report(f"the indexes of {segment.path(LOG_SUFFIX)} are rebuilt: {error}")
             return False
         segment.size_bytes = entry.size_bytes
         segment.crc = entry.log_crc
-        segment.expected = (entry.size_bytes, entry.log_crc)
+        segment.unverified_sum = (entry.size_bytes, entry.log_crc)
         segment.next_offset = entry.next_offset
         segment.first_timestamp = entry.first_timestamp
         segment.max_timestamp = entry.max_timestamp
@@ -303,18 +303,18 @@ class _Recovery:
         if not self._disk.exists(path):
             if INDEX_SUFFIXES[slot] == TRANSACTION_INDEX_SUFFIX and entry.vouches_for(slot, b""):
                 return b""
-            self._tell(f"{path} is missing, the segment's indexes are rebuilt")
+            self._report(f"{path} is missing, the segment's indexes are rebuilt")
             return None
         data = self._disk.read_bytes(path)
         if entry.vouches_for(slot, data):
             return data
-        self._tell(f"{path} is not what was written, the segment's indexes are rebuilt")
+        self._report(f"{path} is not what was written, the segment's indexes are rebuilt")
         return None
 
     # -- reading batches
 
     def _scan(self, segment: Segment, next_base: int | None) -> None:
-        """Read every batch: rebuild the indexes, follow the producers, find where valid data ends."""
+        """Read every batch: rebuild the indexes, replay the producers, find where valid data ends."""
         self._load_state(segment.base_offset)
         file_bytes = segment.file.size_bytes
         segment.index = OffsetIndex(segment.base_offset)
@@ -336,7 +336,7 @@ class _Recovery:
         cut_bytes = file_bytes - segment.size_bytes
         segment.file.truncate(segment.size_bytes)
         self._recovered.cut_bytes += cut_bytes
-        self._tell(f"{place}: {scan.problem}; {cut_bytes} bytes that were never durable are cut off")
+        self._report(f"{place}: {scan.problem}; {cut_bytes} bytes that were never durable are truncated")
 
     def _take(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
         self._epoch_runs.add(header)
@@ -355,7 +355,7 @@ class _Recovery:
             self._state.replay_batch(header, header.base_offset, header.max_timestamp, self._monotonic_ms)
             return None
         if header.record_count == 0:
-            # Compaction has emptied a marker that was the last word of its producer.
+            # A marker that compaction emptied, the last batch of its producer.
             self._state.replay_epoch(
                 header.producer_id, header.producer_epoch, header.max_timestamp, self._monotonic_ms
             )
@@ -364,7 +364,7 @@ class _Recovery:
             marker, coordinator_epoch = decode_end_txn_marker(batch)
         except ProtocolError as error:
             raise DamagedLogError(
-                f"the control batch at offset {header.base_offset} is no marker: {error}", header.base_offset
+                f"the control batch at offset {header.base_offset} is not a marker: {error}", header.base_offset
             ) from error
         completed = self._state.replay_marker(
             producer_id=header.producer_id,
@@ -384,9 +384,9 @@ class _Recovery:
     # -- producer state
 
     def _load_state(self, offset: int) -> None:
-        """Make the producer state that of `offset`: from the newest good snapshot, then from the batches after it."""
+        """Load the producer state as of `offset`: the newest valid snapshot, then the batches after it."""
         if self._state_offset == offset and self._state_is_whole:
-            return  # the usual case of one scanned segment after the other
+            return  # the usual case: scanned segments in order
         newer_than = self._state_offset if self._state_is_whole else -1
         candidates = self._snapshots[bisect_right(self._snapshots, newer_than) : bisect_right(self._snapshots, offset)]
         for candidate in reversed(candidates):
@@ -396,12 +396,12 @@ class _Recovery:
                 break
         if self._state_offset < 0:
             self._state_offset = self._segments[0].base_offset
-            # The deletion of the first segments may have got no further than to the snapshot before them.
+            # An interrupted deletion of the first segments may have removed the snapshot before them.
             self._state_is_whole = self._state_offset == 0
         passed = [known for known in self._without_batches if self._state_offset < known <= offset]
         first = max(0, bisect_right(self._segments, self._state_offset, key=_BASE_OFFSET) - 1)
-        behind = bisect_right(self._segments, offset, key=_BASE_OFFSET)
-        segments = Segments(self._disk, self._directory, self._topic_id, self._segments[first:behind])
+        end = bisect_right(self._segments, offset, key=_BASE_OFFSET)
+        segments = Segments(self._disk, self._directory, self._topic_id, self._segments[first:end])
         try:
             for header, batch in iterate_batches(segments, self._state_offset, offset):
                 self._recovered.scanned_bytes += len(batch)
@@ -413,8 +413,8 @@ class _Recovery:
         self._state_offset = offset
 
     def _renew_snapshots(self) -> dict[int, tuple[int, int]]:
-        """Make the snapshot before each segment good, for once retention has removed what lies before it, nothing else
-        tells what producers did there. Durable it is made then. The sums of those written anew, by offset."""
+        """Rewrite invalid snapshots before a segment: once retention has removed the segments before it, they are the
+        only source of the producer state. They are synced then. Returns the sums of rewritten snapshots, by offset."""
         live = self._state, self._state_offset
         self._state, self._state_offset, self._state_is_whole = ProducerStateManager(), -1, False
         renewed: dict[int, tuple[int, int]] = {}
@@ -429,7 +429,7 @@ class _Recovery:
                 renewed[offset] = sum_of(snapshot.rows)
                 insort(self._snapshots, offset)
                 self._snapshot_sums[offset] = renewed[offset]
-            # A good one may never have been synced either: a start moves the synced end on, and may be killed.
+            # A valid one may be unsynced too: a start advances the synced end, and may be killed.
             self._recovered.segments.note_unsynced_snapshot(offset)
         self._state, self._state_offset = live
         return renewed
@@ -441,7 +441,7 @@ class _Recovery:
         self._disk.sync_dir(self._directory)
 
     def _has_snapshot(self, offset: int) -> bool:
-        # By bisection: of ten thousand segments each asks.
+        # By bisection: called for each of ten thousand segments.
         slot = bisect_left(self._snapshots, offset)
         return slot < len(self._snapshots) and self._snapshots[slot] == offset
 
@@ -450,10 +450,10 @@ class _Recovery:
         try:
             data = self._disk.read_bytes(path)
             if self._snapshot_sums.get(offset, sum_of(data)) != sum_of(data):
-                raise ValueError("it is not what was written")
+                raise ValueError("it does not match the manifest")
             state = load_snapshot(data, self._monotonic_ms)
         except ValueError as error:
-            self._tell(f"{path} is not used: {error}")
+            self._report(f"{path} is not used: {error}")
             self._drop_snapshot(offset)
             return None
         if not self.compatibility.remembers_batches:
@@ -462,7 +462,7 @@ class _Recovery:
             batches = self._disk.read_bytes(batches_path) if self._disk.exists(batches_path) else None
             load_batches(state, data, batches)
         except ValueError as error:
-            self._tell(f"{batches_path} is not used: {error}; what producers wrote last comes from the log")
+            self._report(f"{batches_path} is not used: {error}; the last batches of producers come from the log")
             self._without_batches[offset] = state
             self._drop_snapshot(offset)
             return None
@@ -496,13 +496,13 @@ class _Recovery:
                 f"it ends at offset {log_end_offset}, before its start at {log_start_offset}", log_end_offset
             )
         for offset in [known for known in self._snapshots if known > log_end_offset]:
-            self._tell(f"the producer snapshot of offset {offset} is dropped: the log ends at {log_end_offset}")
+            self._report(f"the producer snapshot of offset {offset} is deleted: the log ends at {log_end_offset}")
             self._drop_snapshot(offset)
         self._load_state(log_end_offset)
         self._drop_old_snapshots()
-        # A stop between the move of the log start and the deletion leaves segments below it behind.
-        doomed_count = sum(segment.next_offset <= log_start_offset for segment in self._segments[:-1])
-        first_base = self._segments[doomed_count].base_offset
+        # A stop between advancing the log start and the deletion leaves segments below it.
+        removed_count = sum(segment.next_offset <= log_start_offset for segment in self._segments[:-1])
+        first_base = self._segments[removed_count].base_offset
         entries = [self._without_lost_snapshot(entry) for entry in vouched] + self._make_durable(rebuilt)
         recovered = self._recovered
         recovered.segments = Segments(self._disk, self._directory, self._topic_id, self._segments)
@@ -514,9 +514,9 @@ class _Recovery:
         ]
         if {entry.base_offset: entry for entry in entries} != manifest:
             rewrite_manifest(self._disk, self._directory, entries)
-        if doomed_count:
+        if removed_count:
             self._sync_snapshot(first_base)
-        for _ in range(doomed_count):
+        for _ in range(removed_count):
             recovered.segments.delete_files(recovered.segments.take_first())
         recovered.producer_state = self._state
         recovered.producer_state.on_high_watermark(log_end_offset)
@@ -524,13 +524,18 @@ class _Recovery:
         recovered.log_end_offset = log_end_offset
         try:
             recovered.epochs = recover_epochs(
-                recovered.segments, self._epoch_runs, self._synced_offset, log_start_offset, log_end_offset, self._tell
+                recovered.segments,
+                self._epoch_runs,
+                self._synced_offset,
+                log_start_offset,
+                log_end_offset,
+                self._report,
             )
         except KafkaError as error:
             raise DamagedLogError(error.message, log_start_offset) from error
 
     def _drop_old_snapshots(self) -> None:
-        """Of clean stops only the last one's snapshot is of use; those of rolls go with their segments."""
+        """Only the last clean stop's snapshot is needed; those of rolls are deleted with their segments."""
         base_offsets = {segment.base_offset for segment in self._segments}
         for offset in self._snapshots[:-1]:
             if offset not in base_offsets:
@@ -543,13 +548,13 @@ class _Recovery:
         if entry.snapshot == NO_SNAPSHOT or self._has_snapshot(entry.next_offset):
             return entry
         path = f"{self._directory}/{file_name(entry.next_offset, SNAPSHOT_SUFFIX)}"
-        self._tell(f"{path} is missing, the producer state comes from the log")
+        self._report(f"{path} is missing, the producer state comes from the log")
         return replace(entry, snapshot=NO_SNAPSHOT)
 
     def _make_durable(self, rebuilt: list[Segment]) -> list[ManifestEntry]:
-        """Sync what was scanned: the kernel may hold it only in memory. The entries of completed segments.
+        """Sync what was scanned: it may be only in the page cache. Returns the manifest entries of completed segments.
 
-        Index files are not synced: if they are lost, the manifest says so, and they are rebuilt once more.
+        Index files are not synced: the manifest detects lost ones, and they are rebuilt again.
         """
         entries: list[ManifestEntry] = []
         for segment in rebuilt:
@@ -567,7 +572,7 @@ class _Recovery:
             self._disk.sync_dir(self._directory)
         return entries
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         self._recovered.lines.append(line)
 
 

@@ -1,9 +1,9 @@
-"""Makes a damaged partition usable again, as its survey says: whole batches stay, empty ones stand for what is lost.
+"""Makes a damaged partition usable again, after its survey: whole batches stay, empty ones replace lost records.
 
 Owns: the order of the file operations. Invariants
 - A crash at any step leaves each `.log` as it was or as it should be, and repairing again completes the work.
-- No byte is thrown away: each file that changes is first copied to one beside it that ends in `.damaged`.
-- No offset is used twice: where records are lost, an empty batch holds their offsets, as compaction leaves it.
+- No byte is lost: each file that changes is first copied to one beside it that ends in `.damaged`.
+- No offset is reused: an empty batch holds the offsets of lost records, as after compaction.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from oncelog.broker.storage.local.producer_snapshot import SUFFIXES as SNAPSHOT_
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
 from oncelog.broker.storage.local.segment_manifest import INDEX_SUFFIXES
 from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
-from oncelog.broker.storage.local.survey import FileSurvey, Fill, Keep, Survey
+from oncelog.broker.storage.local.survey import FileSurvey, FillerRange, KeptRange, Survey
 from oncelog.protocol.records.batch import assemble_batch
 
 _DAMAGED_SUFFIX = ".damaged"
@@ -24,15 +24,15 @@ _LONGEST_FILL = 2**31
 
 
 def repair_partition(disk: Disk, survey: Survey) -> list[str]:
-    """Do what the survey says; the names of the files that hold the bytes as they were. Raises OSError."""
+    """Apply the survey; returns the names of the copies of changed files. Raises OSError."""
     directory = survey.directory
     if not disk.exists(directory):
         disk.make_dir(directory)
         disk.sync_dir("")
     kept: list[str] = []
-    # Nothing may vouch for what is about to change; the next recovery reads every batch and writes these files anew.
+    # No index or manifest may cover a file about to change; the next recovery reads every batch and rebuilds them.
     _delete_derived(disk, survey)
-    # The last file first: while the first damage is there, a survey after a crash believes what follows it no more
+    # The last file first: until the first damage is repaired, a survey after a crash trusts later batches no more
     # than this one does.
     for file in reversed(survey.files):
         if not file.is_whole:
@@ -48,7 +48,7 @@ def _delete_derived(disk: Disk, survey: Survey) -> None:
         if not file.is_whole:
             names += [file_name(file.base_offset, suffix) for suffix in INDEX_SUFFIXES]
     for name in disk.list_dir(survey.directory):
-        # A snapshot from after the damage knows of transactions that ended in what is lost.
+        # A snapshot after the damage includes transactions whose end is lost.
         if name.endswith(SNAPSHOT_SUFFIXES) and name[:20].isdecimal() and int(name[:20]) > first_lost:
             names.append(name)
     for name in names:
@@ -65,10 +65,10 @@ def _rewrite(disk: Disk, directory: str, file: FileSurvey) -> list[str]:
     repaired.truncate(0)
     for part in file.parts:
         match part:
-            case Keep(start, end):
+            case KeptRange(start, end):
                 for at in range(start, end, _COPY_BYTES):
                     repaired.append([disk.read_range(path, at, min(end, at + _COPY_BYTES))])
-            case Fill(first_offset, next_offset):
+            case FillerRange(first_offset, next_offset):
                 repaired.append(list(_empty_batches(first_offset, next_offset)))
     repaired.sync()
     repaired.close()

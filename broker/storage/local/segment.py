@@ -1,12 +1,12 @@
-"""One segment of a partition: its `.log` file and the three indexes of it.
+"""One segment of a partition: its `.log` file and three indexes.
 
-Owns: bytes and positions of the batches between two offsets. Does not own: what may be appended, who may read how far.
+Owns: bytes and positions of the batches between two offsets. Does not own: what may be appended, read bounds.
 Invariants
-- `.log` holds whole batches with rising offsets, as Kafka lays them out; `next_offset` follows the last one, or, once
-  compaction has been here (`has_gaps`), is where the next segment begins.
-- Indexes grow in memory and are written when the segment is complete (`write_indexes`): a file that is there but
-  differs from what the manifest says is never trusted.
-- `crc` is the CRC-32C of all that was ever appended, kept while appending: of the bytes that should be in the file.
+- `.log` holds whole batches with increasing offsets, in Kafka's format; `next_offset` follows the last one, or, after
+  compaction (`has_gaps`), is where the next segment begins.
+- Indexes grow in memory and are written when the segment is complete (`write_indexes`): a file that does not match the
+  manifest is never used.
+- `crc` is the CRC-32C of everything appended, updated by each append: of the bytes that the file should have.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,17 +27,17 @@ TRANSACTION_INDEX_SUFFIX = ".txnindex"
 _HINT_LIMIT = 64
 _SCAN_BYTES = 64 * 1024
 _WARM_BYTES = 32 * 1024 * 1024
-"""What was written last is taken to be in the page cache: at least so much, at most twice as much."""
+"""The newest bytes are assumed to be in the page cache: at least this many, at most twice as many."""
 
 
 def file_name(offset: int, suffix: str) -> str:
-    """Kafka's names: 20 digits and the suffix."""
+    """Kafka's file names: 20 digits and the suffix."""
     return f"{offset:020d}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSpan:
-    """Where one batch lies, read from its head alone."""
+    """The position of one batch, read from its header only."""
 
     base_offset: int
     last_offset: int
@@ -54,7 +54,6 @@ class Segment:
         "crc",
         "created_ms",
         "directory",
-        "expected",
         "file",
         "first_timestamp",
         "has_gaps",
@@ -66,6 +65,7 @@ class Segment:
         "size_bytes",
         "time_index",
         "transaction_index",
+        "unverified_sum",
         "warm_from",
     )
 
@@ -78,23 +78,23 @@ class Segment:
         self.file: File = disk.open(self.path(suffix))
         self.size_bytes = 0
         self.results: Results | None = None
-        """Where looks of the event loop find what was not at hand; None: whoever reads may wait for the disk."""
+        """The cache for lookups of the event loop; None: readers may block on the disk."""
         self.warm_from = 0
-        """The position from which on everything was written by this process, not long ago."""
+        """The position after which everything was written recently by this process."""
         self.crc = 0
-        # (size, CRC-32C) of the bytes that an earlier run has written and nobody has read since; None: read and good.
-        self.expected: tuple[int, int] | None = None
+        # (size, CRC-32C) of bytes that an earlier run wrote and that were not read since; None: verified.
+        self.unverified_sum: tuple[int, int] | None = None
         self.created_ms = created_ms
         self.index = OffsetIndex(base_offset)
         self.time_index = TimeIndex(base_offset)
         self.transaction_index = TransactionIndex()
         self.first_timestamp = -1
-        # Compaction has been here: offsets may be missing, also the last ones before `next_offset`.
+        # Compacted: offsets may be missing, including the last ones before `next_offset`.
         self.has_gaps = False
         self.max_timestamp = -1
-        self.max_timestamp_offset = base_offset  # last offset of the batch that has it
+        self.max_timestamp_offset = base_offset  # last offset of the batch with max_timestamp
         self._bytes_since_index_entry = 0
-        # Positions of batch boundaries that readers were last seen at: a tail reader finds its place without a search.
+        # Batch boundaries of recent reads: a tail reader finds its position without a search.
         self._positions: dict[int, int] = {}
 
     def path(self, suffix: str) -> str:
@@ -108,14 +108,14 @@ class Segment:
         max_timestamp: int,
         index_interval_bytes: int,
     ) -> None:
-        """Write one batch; raises OSError, and then nothing has changed."""
+        """Write one batch. Raises OSError, changing nothing."""
         self.file.append(parts)
         for part in parts:
             self.crc = crc32c(part, self.crc)
         self.on_batch(size_bytes, next_offset, max_timestamp, index_interval_bytes)
 
     def on_batch(self, size_bytes: int, next_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
-        """A batch is in the file at `size_bytes`: extend the indexes. Recovery rebuilds by this same step."""
+        """A batch is in the file at `size_bytes`: extend the indexes. Recovery rebuilds them with the same step."""
         position = self.size_bytes
         if self._bytes_since_index_entry > index_interval_bytes:
             if position - self.warm_from > 2 * _WARM_BYTES and self.results is not None:
@@ -133,7 +133,7 @@ class Segment:
         self.next_offset = next_offset
 
     def serve(self, results: Results) -> None:
-        """From now on the event loop reads this segment: bytes that the page cache has not raise Deferred."""
+        """From now on the event loop reads this segment: reading bytes not in the page cache raises Deferred."""
         self.results = results
         self.warm_from = self.size_bytes
 
@@ -150,19 +150,19 @@ class Segment:
             try:
                 return read_range(path, start, end)
             except FileNotFoundError:
-                return b""  # retention or compaction came first; if not, who asks again finds it too short
+                return b""  # deleted by retention or compaction; otherwise the retry finds it too short
 
         fetched: bytes = self.results.get((self, start, end), fetch, end - start)
         return memoryview(fetched)
 
     def note_position(self, offset: int, position: int) -> None:
-        """A batch boundary that a reader is likely to ask for."""
+        """Cache a batch boundary that a reader is likely to request."""
         if len(self._positions) >= _HINT_LIMIT:
             self._positions.clear()
         self._positions[offset] = position
 
     def position_of(self, offset: int) -> int:
-        """Position of the first batch whose last offset is at or past `offset`; the end if compaction left none."""
+        """Position of the first batch whose last offset is at or past `offset`; the end if compaction removed it."""
         if offset >= self.next_offset:
             return self.size_bytes
         if offset <= self.base_offset:
@@ -179,7 +179,7 @@ class Segment:
         return position
 
     def spans(self, position: int = 0) -> Iterator[BatchSpan]:
-        """The batches from a boundary on, by their heads; stops where no whole batch follows."""
+        """The batches from a boundary, by their headers; stops where no whole batch follows."""
         end = self.size_bytes
         chunk, chunk_start = memoryview(b""), position
         while position + _SPAN_BYTES <= end:
@@ -187,7 +187,7 @@ class Segment:
             if at + _SPAN_BYTES > len(chunk):
                 chunk, chunk_start, at = self.view(position, min(end, position + _SCAN_BYTES)), position, 0
                 if len(chunk) < _SPAN_BYTES:
-                    return  # the file has shrunk under us
+                    return  # the file was truncated meanwhile
             base_offset, length, last_delta, _, max_timestamp = SPAN.unpack_from(chunk, at)
             size_bytes = LENGTH_OVERHEAD + length
             if size_bytes < _SPAN_BYTES or position + size_bytes > end:
@@ -196,12 +196,12 @@ class Segment:
             position += size_bytes
 
     def read(self, start: int, end: int, max_bytes: int, *, whole_first: bool) -> memoryview:
-        """Bytes from the boundary `start` on: at most `max_bytes`, but the first batch whole if `whole_first`, else
-        nothing if it does not fit; never past the boundary `end`."""
+        """Bytes from the boundary `start` on: at most `max_bytes`, but the first batch whole if `whole_first`,
+        otherwise nothing if it does not fit; never past the boundary `end`."""
         wanted_end = min(end, start + max(max_bytes, LENGTH_OVERHEAD))
         view = self.file.read_view(start, wanted_end) if start >= self.warm_from else self.view(start, wanted_end)
         if len(view) < wanted_end - start:
-            raise self.damaged(None, start + len(view))  # shorter than it was: nobody may take that for the end
+            raise self.damaged(None, start + len(view))  # shorter than it was: must not look like the end
         first_bytes = LENGTH_OVERHEAD + int.from_bytes(view[LENGTH_AT:LENGTH_OVERHEAD], "big")
         if not _SPAN_BYTES <= first_bytes <= end - start:
             raise self.damaged(None, start)
@@ -212,19 +212,19 @@ class Segment:
         return view
 
     def damaged(self, offset: int | None = None, position: int | None = None) -> KafkaError:
-        """What a reader gets that meets bytes which are no batch, in a segment that was whole once."""
+        """The error for a reader that finds no valid batch in a segment that was whole."""
         known = (("position", position), ("offset", offset))
         where = ", ".join(f"{name} {value}" for name, value in known if value is not None)
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)} is damaged: no whole batch at {where}")
 
     def offset_at_or_after(self, position: int) -> int:
-        """An offset at or past `position`, by the index alone; `next_offset` if none is known."""
+        """An offset at or past `position`, from the index only; `next_offset` if it has none."""
         offset = self.index.first_offset_after(position)
         return self.next_offset if offset is None else offset
 
     def write_indexes(self, disk: Disk) -> tuple[list[File], list[bytes]]:
-        """Write the index files of a segment that has its last batch; the files, to be synced, and the contents of all
-        three. As in Kafka there is no transaction index file where there is nothing in it."""
+        """Write the index files of a complete segment; returns the files, to be synced, and the contents of all three.
+        As in Kafka an empty transaction index has no file."""
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         contents = [self.index.to_bytes(), self.time_index.to_bytes(), self.transaction_index.to_bytes()]
         files: list[File] = []
@@ -232,7 +232,7 @@ class Segment:
             if suffix == TRANSACTION_INDEX_SUFFIX and not data and not disk.exists(self.path(suffix)):
                 continue
             file = disk.open(self.path(suffix))
-            # A file that is right already stays: truncating ten thousand files takes a file system half a minute.
+            # A file that is already right stays: truncating ten thousand files takes a file system half a minute.
             if file.size_bytes != len(data) or (data and file.read_view(0, len(data)) != data):
                 file.truncate(0)
                 if data:

@@ -1,9 +1,9 @@
-"""Reads in the background what a start has taken over unread, and holds it against the CRC-32C of what was written.
+"""Reads in the background the segments that a start adopted unread, and verifies their CRC-32C.
 
-Owns: the order and the pace. Does not own: what becomes of a bad segment (`LogOwner.take_offline`).
+Owns: the order and the pace. Does not own: the handling of a bad segment (`LogOwner.take_offline`).
 Invariants
-- The loop never waits for a read: each slice is read off the loop, with a pause after it, so that flushes go first.
-- A verdict counts only if the segment is still part of its log: retention and compaction may have removed it meanwhile.
+- The loop never blocks on a read: each slice is read off the loop, with a pause after it, so that flushes go first.
+- A result counts only if the segment is still part of its log: retention or compaction may have removed it meanwhile.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ _PAUSE_MS = 2
 
 @dataclass(frozen=True, slots=True)
 class CheckSummary:
-    """What one run over all segments came to."""
+    """The result of one run over all segments."""
 
     segment_count: int
     checked_bytes: int
@@ -40,7 +40,7 @@ class SegmentCheck:
         clock: Clock,
         on_done: Callable[[CheckSummary], None],
     ) -> None:
-        """`on_done` hears once nothing is left to check."""
+        """`on_done` is called once nothing is left to check."""
         self._disk = disk
         self._scheduler = scheduler
         self._clock = clock
@@ -59,7 +59,7 @@ class SegmentCheck:
 
     def add(self, log: LocalLog) -> None:
         """Check what recovery did not read of `log`."""
-        self._waiting.extend((log, segment) for segment in log.segments if segment.expected is not None)
+        self._waiting.extend((log, segment) for segment in log.segments if segment.unverified_sum is not None)
         if self._waiting and not self._is_running:
             self._is_running = True
             self._started_ms = self._clock.monotonic_ms()
@@ -78,7 +78,7 @@ class SegmentCheck:
             self._finish()
             return
         _, segment = self._waiting[0]
-        size_bytes, _ = segment.expected or (0, 0)
+        size_bytes, _ = segment.unverified_sum or (0, 0)
         start, end = self._position, min(size_bytes, self._position + SLICE_BYTES)
 
         def read() -> None:
@@ -100,15 +100,15 @@ class SegmentCheck:
                 self._judge(log, segment, None)
             elif self._position == start:
                 self._judge(log, segment, f"it ends at position {start}, {size_bytes} bytes were written")
-        # Without a descriptor nothing was read, and the same slice comes again.
+        # Without a descriptor nothing was read, and the slice is retried.
         self._scheduler.call_later(_FIRST_PAUSE_MS if lacks_descriptor(error) else _PAUSE_MS, self._next_slice)
 
     def _judge(self, log: LocalLog, segment: Segment, problem: str | None) -> None:
         self._segment_count += 1
-        expected, segment_crc = segment.expected, self._crc
+        expected, segment_crc = segment.unverified_sum, self._crc
         self._next_segment()
         if problem is None and expected is not None and expected[1] == segment_crc:
-            segment.expected = None
+            segment.unverified_sum = None
             return
         self._damaged_count += 1
         text = f"{segment.path(LOG_SUFFIX)}: {problem}" if problem is not None else place_of_damage(self._disk, segment)
@@ -132,7 +132,7 @@ class SegmentCheck:
 
 def _is_of_interest(log: LocalLog, segment: Segment) -> bool:
     return (
-        segment.expected is not None
+        segment.unverified_sum is not None
         and not log.is_deleted
         and log.owner.offline_error is None
         and any(segment is known for known in log.segments)
@@ -140,10 +140,10 @@ def _is_of_interest(log: LocalLog, segment: Segment) -> bool:
 
 
 def find_damage(disk: Disk, segment: Segment) -> str | None:
-    """Read a segment that was taken over unread, all at once; what is wrong with it."""
-    if segment.expected is None:
+    """Read a segment that was adopted unread, at once; returns what is wrong with it."""
+    if segment.unverified_sum is None:
         return None
-    size_bytes, expected_crc = segment.expected
+    size_bytes, expected_crc = segment.unverified_sum
     path = segment.path(LOG_SUFFIX)
     crc = 0
     try:
@@ -155,9 +155,9 @@ def find_damage(disk: Disk, segment: Segment) -> str | None:
 
 
 def place_of_damage(disk: Disk, segment: Segment) -> str:
-    """The first bad batch of a segment whose checksum does not fit, and the offsets that are in doubt."""
+    """The first bad batch of a segment whose checksum does not match, and the affected offsets."""
     path = segment.path(LOG_SUFFIX)
-    size_bytes = segment.expected[0] if segment.expected is not None else segment.size_bytes
+    size_bytes = segment.unverified_sum[0] if segment.unverified_sum is not None else segment.size_bytes
 
     def read_view(start: int, end: int) -> memoryview:
         return memoryview(disk.read_range(path, start, end))

@@ -1,9 +1,9 @@
-"""What the completed segments of one partition must look like: sizes and checksums of their files.
+"""The sizes and checksums of the files of a partition's completed segments.
 
 Owns: the file `segment-manifest` in the partition's directory, appended at each roll and at a clean stop, and synced
-before recovery may rely on it. Invariant: an index file or a producer snapshot is used only if it is, byte for byte,
-what its entry here says; anything else is rebuilt from the `.log`, whose own checksum is checked while the broker
-serves. Kafka trusts its index files, and shows aborted records when one is lost.
+before recovery may rely on it. Invariant: an index file or a producer snapshot is used only if its size and checksum
+match its entry; otherwise it is rebuilt from the `.log`, whose own checksum is verified while the broker serves. Kafka
+trusts its index files, and serves aborted records when one is lost.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class ManifestEntry:
     log_crc: int
     index_files: tuple[tuple[int, int], ...]  # (size, CRC-32C), in the order of INDEX_SUFFIXES
     snapshot: tuple[int, int]
-    """(size, CRC-32C) of the producer snapshot of `next_offset`; NO_SNAPSHOT: it can vouch for itself alone."""
+    """(size, CRC-32C) of the producer snapshot of `next_offset`; NO_SNAPSHOT: only its own checksum is checked."""
 
     def vouches_for(self, slot: int, data: bytes) -> bool:
         return sum_of(data) == self.index_files[slot]
@@ -58,7 +58,7 @@ def entry_of(segment: Segment, index_contents: list[bytes], snapshot: tuple[int,
 
 
 def append_entry(disk: Disk, directory: str, entry: ManifestEntry) -> File:
-    """Add an entry at the end; the file, to be synced."""
+    """Append an entry; returns the file, to be synced."""
     file = disk.open(f"{directory}/{NAME}")
     file.truncate(file.size_bytes - file.size_bytes % _ENTRY_BYTES)
     file.append([_encode(entry)])
@@ -81,7 +81,7 @@ def _encode(entry: ManifestEntry) -> bytes:
 
 
 def load_manifest(disk: Disk, directory: str) -> dict[int, ManifestEntry]:
-    """The latest entry of each segment, by base offset; damaged entries are as good as none."""
+    """The latest entry of each segment, by base offset; damaged entries are ignored."""
     path = f"{directory}/{NAME}"
     if not disk.exists(path):
         return {}
@@ -99,16 +99,16 @@ def load_manifest(disk: Disk, directory: str) -> dict[int, ManifestEntry]:
 
 
 def manifest_problem(data: bytes) -> str | None:
-    """What is wrong with a manifest of these bytes: entries that are not whole, or no entry at all."""
+    """What is wrong with a manifest of these bytes: damaged entries, or none at all."""
     if not data:
         return "empty"
     for at in range(0, len(data), _ENTRY_BYTES):
         content = data[at : at + _ENTRY.size]
         if crc32c(content) != int.from_bytes(data[at + _ENTRY.size : at + _ENTRY_BYTES], "big"):
-            return f"not what was written from position {at} on"
+            return f"damaged at position {at}"
     return None
 
 
 def rewrite_manifest(disk: Disk, directory: str, entries: list[ManifestEntry]) -> None:
-    """Leave only these entries, durably."""
+    """Replace the manifest by these entries, durably."""
     disk.write_atomically(f"{directory}/{NAME}", b"".join(map(_encode, entries)))

@@ -1,8 +1,8 @@
-"""What the complete segments of a partition hold, so that a search goes straight to those that matter.
+"""A summary of a partition's complete segments, so that a search goes directly to the relevant ones.
 
 Owns: for each complete segment the lowest first offset of its aborted transactions and its greatest timestamp.
-Invariant: it tells of all segments but the active one, the only one that still changes; it is brought up to that when
-it is asked, since a roll should not pay for it.
+Invariant: it covers all segments but the active one, the only one that still changes; it is updated lazily, by lookups,
+to keep rolls cheap.
 """
 
 from collections.abc import Sequence
@@ -15,28 +15,28 @@ class SegmentSummary:
     __slots__ = ("_first_offsets", "_gone_count", "_negated_timestamps", "_segments")
 
     def __init__(self, segments: Sequence[Segment]) -> None:
-        """`segments` is the partition's own list: it grows and shrinks with it."""
+        """`segments` is the partition's own list, shared: it grows and shrinks."""
         self._segments = segments
         self.forget()
 
     def forget(self) -> None:
-        """Segments were replaced: what is known of them may not be true any more."""
+        """Segments were replaced: discard the summary."""
         self._first_offsets = MinimumTree()
         self._negated_timestamps = MinimumTree()
         self._gone_count = 0
 
     def on_first_gone(self) -> None:
-        """The oldest segment is no longer in the list."""
+        """The oldest segment was removed from the list."""
         self._gone_count += 1
         if self._gone_count * 2 > len(self._first_offsets):
             self.forget()
 
     def slot_with_aborted(self, start: int, upper_bound: int) -> int | None:
-        """The first segment from `start` on with an aborted transaction that began below `upper_bound`."""
+        """The first segment from `start` with an aborted transaction that began below `upper_bound`."""
         return self._find(self._first_offsets, start, upper_bound)
 
     def slot_with_timestamp(self, start: int, timestamp_ms: int) -> int | None:
-        """The first segment from `start` on that reaches `timestamp_ms`."""
+        """The first segment from `start` with a timestamp of at least `timestamp_ms`."""
         return self._find(self._negated_timestamps, start, 1 - timestamp_ms)
 
     def max_timestamp(self) -> int:
@@ -53,7 +53,7 @@ class SegmentSummary:
             found = tree.find_below(start + self._gone_count, bound)
             if found != NONE:
                 return found - self._gone_count
-        # The active one may hold what is asked for: it is to be looked into.
+        # The active one is not covered: the caller must search it.
         return last if start <= last else None
 
     def _catch_up(self) -> None:

@@ -1,9 +1,9 @@
-"""The segments of one partition, in offset order, and which of their files await a sync.
+"""The segments of one partition, in offset order, and those of their files that await a sync.
 
 Owns: finding the segment of an offset, the roll to a new one, the removal of the oldest, the list of dirty files.
 Does not own: offsets of the log, when to roll or remove. Invariants
-- Segments follow each other without a gap: each begins where the one before it ends.
-- Nothing is on disk before the first append; a roll that the disk refuses can simply be tried again.
+- Segments are contiguous: each begins where the one before it ends.
+- Nothing is on disk before the first append; a failed roll can be retried.
 """
 
 from bisect import bisect_right
@@ -84,7 +84,7 @@ class Segments:
         return sum(segment.size_bytes for segment in self._list)
 
     def serve(self, results: Results) -> None:
-        """From now on the event loop reads these segments and those to come: see `Segment.serve`."""
+        """From now on the event loop reads these and all new segments: see `Segment.serve`."""
         self.results = results
         for segment in self._list:
             segment.serve(results)
@@ -101,11 +101,11 @@ class Segments:
             if not self.disk.exists(self.directory):
                 self.disk.make_dir(self.directory)
                 self._dirty_directories.append("")
-            # Whose it is comes first: nothing may lie in there that could be taken for another topic's.
+            # The topic id first: no file in here may be taken for another topic's.
             metadata = encode_partition_metadata(self._topic_id)
             epochs = encode_leader_epochs(self._epochs)
             for name, content in ((PARTITION_METADATA, metadata), (LEADER_EPOCHS, epochs)):
-                dirty.append(write_anew(self.disk, f"{self.directory}/{name}", content))
+                dirty.append(write_file(self.disk, f"{self.directory}/{name}", content))
         segment = self._begin_segment(base_offset, monotonic_ms)
         self._dirty_files += dirty
         if self.directory not in self._dirty_directories:
@@ -117,8 +117,8 @@ class Segments:
         return segment
 
     def _begin_segment(self, base_offset: int, monotonic_ms: MonotonicMs) -> Segment:
-        """An empty segment. Raises OSError and leaves no file: the next append may fit into the active segment, and
-        recovery would find a segment that begins in the middle of it."""
+        """Create an empty segment. Raises OSError and leaves no file: the next append may fit into the active segment,
+        and recovery would find a segment that begins in the middle of it."""
         try:
             segment = Segment(self.disk, self.directory, base_offset, monotonic_ms)
             if segment.file.size_bytes:  # left by a stop in the middle of a roll
@@ -143,9 +143,9 @@ class Segments:
             self._dirty_directories.append(self.directory)
 
     def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
-        """What `leader-epoch-checkpoint` shall hold once the next round is over."""
+        """The content of `leader-epoch-checkpoint` after the next round."""
         self._epochs = epochs
-        if self._list:  # the first segment brings it along
+        if self._list:  # otherwise the first roll writes it
             self._dirty_files.append(_EpochsToWrite(self.disk, f"{self.directory}/{LEADER_EPOCHS}", epochs))
 
     def take_dirty(self, *, with_active: bool) -> tuple[list[Syncable], list[str]]:
@@ -160,7 +160,7 @@ class Segments:
     # -- shrinking
 
     def take_first(self) -> Segment:
-        """Forget the oldest segment; its files stay until `delete_files`."""
+        """Remove the oldest segment from the list; its files stay until `delete_files`."""
         segment = self._list.pop(0)
         self.summary.on_first_gone()
         del self._base_offsets[0]
@@ -169,7 +169,7 @@ class Segments:
         return segment
 
     def replace(self, old: list[Segment], new: Segment) -> None:
-        """Put `new` where `old` was, segments that follow each other; their files are the caller's affair."""
+        """Put `new` in place of the contiguous segments `old`; the caller handles their files."""
         slot = self._list.index(old[0])
         self._list[slot : slot + len(old)] = [new]
         if self.results is not None:
@@ -181,19 +181,19 @@ class Segments:
 
     @property
     def has_dirty_files(self) -> bool:
-        """What a roll has completed awaits its sync, the snapshot among it."""
+        """Whether files that a roll completed, the snapshot included, await their sync."""
         return bool(self._dirty_files)
 
     def mark_dirty(self, files: list[File]) -> None:
-        """To be synced with the next round."""
+        """The next round syncs them."""
         self._dirty_files += files
 
     def note_unsynced_snapshot(self, offset: int) -> None:
-        """Of a snapshot that a start has found or written: as long as the log before it is there, it need not last."""
+        """A start found or wrote this snapshot: it need not be durable as long as the log before it exists."""
         self._unsynced_snapshots.add(offset)
 
     def secure_first_snapshot(self) -> bool:
-        """The log before the first segment is to go: whether a round must make the snapshot of it durable first."""
+        """The log before the first segment will be deleted: whether a round must make its snapshot durable first."""
         offset = self._base_offsets[0]
         if offset not in self._unsynced_snapshots:
             return False
@@ -203,8 +203,7 @@ class Segments:
         return True
 
     def delete_files(self, segment: Segment) -> None:
-        """The `.log`, which is closed, goes last: after a crash in between the segment is whole, or rebuilt. In any
-        thread."""
+        """Delete a closed segment, its `.log` last: after a crash its indexes can be rebuilt. In any thread."""
         for suffix in SEGMENT_SUFFIXES:
             self.disk.delete(segment.path(suffix))
 
@@ -218,7 +217,7 @@ class Segments:
 
 
 class _EpochsToWrite:
-    """The leader epochs as a file to be synced: written whole or not at all, and not in the turn of an append."""
+    """Leader epochs as a file to sync: written atomically by the sync, not in the turn of an append."""
 
     def __init__(self, disk: Disk, path: str, epochs: Sequence[EpochStart]) -> None:
         self.path = path
@@ -231,7 +230,7 @@ class _EpochsToWrite:
         except OSError as error:
             if not is_transient(error):
                 raise
-            # The records tell the same: a start reads them where it does not find their epochs here.
+            # A start rebuilds missing epochs from the records.
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -243,20 +242,20 @@ def write_snapshot(disk: Disk, directory: str, offset: int, snapshot: ProducerSn
     for suffix, data in zip(SNAPSHOT_SUFFIXES, (snapshot.rows, snapshot.batches), strict=True):
         path = f"{directory}/{file_name(offset, suffix)}"
         if data:
-            files.append(write_anew(disk, path, data))
+            files.append(write_file(disk, path, data))
         elif disk.exists(path):
             disk.delete(path)
     return files
 
 
 def open_snapshot(disk: Disk, directory: str, offset: int) -> list[File]:
-    """Those files of a snapshot that are there."""
+    """The existing files of a snapshot."""
     paths = [f"{directory}/{file_name(offset, suffix)}" for suffix in SNAPSHOT_SUFFIXES]
     return [disk.open(path) for path in paths if disk.exists(path)]
 
 
-def write_anew(disk: Disk, path: str, data: bytes) -> File:
-    """A file of this content, to be synced."""
+def write_file(disk: Disk, path: str, data: bytes) -> File:
+    """Create or replace a file with this content; returns it, to be synced."""
     file = disk.open(path)
     file.truncate(0)
     file.append([data])

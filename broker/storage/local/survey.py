@@ -1,9 +1,9 @@
-"""What is left of a damaged partition, and what is lost: file by file, batch by batch, across the damage.
+"""Determines what is intact and what is lost of a damaged partition: file by file, batch by batch, past the damage.
 
-Owns: the judgement alone; changes nothing (`repair` does). Invariants
-- Nothing counts as lost that is whole and can be kept without showing anybody an aborted record.
-- Where a transaction is open when the damage begins, its marker may be among what is lost: a later marker of the same
-  producer must not decide it. All that follows counts as lost then.
+Owns: the decision only; changes nothing (`repair` does). Invariants
+- A whole batch counts as lost only if keeping it could expose an aborted record.
+- If a transaction is open where the damage begins, its marker may be lost: a later marker of the same producer must not
+  decide it. Everything after the damage then counts as lost.
 """
 
 from collections.abc import Iterator
@@ -25,12 +25,12 @@ from oncelog.protocol.records.batch import (
 )
 from oncelog.protocol.records.control import decode_end_txn_marker
 
-_OFFSET_PREFIX_BYTES = 5  # of eight: the batches of one segment nearly always share them
+_OFFSET_PREFIX_BYTES = 5  # of eight: almost always the same in all batches of a segment
 
 
 @dataclass(frozen=True, slots=True)
 class LostRange:
-    """Offsets [first_offset, next_offset) that cannot be read any more, and where and why."""
+    """Lost offsets [first_offset, next_offset), with the position and the reason."""
 
     first_offset: int
     next_offset: int
@@ -40,7 +40,7 @@ class LostRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class KeptRange:
     """A run of whole batches: the bytes [start, end) of a file."""
 
     start: int
@@ -48,8 +48,8 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
-    """Offsets that an empty batch must stand for, so that none of them is given away again."""
+class FillerRange:
+    """Offsets that an empty batch must hold, so that none is reused."""
 
     first_offset: int
     next_offset: int
@@ -57,16 +57,18 @@ class Fill:
 
 @dataclass(slots=True)
 class FileSurvey:
-    """What one `.log` file should hold."""
+    """What one `.log` file should contain after the repair."""
 
     base_offset: int
     size_bytes: int | None
-    """None: the file is missing."""
-    parts: list[Keep | Fill] = field(default_factory=list)
+    """None if the file is missing."""
+    parts: list[KeptRange | FillerRange] = field(default_factory=list)
 
     @property
     def is_whole(self) -> bool:
-        return self.size_bytes is not None and self.parts == ([Keep(0, self.size_bytes)] if self.size_bytes else [])
+        if self.size_bytes is None:
+            return False
+        return self.parts == ([KeptRange(0, self.size_bytes)] if self.size_bytes else [])
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ class Survey:
     lost: list[LostRange] = field(default_factory=list)
     end_offset: int = 0
     open_transactions: dict[int, int] = field(default_factory=dict)
-    """Producer id and first offset of the transactions that were open where damage made it unsafe to read on."""
+    """Producer id and first offset of the transactions open at the damage, which make later batches unsafe."""
 
     @property
     def lost_count(self) -> int:
@@ -90,21 +92,21 @@ def survey_partition(
     synced_offset: int,
     *,
     has_gaps: bool,
-    can_go_on: bool = True,
+    can_skip_damage: bool = True,
 ) -> Survey:
-    """Read every `.log` file. `start_offset`: where the log must begin, None if nobody knows; `synced_offset`: all
-    below it was durable; `has_gaps`: compaction may have removed batches; unless `can_go_on`, records mean nothing
+    """Read every `.log` file. `start_offset`: where the log must begin, None if unknown; `synced_offset`: everything
+    below it was durable; `has_gaps`: compaction may have removed batches; unless `can_skip_damage`, records are useless
     without all those before them."""
-    return _Surveyor(disk, directory, synced_offset, has_gaps, can_go_on).run(start_offset)
+    return _Surveyor(disk, directory, synced_offset, has_gaps, can_skip_damage).run(start_offset)
 
 
 class _Surveyor:
-    def __init__(self, disk: Disk, directory: str, synced_offset: int, has_gaps: bool, can_go_on: bool) -> None:
+    def __init__(self, disk: Disk, directory: str, synced_offset: int, has_gaps: bool, can_skip_damage: bool) -> None:
         self._disk = disk
         self._directory = directory
         self._synced_offset = synced_offset
         self._has_gaps = has_gaps
-        self._can_go_on = can_go_on
+        self._can_skip_damage = can_skip_damage
         self._survey = Survey(directory)
         self._open: dict[int, int] = {}
         self._file = FileSurvey(0, None)
@@ -122,7 +124,7 @@ class _Surveyor:
             expected = self._read_file(base_offset, next_base)
         if expected < self._synced_offset:
             last = self._file.parts[-1] if self._file.parts else None
-            is_good_to_its_end = isinstance(last, Keep) and last.end == self._file.size_bytes
+            is_good_to_its_end = isinstance(last, KeptRange) and last.end == self._file.size_bytes
             if self._file.size_bytes is None or is_good_to_its_end:
                 self._on_missing(expected, self._synced_offset)
             else:
@@ -146,15 +148,15 @@ class _Surveyor:
     def _lose(self, first_offset: int, next_offset: int, file: str, position: int, problem: str) -> None:
         if next_offset > first_offset:
             self._survey.lost.append(LostRange(first_offset, next_offset, file, position, problem))
-            self._file.parts.append(Fill(first_offset, next_offset))
-        if (self._open or not self._can_go_on) and not self._is_unsafe:
+            self._file.parts.append(FillerRange(first_offset, next_offset))
+        if (self._open or not self._can_skip_damage) and not self._is_unsafe:
             self._is_unsafe = True
             self._survey.open_transactions = dict(self._open)
 
     # -- one file
 
     def _read_file(self, base_offset: int, next_base: int | None) -> int:
-        """The offset after the last one that this file accounts for."""
+        """Survey one file; returns the offset after the last one that it accounts for."""
         path = f"{self._directory}/{file_name(base_offset, LOG_SUFFIX)}"
         file = self._disk.open(path)
         size_bytes = file.size_bytes
@@ -187,12 +189,12 @@ class _Surveyor:
     def _lose_rest(self, expected: int, next_base: int | None, position: int, problem: str) -> int:
         end = self._synced_offset if next_base is None else next_base
         if end <= expected:
-            return expected  # a write that was cut short
+            return expected  # a torn write
         self._lose(expected, end, self._path, position, problem)
         return end
 
     def _take_run(self, scan: BatchScan) -> str | None:
-        """Keep what the scan finds; a marker that is none ends it."""
+        """Keep the batches that the scan finds, up to an invalid marker."""
         start = position = scan.position
         problem = None
         first_offset = next_offset = scan.next_offset
@@ -204,7 +206,7 @@ class _Surveyor:
             position, next_offset = scan.position, scan.next_offset
         if position > start:
             if not self._is_unsafe:
-                self._file.parts.append(Keep(start, position))
+                self._file.parts.append(KeptRange(start, position))
             else:
                 why = "what comes before it is lost" if not self._open else "a transaction was open where damage began"
                 self._lose(first_offset, next_offset, self._path, start, why)
@@ -215,7 +217,7 @@ class _Surveyor:
             try:
                 decode_end_txn_marker(batch)
             except ProtocolError as error:
-                return f"a control batch that is no marker: {error}"
+                return f"a control batch that is not a marker: {error}"
             self._open.pop(header.producer_id, None)
         elif header.is_transactional:
             self._open.setdefault(header.producer_id, header.base_offset)
@@ -237,7 +239,7 @@ def _next_batch(data: bytes, expected: int, next_base: int | None) -> tuple[int,
 
 
 def _candidates(data: bytes, expected: int) -> Iterator[int]:
-    """Where a batch may begin: where the bad one's length leads to, then wherever an offset's first bytes stand."""
+    """Where a batch may begin: after the bad one, by its length, then wherever the first bytes of an offset occur."""
     claimed = LENGTH_OVERHEAD + int.from_bytes(data[LENGTH_AT:LENGTH_OVERHEAD], "big", signed=True)
     if HEADER_SIZE <= claimed <= len(data) - HEADER_SIZE:
         yield claimed

@@ -1,9 +1,9 @@
-"""Puts a cleaned segment in the place of those that it was made of.
+"""Replaces segments by the cleaned segment made from them.
 
 Owns: the order of the file operations. Invariant: a crash at any step leaves the old segments or the new one, never a
-mixture. The commit point is the durable rename to `BASE.END.swap`, made when the cleaned file is synced: before it the
-work is lost, after it the next start completes the swap. The old segments leave the manifest first, so that none of its
-entries can vouch for a file that is no longer what it was.
+mixture. The commit point is the durable rename to `BASE.END.swap`, made after the cleaned file is synced: before it a
+crash loses the work, after it the next start completes the swap. The old segments are removed from the manifest first,
+so that none of its entries covers a file that has changed.
 """
 
 import re
@@ -27,10 +27,9 @@ _SWAP_NAME = re.compile(r"(\d{20})\.(\d{20})\.swap\Z")
 
 
 def swap_in(disk: Disk, directory: str, old: list[Segment], new: Segment) -> list[File]:
-    """Replace the files of `old` by those of `new`, whose `.log.cleaned` is synced; what is to be synced yet.
+    """Replace the files of `old` by those of `new`, whose `.log.cleaned` is synced; returns files still to sync.
 
-    Raises OSError: for lack of room or of a descriptor, with nothing changed; otherwise the files are as a crash would
-    leave them.
+    Raises OSError: for lack of space or descriptors, with nothing changed; otherwise the files are as after a crash.
     """
     base_offset, next_offset = old[0].base_offset, old[-1].next_offset
     swap = f"{directory}/{file_name(base_offset, f'.{next_offset:020d}{_SWAP_SUFFIX}')}"
@@ -56,12 +55,12 @@ def swap_in(disk: Disk, directory: str, old: list[Segment], new: Segment) -> lis
     except OSError as error:
         if not is_transient(error):
             raise
-        return []  # no room: the next start rebuilds the indexes, and completes the swap if it finds it again
+        return []  # no space: the next start rebuilds the indexes, and completes the swap if it is unfinished
     return [*files, manifest_file]
 
 
 def complete_swaps(disk: Disk, directory: str) -> list[str]:
-    """At a start: drop unfinished work, complete what was committed; a line for each swap that was completed."""
+    """At startup: delete unfinished work, complete committed swaps; returns a line for each."""
     lines: list[str] = []
     for name in disk.list_dir(directory):
         if name.endswith(CLEANED_SUFFIX):
@@ -74,8 +73,7 @@ def complete_swaps(disk: Disk, directory: str) -> list[str]:
             _complete(disk, directory, f"{directory}/{name}", base_offset, replaced)
             disk.sync_dir(directory)
             lines.append(
-                f"{directory}: the compaction of offsets {base_offset} to {next_offset - 1} that the stop had "
-                "interrupted is completed"
+                f"{directory}: the interrupted compaction of offsets {base_offset} to {next_offset - 1} is completed"
             )
     return lines
 
@@ -88,8 +86,8 @@ def _leave_manifest(disk: Disk, directory: str, base_offset: int, next_offset: i
 
 
 def _replaced(disk: Disk, directory: str, base_offset: int, next_offset: int) -> list[str]:
-    """The names of the files that go, the newest first."""
-    # The snapshot of the first offset tells of what came before: it stays. The rename replaces the `.log`.
+    """The names of the files to delete, the newest first."""
+    # The snapshot of the first offset is the state before it: it stays. The rename replaces the `.log`.
     stays = {file_name(base_offset, suffix) for suffix in (LOG_SUFFIX, *SNAPSHOT_SUFFIXES)}
     return [
         name
@@ -102,7 +100,7 @@ def _replaced(disk: Disk, directory: str, base_offset: int, next_offset: int) ->
 
 
 def _complete(disk: Disk, directory: str, swap: str, base_offset: int, replaced: list[str]) -> None:
-    """Needs no descriptor: once begun, it comes to its end."""
+    """Needs no descriptor, so that it cannot fail halfway for lack of one."""
     for name in replaced:
         disk.delete(f"{directory}/{name}")
     disk.rename(swap, f"{directory}/{file_name(base_offset, LOG_SUFFIX)}")

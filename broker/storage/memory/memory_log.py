@@ -139,7 +139,7 @@ class MemoryLog:
         return segment.size_bytes > 0 and (segment.size_bytes > config.segment_bytes - size_bytes or is_old)
 
     def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
-        """The log lives as long as whoever knows them."""
+        """Nothing to store: the owner of the epochs lives as long as the log."""
 
     def note_aborted(self, entry: AbortedEntry) -> None:
         self.segments[-1].transaction_index.append(entry)

@@ -232,7 +232,7 @@ class _Examiner:
                     points.log_start_offset if points is not None else None,
                     points.synced_offset if points is not None else 0,
                     has_gaps=config.is_compacted or directory.cleaned.get(topic, partition) > 0,
-                    can_go_on=topic != METADATA_TOPIC,
+                    can_skip_damage=topic != METADATA_TOPIC,
                 )
         finding = Finding(
             topic,

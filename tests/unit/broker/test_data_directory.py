@@ -164,7 +164,7 @@ def test_damaged_metadata_of_a_partition_is_written_anew_with_a_line(data: bytes
         # One character of the id is another: no id of a topic is as near as that to another's.
         put(broker.disk, path, data if data != b"1" else written[:30] + bytes([written[30] ^ 1]) + written[31:])
     broker = broker.killed()
-    assert [path in line and "written anew" in line for line in broker.lines] == [True]
+    assert [path in line and "rewritten" in line for line in broker.lines] == [True]
     assert stored(broker, "orders") == [b"orders"]
     assert broker.disk.read_bytes(path) == written
 
@@ -250,7 +250,7 @@ def test_directory_that_comes_while_the_broker_runs_is_not_served() -> None:
     broker.disk.delete(f"payments-0/{METADATA}")
     assert produce(broker, "payments", b"own") is ErrorCode.NONE
     assert stored(broker, "payments") == [b"own"]
-    assert "set aside" in broker.lines[-1]
+    assert "is renamed to" in broker.lines[-1]
 
 
 def test_deletion_takes_no_directory_of_another_topic_along() -> None:

@@ -213,7 +213,7 @@ def test_full_disk_at_a_start_costs_partitions_and_not_the_start(how: str, left_
     assert seen.error in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
     judge(broker, seen, MIDDLE)
     if seen.error is not ErrorCode.NONE:
-        assert any("No space left" in line and "free some room" in line for line in broker.lines)
+        assert any("No space left" in line and "free disk space" in line for line in broker.lines)
     disk = broker.disk.kill()
     disk.capacity_bytes = None
     _, seen = settled(disk)

@@ -240,7 +240,7 @@ def test_whole_snapshot_of_another_partition_is_not_believed(stop: str) -> None:
     logs.disk.files[newest].data[:] = foreign.rows
     log = logs.open()
     assert encode_snapshot(log.producer_state) == state
-    assert f"{newest} is not used: it is not what was written" in logs.reports[0].lines
+    assert f"{newest} is not used: it does not match the manifest" in logs.reports[0].lines
 
 
 @pytest.mark.parametrize("stop", STOPS)
@@ -321,8 +321,8 @@ def test_leader_epochs_are_kafkas_and_written_anew_where_they_are_not(damage: by
         logs.disk.files[path].data[:] = damage
     logs.open()
     assert logs.disk.files[path].data == b"0\n1\n0 0\n"
-    assert [line for line in logs.reports[0].lines if "written anew" in line] == [
-        f"{path} is {'missing' if damage is None else 'not what was written'}, it is written anew"
+    assert [line for line in logs.reports[0].lines if "rewritten" in line] == [
+        f"{path} is {'missing' if damage is None else 'not what was written'}, it is rewritten"
     ]
 
 

@@ -34,13 +34,13 @@ def reading_is_refused(log: PartitionLog, offset: int = 0) -> str:
 def test_each_segment_that_was_not_scanned_is_read_and_found_good(stop: str) -> None:
     logs, paths = filled(stop)
     log = logs.open()
-    unread = [segment for segment in segments_of(log) if segment.expected is not None]
+    unread = [segment for segment in segments_of(log) if segment.unverified_sum is not None]
     assert len(unread) == len(paths) - (stop == "kill")
     logs.check_segments()
     (summary,) = logs.checks
     assert (summary.segment_count, summary.damaged_count) == (len(unread), 0)
     assert summary.checked_bytes == sum(segment.size_bytes for segment in unread)
-    assert all(segment.expected is None for segment in segments_of(log))
+    assert all(segment.unverified_sum is None for segment in segments_of(log))
     assert log.offline_error is None
 
 
@@ -169,6 +169,6 @@ def test_compacted_segment_is_vouched_for_again() -> None:
     assert logs.compact() > 0
     logs = logs.stopped_cleanly()
     log = logs.open()
-    assert all(segment.expected is not None for segment in segments_of(log))
+    assert all(segment.unverified_sum is not None for segment in segments_of(log))
     logs.check_segments()
     assert logs.damaged == []
