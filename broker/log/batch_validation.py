@@ -60,7 +60,7 @@ def validate_batch(batch: memoryview, config: LogConfig, wall_ms: WallMs, origin
     if not check_crc(batch):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch does not match its bytes")
     if header.attributes & CONTROL_MASK:
-        raise _invalid("control batches are written by append_end_txn_marker alone")
+        raise _invalid("a control batch, which only the broker may write")
     if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
         raise _invalid(f"{header.record_count} records but a last offset delta of {header.last_offset_delta}")
     if origin is AppendOrigin.CLIENT:
@@ -258,7 +258,7 @@ def _varint(batch: memoryview, position: int, end: int, limit: int = 5) -> tuple
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), position
         shift += 7
-    raise _invalid("a varint does not end")
+    raise _invalid("a varint is too long or truncated")
 
 
 def _invalid(message: str) -> KafkaError:

@@ -148,7 +148,7 @@ class LogManager:
 
         return durable.map(show)
 
-    # -- in the background
+    # -- background work
 
     def step(self) -> None:
         """One background turn: retention, producer expiry and the store's own work, each when it is due."""
@@ -178,7 +178,7 @@ class LogManager:
         if isinstance(done.error, OSError):
             self._rounds.failure.fail(done.error)
 
-    # -- the stop
+    # -- stopping
 
     def close(self) -> OSError | None:
         """Clean stop: make everything durable, and let the store write what saves the next start a scan. After a

@@ -80,10 +80,10 @@ class PartitionListener(Protocol):
     """Notifications from the log to the layers above, called in the turn in which the change happens."""
 
     def on_high_watermark(self, log: "PartitionLog") -> None:
-        """The high watermark moved (and with it, perhaps, the last stable offset)."""
+        """The high watermark has advanced, and possibly the last stable offset."""
 
     def on_log_start_offset(self, log: "PartitionLog") -> None:
-        """The log start offset moved (and with it, perhaps, the last stable offset)."""
+        """The log start offset has advanced, and possibly the last stable offset."""
 
 
 class PartitionLog:

@@ -97,7 +97,7 @@ class ProducerStateManager:
         self._unflushed: list[tuple[int, int]] = []
         self._unverified: dict[int, tuple[int, int]] = {}
 
-    # -- looking
+    # -- queries
 
     def producers(self) -> Iterable[ProducerState]:
         return self._producers.values()
@@ -134,7 +134,7 @@ class ProducerStateManager:
         """(first offset, producer id) of each open transaction, by first offset."""
         return list(self._ongoing.items())
 
-    # -- deciding
+    # -- checking
 
     def note_unverified(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """A transactional batch arrived for a transaction that is not open here; verification may still reject it.
@@ -232,7 +232,7 @@ class ProducerStateManager:
                 f"coordinator epoch {state.coordinator_epoch} has written here, the marker has {coordinator_epoch}",
             )
 
-    # -- applying what is in the log
+    # -- replaying the log
 
     def replay_batch(self, header: BatchHeader, base_offset: int, timestamp: int, monotonic_ms: MonotonicMs) -> None:
         """A data batch of a producer is in the log at `base_offset`."""

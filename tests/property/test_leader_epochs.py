@@ -94,5 +94,5 @@ def test_a_file_that_a_batch_contradicts_is_reported_and_written_anew(counts: li
         content[:] = damage
     assert logs.open(segment_bytes=100).epochs.entries == entries
     assert logs.disk.files[FILE].data == encode_leader_epochs(entries)
-    problem = "missing" if damage is None else "not what was written"
+    problem = "missing" if damage is None else "wrong"
     assert f"{FILE} is {problem}, it is rewritten" in logs.reports[0].lines

@@ -166,7 +166,7 @@ class DataDirectory:
                 return topic_id, partition, deleted_name(topic, partition, topic_id)
         return None
 
-    # -- whose a directory is
+    # -- the owner of a directory
 
     def claim(self, topic: str, partition: int, topic_id: UUID, lines: list[str]) -> str | None:
         """Check that the directory of a partition, if it exists, is its own. Appends what was done to `lines`; returns
@@ -182,7 +182,7 @@ class DataDirectory:
         if found is None and (directory in self._present or not self._disk.list_dir(directory)):
             self._adopt(directory, topic_id, lines)
             return None
-        whose = f"a partition of the topic with id {found}" if found is not None else "no partition of this broker"
+        whose = f"a partition of the topic with id {found}" if found is not None else "not a partition of this broker"
         is_proved = found is None or any(found in known for known in self._topic_ids)
         if is_proved and self._journal.is_whole and self._journal.get(topic_id, partition) is None:
             lines.append(self._set_aside(topic, partition, f"it is {whose}"))
@@ -193,7 +193,7 @@ class DataDirectory:
         """Its `partition.metadata` is missing or unreadable: because of an earlier version, a stop, or damage."""
         path = f"{directory}/{PARTITION_METADATA}"
         if not self.is_of_earlier_version:
-            problem = "not what was written" if self._disk.exists(path) else "missing"
+            problem = "damaged" if self._disk.exists(path) else "missing"
             lines.append(f"{path} is {problem}, it is rewritten")
         try:
             write_file(self._disk, path, encode_partition_metadata(topic_id)).close()

@@ -69,7 +69,7 @@ def recover_epochs(
         history.truncate_start(log_start_offset)
     if known.entries != epochs.entries:
         if is_wrong:  # not for the filler batches of a repair, which have no epoch
-            report(f"{path} is {'missing' if data is None else 'not what was written'}, it is rewritten")
+            report(f"{path} is {'missing' if data is None else 'wrong'}, it is rewritten")
         disk.write_atomically(path, encode_leader_epochs(epochs.entries))
     elif epochs.entries and log_end_offset > synced_offset:
         # The broker may have stopped before its first sync, and everything found counts as synced from now on.

@@ -71,11 +71,11 @@ class SyncTarget:
 
 
 class Journal(Protocol):
-    """Remembers across a crash how far each log was synced."""
+    """Records, for recovery, up to which offset each log was synced."""
 
     @property
     def is_unsynced(self) -> bool:
-        """It holds entries that a power cut could take."""
+        """It has entries that a power cut could lose."""
 
     def record(self, targets: Sequence[SyncTarget]) -> None: ...
 

@@ -89,7 +89,7 @@ class FlushedOffsets:
         if damaged_count:
             return f"is damaged: {damaged_count} of its entries have a wrong checksum"
         if wanted_count == _NOT_WHOLE:
-            return "was damaged or missing at an earlier start, and a partition was offline since"
+            return "was damaged or missing at an earlier start, and a partition has been offline since"
         if entries < wanted_count:
             return f"is too short: {wanted_count} entries were written, {entries} are left"
         rest = len(data) % _ENTRY_BYTES

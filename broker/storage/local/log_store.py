@@ -201,13 +201,13 @@ class LocalLogStore:
         if self._on_checked is None or all(segment.unverified_sum is None for segment in log.segments):
             return
         if self._segment_check is None:
-            from oncelog.broker.storage.local.segment_check import SegmentCheck  # a first start needs none of it
+            from oncelog.broker.storage.local.segment_check import SegmentCheck  # not needed at a first start
 
             self._segment_check = SegmentCheck(self._disk, self._scheduler, self._clock, self._on_checked)
         self._segment_check.add(log)
 
     def _recover(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> "RecoveredLog":
-        from oncelog.broker.storage.local.recovery import offline_log, recover_log  # a first start needs none of it
+        from oncelog.broker.storage.local.recovery import offline_log, recover_log  # not needed at a first start
 
         points = self._journal.get(topic_id, partition)
         directory = directory_of(topic, partition)
@@ -249,7 +249,7 @@ class LocalLogStore:
         return self._journal.get(topic_id, partition)
 
     def complete_recovery(self) -> None:
-        with suppress(OSError):  # a full disk: the next start is as careful as this one
+        with suppress(OSError):  # a full disk: the next start repeats these checks
             self._journal.complete_recovery()
 
     def begin_serving(self) -> None:
@@ -370,7 +370,7 @@ class LocalLogStore:
 
             self._on_report(RecoveryReport(topic, partition, tuple(lines), scanned_bytes, cut_bytes, offline_error))
 
-    # -- in the background
+    # -- background work
 
     def volume_bytes(self) -> tuple[int, int]:
         return self._disk.volume_bytes()
@@ -398,7 +398,7 @@ class LocalLogStore:
     def _begin_compaction(
         self, log: LocalLog, dirty_offset: int, end_offset: int, memory_bytes: int
     ) -> CompactionRound:
-        from oncelog.broker.storage.local.compaction_round import LocalCompactionRound  # a start needs none of it
+        from oncelog.broker.storage.local.compaction_round import LocalCompactionRound  # not needed at startup
 
         return LocalCompactionRound(log, self._disk, dirty_offset, end_offset, memory_bytes, self._secure)
 

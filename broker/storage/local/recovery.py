@@ -308,7 +308,7 @@ class _Recovery:
         data = self._disk.read_bytes(path)
         if entry.vouches_for(slot, data):
             return data
-        self._report(f"{path} is not what was written, the segment's indexes are rebuilt")
+        self._report(f"{path} does not match the manifest, the segment's indexes are rebuilt")
         return None
 
     # -- reading batches

@@ -58,7 +58,7 @@ class SegmentCheck:
         return self._is_running
 
     def add(self, log: LocalLog) -> None:
-        """Check what recovery did not read of `log`."""
+        """Check the segments of `log` that recovery did not read."""
         self._waiting.extend((log, segment) for segment in log.segments if segment.unverified_sum is not None)
         if self._waiting and not self._is_running:
             self._is_running = True
@@ -171,7 +171,7 @@ def place_of_damage(disk: Disk, segment: Segment) -> str:
     last_offset = segment.next_offset - 1
     if scan.problem is None:
         return (
-            f"{path} is not what was written, though each batch is whole: "
+            f"{path} has the wrong checksum, though each batch is valid: "
             f"offsets {segment.base_offset} to {last_offset} are in doubt"
         )
     return (

@@ -121,7 +121,7 @@ class Segments:
         and recovery would find a segment that begins in the middle of it."""
         try:
             segment = Segment(self.disk, self.directory, base_offset, monotonic_ms)
-            if segment.file.size_bytes:  # left by a stop in the middle of a roll
+            if segment.file.size_bytes:  # left by a stop during a roll
                 segment.file.truncate(0)
         except OSError:
             self.disk.delete(f"{self.directory}/{file_name(base_offset, LOG_SUFFIX)}")
@@ -149,7 +149,7 @@ class Segments:
             self._dirty_files.append(_EpochsToWrite(self.disk, f"{self.directory}/{LEADER_EPOCHS}", epochs))
 
     def take_dirty(self, *, with_active: bool) -> tuple[list[Syncable], list[str]]:
-        """The files and directories to sync now; from here on they count as clean."""
+        """The files and directories to sync now; from now on they count as clean."""
         files, self._dirty_files = self._dirty_files, []
         directories, self._dirty_directories = self._dirty_directories, []
         if with_active and self.is_active_dirty:

@@ -208,7 +208,7 @@ class _Surveyor:
             if not self._is_unsafe:
                 self._file.parts.append(KeptRange(start, position))
             else:
-                why = "what comes before it is lost" if not self._open else "a transaction was open where damage began"
+                why = "records before it are lost" if not self._open else "a transaction was open where damage began"
                 self._lose(first_offset, next_offset, self._path, start, why)
         return problem
 

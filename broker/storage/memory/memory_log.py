@@ -159,7 +159,7 @@ class MemoryLog:
         return records, end_offset
 
     def _batches(self, from_offset: int, to_offset: int) -> Iterator[tuple[bytes, int]]:
-        """(batch, the offset after it), from the one that holds `from_offset` on."""
+        """(batch, the offset after it), starting with the one that holds `from_offset`."""
         segments = self.segments
         for number in range(segments.slot_of(from_offset), len(segments)):
             segment = segments[number]

@@ -322,7 +322,7 @@ def test_leader_epochs_are_kafkas_and_written_anew_where_they_are_not(damage: by
     logs.open()
     assert logs.disk.files[path].data == b"0\n1\n0 0\n"
     assert [line for line in logs.reports[0].lines if "rewritten" in line] == [
-        f"{path} is {'missing' if damage is None else 'not what was written'}, it is rewritten"
+        f"{path} is {'missing' if damage is None else 'wrong'}, it is rewritten"
     ]
 
 
