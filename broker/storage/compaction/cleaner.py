@@ -104,7 +104,7 @@ class LogCleaner(Generic[LogT]):
         self._slices: Generator[Slice, None, None] | None = None
         self._log_start_offset = 0
         self._clock = clock
-        self._look = Schedule(clock)
+        self._schedule = Schedule(clock)
         self._uncleanable: set[LogT] = set()
         self.round_count = 0
 
@@ -118,7 +118,7 @@ class LogCleaner(Generic[LogT]):
 
     def step(self) -> None:
         """Look for work, unless a round is in progress or the backoff has not passed."""
-        if self._slices is not None or not self._look.take(self._settings.backoff_ms):
+        if self._slices is not None or not self._schedule.take(self._settings.backoff_ms):
             return
         wall_ms = self._clock.wall_ms()
         chosen = self._choose(wall_ms)
@@ -194,7 +194,7 @@ class LogCleaner(Generic[LogT]):
             self._on_disk_error(log, error)
         else:
             self.round_count += 1
-            self._look.expedite()
+            self._schedule.expedite()
 
     def _on_disk_error(self, log: LogT, error: OSError) -> None:
         if is_transient(error):
