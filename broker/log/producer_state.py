@@ -5,7 +5,7 @@ transactions whose marker is not yet below the high watermark. Does not own: byt
 Invariants
 - `prepare_*` changes nothing; `replay_*` applies what was appended, live and in recovery, so that the state rebuilt
   from a snapshot and the log equals the live one.
-- Both transaction sets give their lowest first offset in constant time; nothing at or above it is stable.
+- Both transaction sets give their lowest first offset without a search; nothing at or above it is stable.
 
 Shaped by Kafka's ProducerStateManager and ProducerAppendInfo; KIP-98, KIP-360, KIP-890, KIP-1228.
 """

@@ -9,7 +9,7 @@ Contract
 - `LogStore.commit` makes everything appended before it durable, in all logs. A crash may lose uncommitted records; it
   never loses committed ones without an error when the log is opened.
 - File positions are internal to the store: its callers use offsets, which are always batch boundaries.
-- What is not cached is fetched: `read` and the look-ups return a Completion instead, and are called again once it has
+- What is not cached is fetched: `read` and the lookups return a Completion instead, and are called again once it has
   completed. The fetched bytes stay cached for that second call.
 - When a store can no longer be trusted it reports that once, through `Failure`: nothing is acknowledged afterwards.
 """

@@ -3,7 +3,7 @@
 Owns: the segments, when to roll, which files await a sync and which deletion. Does not own: offsets, sequences, read
 bounds (`broker.log.partition_log`), when to sync (`file_sync`), what is retained (`retention`).
 Invariants
-- An append that raises has no effect: the next one may fit into the same segment.
+- An append that raises has no visible effect: the next one may fit into the same segment.
 - Files of removed segments are deleted only when no sync uses them and the snapshot after them is durable.
 """
 
