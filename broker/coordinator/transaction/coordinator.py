@@ -1,12 +1,12 @@
-"""The transaction coordinator: which request may do what, decided and logged in the turn in which it comes.
+"""The transaction coordinator: checks each request, then decides and logs it in the turn in which it arrives.
 
-Owns: the checks of requests, the way of a decision into the log, timeouts that have passed, when ids expire. Does not
-own: decisions, which are pure functions (`decisions`, `endings`); what each partition of `__transaction_state` has
-under way (`shard_life`); which of them this node has (`broker.coordinator.runtime`).
-Invariant: nothing is decided but from the state of an active partition, and logged in that very turn.
+Owns: the checks of requests, how a decision is logged, transaction timeouts, expiry of transactional ids. Does not own:
+decisions, which are pure functions (`begin_decisions`, `end_decisions`); the volatile state of each partition of
+`__transaction_state` (`shard_life`); which of them this node coordinates (`broker.coordinator.runtime`).
+Invariant: a decision reads only the state of an active partition, and is logged in the same turn.
 
-A request's transaction version comes with the version of its API, as in Kafka; `transaction_version`, the finalized
-feature level, decides for the aborts that the coordinator begins itself.
+A request's transaction version follows from the version of its API, as in Kafka; `transaction_version`, the finalized
+feature level, applies to aborts that the coordinator starts itself.
 KIPs: 98, 360, 447, 588, 664, 890, 939.
 """
 
@@ -55,7 +55,7 @@ _NONE_YET: frozenset[TopicPartition] = frozenset()
 
 T = TypeVar("T")
 Decide = Callable[[TransactionMetadata | None, bool, int | None], Decision]
-"""(metadata, is pending, a fresh producer id if one was asked for) → decision."""
+"""(metadata, is pending, a fresh producer id if one was requested) → decision."""
 
 
 class ProducerIds(Protocol):
@@ -68,7 +68,7 @@ class ProducerIds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InitializedProducer:
-    """What InitProducerId tells: the pair to go on with, and the pair of the open transaction that was taken over."""
+    """What InitProducerId returns: the next producer id and epoch, and those of an open transaction it took over."""
 
     producer: ProducerIdAndEpoch
     ongoing: ProducerIdAndEpoch
@@ -92,8 +92,8 @@ class TransactionCoordinator:
         self._expiry = Schedule(surroundings.clock)
 
     def make_shard(self, partition: int, epoch: int) -> "TransactionShardLife":
-        """For each life of a partition (`CoordinatorRuntime`). Its code is loaded when it is needed, as that of groups
-        is: by an API that asks for it (`broker.dispatch`), or by what is found in the log."""
+        """One for each life of a partition (`CoordinatorRuntime`). Its module is imported on first use, as for groups:
+        by an API that needs it (`broker.dispatch`), or by records found in the log."""
         from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
 
         return TransactionShardLife(partition, epoch, self._surroundings, self._runtime.append, self._on_timeout)
@@ -107,7 +107,7 @@ class TransactionCoordinator:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> Completion[ProducerIdAndEpoch]:
-        """A producer id and epoch; fails with KafkaError. Null id: a plain idempotent producer, nothing is kept."""
+        """A producer id and epoch; fails with KafkaError. Null id: a plain idempotent producer, without state."""
         initialized = self.init_two_phase(
             transactional_id, timeout_ms, producer_id, producer_epoch, enables=False, keeps_prepared=False
         )
@@ -123,8 +123,8 @@ class TransactionCoordinator:
         enables: bool,
         keeps_prepared: bool,
     ) -> Completion[InitializedProducer]:
-        """The same for who may be part of a two-phase commit (KIP-939): `enables` asks for transactions without a
-        timeout, `keeps_prepared` that the open one be left for this instance to end."""
+        """The same with the options of two-phase commit (KIP-939): `enables` requests transactions without a timeout,
+        `keeps_prepared` leaves the open transaction for this instance to end."""
         if transactional_id == "" or (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_PRODUCER_EPOCH):
             return _failed(ErrorCode.INVALID_REQUEST)
         if transactional_id is None:
@@ -163,7 +163,7 @@ class TransactionCoordinator:
         *,
         transaction_version: int = 0,
     ) -> Completion[ProducerIdAndEpoch]:
-        """Make partitions part of the open transaction, or open one; answered once durable."""
+        """Add partitions to the open transaction, or open one; completes once durable."""
         if not transactional_id:
             return _failed(ErrorCode.INVALID_REQUEST)
         wanted = frozenset(partitions)
@@ -184,15 +184,15 @@ class TransactionCoordinator:
     def add_partitions_implicitly(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> Completion[ProducerIdAndEpoch]:
-        """The add that comes with Produce v12 and TxnOffsetCommit v5.
+        """The implicit add of Produce v12 and TxnOffsetCommit v5.
 
-        The end of the transaction before may still be on its way: that is waited for a moment, since a client of
-        version 2 does not expect to be sent away. It has to ask `verify_partitions` again in the turn of its append.
+        The previous transaction may still be completing. This waits for it briefly, as a version 2 client does not
+        expect CONCURRENT_TRANSACTIONS here. The caller must call `verify_partitions` again in the turn of its append.
         """
         wanted = frozenset(partitions)
         answer: Completion[ProducerIdAndEpoch] = Completion()
 
-        def attempt(add: "Callable[..., None]", waited_ms: int) -> None:  # by its own name it would hold itself
+        def attempt(add: "Callable[..., None]", waited_ms: int) -> None:  # a reference to itself would be a cycle
             def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
                 error = done.error
                 if error is None:
@@ -218,9 +218,9 @@ class TransactionCoordinator:
         *,
         transaction_version: int = 0,
     ) -> Completion[ProducerIdAndEpoch]:
-        """Answered once PREPARE is durable: from then on the outcome is fixed, and the markers follow by themselves.
+        """Completes once PREPARE is durable: from then on the outcome is fixed, and markers follow without a request.
 
-        The answer is the pair to go on with: under version 2 it is always another one.
+        Returns the producer id and epoch to use next; version 2 always changes them.
         """
         if not transactional_id:
             return _failed(ErrorCode.INVALID_REQUEST)
@@ -251,7 +251,7 @@ class TransactionCoordinator:
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
     ) -> ErrorCode:
-        """Asked in the turn of a transactional append (KIP-890, part 1): NONE, or why the batch may not be written."""
+        """Called in the turn of a transactional append (KIP-890, part 1): NONE, or why the batch is rejected."""
         try:
             life = self._runtime.shard(transactional_id)
         except KafkaError as error:
@@ -268,7 +268,7 @@ class TransactionCoordinator:
 
     @property
     def open_count(self) -> int:
-        """Transactions that are open or on their way to their end."""
+        """Transactions that are open or ending."""
         return sum(
             metadata.state is TransactionState.ONGOING or metadata.state in PREPARED
             for life in self._runtime.shards()
@@ -276,7 +276,7 @@ class TransactionCoordinator:
         )
 
     def describe(self, transactional_id: str) -> Completion[TransactionMetadata]:
-        """What is known of an id, once durable; a prepared transaction shows the partitions that lack their marker."""
+        """The metadata of an id, once durable; a prepared transaction lists the partitions that lack their marker."""
         if not transactional_id:
             return Completion.failed(KafkaError(ErrorCode.INVALID_REQUEST))
 
@@ -290,7 +290,7 @@ class TransactionCoordinator:
         return self._runtime.read(transactional_id, look)
 
     def list_all(self) -> Completion[list[TransactionMetadata]]:
-        """Every transactional id of this node, once all that is told is durable. Fails while a log is replayed."""
+        """Every transactional id of this node, once durable. Fails while a log is being replayed."""
         shown: list[Completion[list[TransactionMetadata]]] = []
         try:
             self._runtime.check_loaded()
@@ -303,13 +303,13 @@ class TransactionCoordinator:
         return all_of(shown).map(lambda lists: [metadata for some in lists for metadata in some])
 
     def current(self) -> "Iterator[TransactionStatus]":
-        """Every transactional id as it is in this turn: for those who look on, never for an answer to a client."""
+        """Every transactional id as of this turn, durable or not: for observers, never for a response to a client."""
         for life in self._runtime.shards():
             yield from life.statuses()
 
     def move_epoch_on(self, transactional_id: str, producer_epoch: int) -> Completion[None]:
-        """Give an id that has nothing open a later epoch, as that many instances would have: the last ones come soon.
-        Fails with KafkaError."""
+        """Advance the epoch of an id with no open transaction, as that many new instances would; for tests of epoch
+        exhaustion. Fails with KafkaError."""
 
         def operation(life: "TransactionShardLife") -> WriteResult[None]:
             metadata = life.get(transactional_id)
@@ -318,7 +318,7 @@ class TransactionCoordinator:
             if transactional_id in life.pending or metadata.state is TransactionState.ONGOING:
                 raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
             if not metadata.producer_epoch < producer_epoch <= EXHAUSTED_PRODUCER_EPOCH:
-                text = f"the epoch is {metadata.producer_epoch}, the last that is given is {EXHAUSTED_PRODUCER_EPOCH}"
+                text = f"the epoch is {metadata.producer_epoch}, the last one assigned is {EXHAUSTED_PRODUCER_EPOCH}"
                 raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
             life.last_producer_epochs.pop(transactional_id, None)
             moved = replace(metadata, producer_epoch=producer_epoch)
@@ -327,14 +327,14 @@ class TransactionCoordinator:
         return self._runtime.write(transactional_id, operation)
 
     def skip_producer_ids_to(self, producer_id: int) -> None:
-        """Hand out no producer id below this one."""
+        """Assign no producer id below this one."""
         self._producer_ids.skip_to(producer_id)
 
     # --- background ---------------------------------------------------------------------------------------------------
 
     def check_nothing_open(self) -> None:
-        """Raises KafkaError while a transaction is open or on its way to its end: whoever deletes `__transaction_state`
-        then leaves it open in its partitions for ever, and readers of committed records with it."""
+        """Raises KafkaError while a transaction is open or ending: deleting `__transaction_state` would leave it open
+        in its partitions for ever, and block their read_committed readers."""
         self._runtime.check_complete()
         for life in self._runtime.shards():
             for metadata in life.all():
@@ -343,16 +343,16 @@ class TransactionCoordinator:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 
     def step(self) -> None:
-        """Forget transactional ids that were idle for transactional.id.expiration.ms (never an open transaction).
+        """Expire transactional ids that were idle for transactional.id.expiration.ms (never an open transaction).
 
-        One whose last update lies in the future stays until that and the expiration have passed, as in Kafka."""
+        If the last update lies in the future, the expiration counts from that time, as in Kafka."""
         if self._expiry.take(self._limits.expiry_interval_ms):
             wall_ms = self._clock.wall_ms()
             for life in self._runtime.shards():
                 life.expire(wall_ms, self._limits.id_expiration_ms)
 
     def _on_timeout(self, life: "TransactionShardLife", opened: TransactionMetadata) -> None:
-        """Abort what its client left; a transition in flight is waited for, an end that was faster has won."""
+        """Abort an abandoned transaction; wait for a transition in flight, and yield to an end that came first."""
         transactional_id = opened.transactional_id
 
         def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
@@ -368,10 +368,10 @@ class TransactionCoordinator:
             )
 
         def on_done(done: Completion[TransactionMetadata | None]) -> None:
-            # By the time that a refusal is durable its transaction may have ended, and the next one have begun.
+            # By the time the refusal is durable, its transaction may have ended and the next one begun.
             if done.error is None:
                 return
-            # Once its partition is lost, or deleted, the abort is no more its own affair.
+            # Once this node has lost the partition, or its topic is deleted, the abort is the next coordinator's.
             if not life.has_resigned and _is_still_open(opened, life.get(transactional_id)):
                 life.timeouts.retry(opened)
 
@@ -382,7 +382,7 @@ class TransactionCoordinator:
     def _transition(
         self, transactional_id: str, decide: Decide, fresh_producer_id: int | None = None
     ) -> Completion[TransactionMetadata | None]:
-        """Decide and log in this turn; the decided, or KafkaError, once all that it was decided from is durable."""
+        """Decide and log in this turn; returns the new metadata, or KafkaError, once all it depends on is durable."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
         life: "TransactionShardLife | None" = None
@@ -416,7 +416,7 @@ class TransactionCoordinator:
 
 
 def _is_still_open(opened: TransactionMetadata, current: TransactionMetadata | None) -> bool:
-    """The same transaction, and nobody has decided its end."""
+    """The same transaction, with no end decided yet."""
     return (
         current is not None
         and current.state is TransactionState.ONGOING

@@ -11,12 +11,12 @@ from oncelog.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`target` is logged if there is one; then `error` is answered (NONE together with the pair of that moment)."""
+    """`target`, if any, is logged; then `error` is the response (NONE with the producer id and epoch as of then)."""
 
     error: ErrorCode = ErrorCode.NONE
     target: TransactionMetadata | None = None
     needs_producer_id: bool = False
-    """Nothing can be decided before a fresh producer id is at hand: fetch one and ask again."""
+    """The decision needs a fresh producer id: fetch one and decide again."""
 
 
 NOTHING_TO_DO = Decision()

@@ -1,8 +1,8 @@
-"""The coordinator's decisions up to the end of a transaction, as pure functions of the metadata and the request.
+"""The decisions up to the end of a transaction, as pure functions of the metadata and the request.
 
-Owns: which InitProducerId, AddPartitionsToTxn or verification in which state gives which error, or which next metadata.
-The order of the checks is Kafka's: clients tell "fenced" from "try again" by it. Does not own: ends (`endings`),
-pending transitions beyond the flag that is given, logging.
+Owns: what a `Decision` is; which InitProducerId, AddPartitionsToTxn or verification in which state gives which error or
+which next metadata. The order of the checks is Kafka's: clients distinguish "fenced" from "retry" by it. Does not own:
+how transactions end (`end_decisions`), pending transitions (it is given a flag), logging.
 KIPs: 98, 360 (a producer that resumes with its epoch), 588, 890, 939 (an instance that keeps what is prepared).
 """
 
@@ -44,7 +44,7 @@ def prepare_init_producer_id(
     wall_ms: WallMs,
     keeps_prepared: bool = False,
 ) -> Decision:
-    """InitProducerId: a new pair for a new instance, the bumped pair for one that resumes, the fence for its rivals."""
+    """InitProducerId: a new producer id for a new instance, a bumped epoch for one that resumes, a fence for others."""
     if metadata is None:
         if fresh_producer_id is None:
             return NEEDS_PRODUCER_ID
@@ -58,7 +58,7 @@ def prepare_init_producer_id(
     if metadata.state is TransactionState.ONGOING:
         if keeps_prepared:
             return _take_over(metadata, producer_epoch, fresh_producer_id, wall_ms)
-        # The open transaction is ended first; the client asks again and gets its own bump after that.
+        # The open transaction is aborted first; the client retries and gets its own bump after that.
         abort = prepare_abort_by_coordinator(
             metadata, transaction_version=transaction_version, fresh_producer_id=fresh_producer_id, wall_ms=wall_ms
         )
@@ -67,7 +67,7 @@ def prepare_init_producer_id(
 
 
 def _may_resume(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
-    """KIP-360: the current producer, or the one whose exhausted epochs made us give out a new id."""
+    """KIP-360: the current producer, or the one whose exhausted epochs led to the current producer id."""
     return producer_id == metadata.client.producer_id or (
         producer_id == metadata.previous_producer_id and producer_epoch >= EXHAUSTED_PRODUCER_EPOCH
     )
@@ -76,7 +76,7 @@ def _may_resume(metadata: TransactionMetadata, producer_id: int, producer_epoch:
 def _take_over(
     metadata: TransactionMetadata, producer_epoch: int, fresh_producer_id: int | None, wall_ms: WallMs
 ) -> Decision:
-    """The next pair for who will end this transaction, which stays open under its own pair (KIP-939)."""
+    """The producer id and epoch with which to end this transaction, which stays open under its own (KIP-939)."""
     client = metadata.client
     if producer_epoch not in (NO_PRODUCER_EPOCH, client.producer_epoch):
         is_retry = metadata.is_taken_over and producer_epoch == metadata.last_producer_epoch
@@ -128,7 +128,7 @@ def _bump(
         last_producer_epoch = NO_PRODUCER_EPOCH if is_new_instance else producer_epoch
         return _with_next_pair(replace(emptied, last_producer_epoch=last_producer_epoch), fresh_producer_id)
     if producer_epoch == metadata.last_producer_epoch:
-        # The answer to the first try was lost: the same answer again.
+        # The first response was lost: send it again.
         is_known = metadata.state is TransactionState.EMPTY and metadata.timeout_ms == timeout_ms
         return NOTHING_TO_DO if is_known else Decision(target=emptied)
     return refuse(ErrorCode.PRODUCER_FENCED)
@@ -159,9 +159,9 @@ def prepare_add_partitions(
     transaction_version: int,
     wall_ms: WallMs,
 ) -> Decision:
-    """AddPartitionsToTxn, AddOffsetsToTxn, and the add that comes with a Produce or TxnOffsetCommit of version 2.
+    """AddPartitionsToTxn, AddOffsetsToTxn, and the implicit add of a version 2 Produce or TxnOffsetCommit.
 
-    A pending transition is seen before a wrong producer id (KAFKA-18660).
+    A pending transition is reported before a wrong producer id (KAFKA-18660).
     """
     if metadata is None:
         return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -172,7 +172,7 @@ def prepare_add_partitions(
         return refuse(error)
     if metadata.state in PREPARED:
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if metadata.is_taken_over:  # what is prepared may only be ended
+    if metadata.is_taken_over:  # a prepared transaction may only be ended
         return refuse(ErrorCode.INVALID_TXN_STATE)
     added = metadata.partitions.union(partitions)
     is_ongoing = metadata.state is TransactionState.ONGOING
@@ -207,5 +207,5 @@ def verify_partition(
         return ErrorCode.INVALID_TXN_STATE
     if metadata.state is not TransactionState.ONGOING or partition not in metadata.partitions:
         return ErrorCode.TRANSACTION_ABORTABLE
-    # Data must never survive a crash that its partition's place in the transaction does not.
+    # A batch must not survive a crash that the record of its partition in the transaction does not survive.
     return ErrorCode.CONCURRENT_TRANSACTIONS if partition in not_durable else ErrorCode.NONE

@@ -1,9 +1,9 @@
-"""How a transaction ends: EndTxn under both protocols, and the abort that the coordinator itself decides.
+"""The decisions that end a transaction: EndTxn under both protocols, and the abort that the coordinator starts itself.
 
-Owns: which end in which state gives which error, or which prepared metadata. The order of the checks is Kafka's:
-clients tell "fenced" from "try again" by it. Does not own: the pending flag that is given, logging, markers.
-KIPs: 98, 588, 890 (a new epoch with every end; a new producer id when the epochs are used up), 939. The markers of a
-transaction that was taken over carry the epoch after its own, under either protocol: its first producer is fenced.
+Owns: which end in which state gives which error or which prepared metadata. The order of the checks is Kafka's: clients
+distinguish "fenced" from "retry" by it. Does not own: pending transitions (it is given a flag), logging, markers.
+KIPs: 98, 588, 890 (a new epoch with every end; a new producer id once epochs are exhausted), 939. The markers of a
+transaction that was taken over carry the epoch after its own, under either protocol: they fence its first producer.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ from oncelog.broker.ports import WallMs
 from oncelog.protocol.errors import ErrorCode
 
 _S = TransactionState
-# state: (answer to commit, answer to abort), Kafka's endTransactionWithTV1
+# state: (response to commit, response to abort), Kafka's endTransactionWithTV1
 _ALREADY_ENDED = {
     _S.PREPARE_COMMIT: (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE),
     _S.PREPARE_ABORT: (ErrorCode.INVALID_TXN_STATE, ErrorCode.CONCURRENT_TRANSACTIONS),
@@ -41,7 +41,7 @@ def prepare_end_transaction_v1(
     is_pending: bool,
     wall_ms: WallMs,
 ) -> Decision:
-    """EndTxn up to version 4. A retry of an end that took effect succeeds; the opposite end is INVALID_TXN_STATE."""
+    """EndTxn up to version 4. Retrying an end that took effect succeeds; the opposite end is INVALID_TXN_STATE."""
     if metadata is None:
         return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     error = check_producer(metadata, producer_id, producer_epoch)
@@ -68,15 +68,15 @@ def prepare_end_transaction_v2(
     wall_ms: WallMs,
     compatibility: Compatibility = KAFKA,
 ) -> Decision:
-    """EndTxn from version 5 on: the end bumps the epoch, so that the epoch tells a retry from the next end.
+    """EndTxn from version 5 on: the end bumps the epoch, so that the epoch distinguishes a retry from the next end.
 
-    An abort with nothing open is legal: the client does not know whether the broker has seen its transaction. An end by
-    the classic protocol bumps nothing, so who has the epoch before is another, replaced instance: Kafka gives it the
-    pair of the one that replaced it all the same (`Compatibility.retries_classic_ends`).
+    An abort with nothing open is legal: the client does not know whether the broker saw its transaction. An end by the
+    classic protocol bumps nothing, so the holder of the previous epoch is another, replaced instance. Kafka still
+    returns the producer id and epoch of its replacement (`Compatibility.retries_classic_ends`).
     """
     if metadata is None:
         return refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    # First of all: over the rotation of an exhausted epoch the client may know the new id before we have logged it.
+    # Checked first: while an exhausted epoch is rotated, the client may know the new id before it is logged.
     if is_pending:
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     is_retry_over_rotation = (
@@ -112,11 +112,11 @@ def _is_valid_epoch(state: TransactionState, *, is_retry: bool, is_current: bool
 def prepare_abort_by_coordinator(
     metadata: TransactionMetadata, *, transaction_version: int, fresh_producer_id: int | None, wall_ms: WallMs
 ) -> Decision:
-    """Abort an open transaction over its producer's head (a timeout, a new instance).
+    """Abort an open transaction without its producer (a timeout, a new instance).
 
-    The epoch moves in the very record that aborts, so that nothing of the old producer follows. Under version 2 the
-    old producer's own abort then counts as a retry, and lets it go on (KIP-588 as KIP-890 made it whole); under
-    version 1 the old pair is fenced for good.
+    The record that aborts also bumps the epoch, so that nothing of the old producer can follow. Under version 2 the old
+    producer's own abort then counts as a retry and it may continue (KIP-588, completed by KIP-890); under version 1 it
+    is fenced for good.
     """
     if transaction_version >= TRANSACTION_V2:
         return _bumped(metadata, _S.PREPARE_ABORT, fresh_producer_id, wall_ms)
@@ -135,21 +135,21 @@ def _prepared(committed: bool) -> TransactionState:
 
 
 def _after(producer_epoch: int) -> int:
-    # Nobody is given the fencing epoch, but a client may have made it up: it must not overflow (KAFKA-20090).
+    # The fencing epoch is never assigned, but a client may make it up: it must not overflow (KAFKA-20090).
     return min(producer_epoch + 1, FENCING_PRODUCER_EPOCH)
 
 
 def _bumped(
     metadata: TransactionMetadata, state: TransactionState, fresh_producer_id: int | None, wall_ms: WallMs
 ) -> Decision:
-    """PREPARE with the next epoch; with the next producer id as well, to be taken up by COMPLETE, after the last."""
+    """PREPARE with the next epoch; after the last epoch also with the next producer id, which COMPLETE adopts."""
     client = metadata.client
     prepared = metadata.moved_to(state, wall_ms)
     if metadata.is_epoch_exhausted:
         if fresh_producer_id is None:
             return NEEDS_PRODUCER_ID
         prepared = replace(prepared, next_producer_id=fresh_producer_id)
-        if metadata.is_taken_over:  # three ids: the transaction's, its end's, and that of the next transaction
+        if metadata.is_taken_over:  # three ids: of the transaction, of its end, and of the next transaction
             prepared = replace(prepared, next_producer_epoch=0, previous_producer_id=client.producer_id)
     elif metadata.is_taken_over:
         prepared = replace(prepared, next_producer_epoch=client.producer_epoch + 1)
@@ -157,7 +157,7 @@ def _bumped(
         prepared,
         producer_epoch=_after(metadata.producer_epoch),
         last_producer_epoch=client.producer_epoch,
-        # A completed transaction has a start: an abort of nothing starts and ends at once.
+        # A completed transaction needs a start time: an abort of nothing starts and ends at once.
         start_timestamp_ms=metadata.start_timestamp_ms if metadata.state is _S.ONGOING else wall_ms,
         client_transaction_version=TRANSACTION_V2,
     )

@@ -1,9 +1,9 @@
-"""Sees to it that every partition of a prepared transaction gets its marker.
+"""Delivers a marker to every partition of a prepared transaction.
 
-Owns: which partitions still wait for theirs, and when the next try is due. Does not own: the decision (PREPARE is
-durable before `deliver` is called), COMPLETE (logged by who is told `on_delivered`), how a marker travels (`markers`).
-Invariant: `on_delivered` is told once, when each partition has a durable marker, is gone, or has seen someone newer;
-never of what was forgotten in between.
+Owns: which partitions still lack their marker, and when to retry. Does not own: the decision (PREPARE is durable before
+`deliver` is called), COMPLETE (logged by the owner of `on_delivered`), how a marker travels (`markers`).
+Invariant: `on_delivered` is called once, when each partition has a durable marker, is deleted, or has seen a newer
+coordinator; never for a transaction that was forgotten in between.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,8 @@ class MarkerDelivery:
         coordinator_epoch: int,
         on_delivered: Callable[[TransactionMetadata], None],
     ) -> None:
-        """`leader_of` gives the node id that leads a partition, None for one that does not exist any more;
-        `coordinator_epoch` fences in each partition whoever has delivered markers of the same ids before."""
+        """`leader_of` returns the node id that leads a partition, None if the partition no longer exists;
+        `coordinator_epoch` fences earlier coordinators of the same ids in each partition."""
         self._markers = markers
         self._leader_of = leader_of
         self._scheduler = scheduler
@@ -39,16 +39,16 @@ class MarkerDelivery:
         self._prepared: dict[str, TransactionMetadata] = {}
 
     def left(self, transactional_id: str) -> list[TopicPartition] | None:
-        """The partitions that still wait for their marker; None if no marker of this id is on its way."""
+        """The partitions that still lack their marker; None if no marker of this id is in flight."""
         return self._left.get(transactional_id)
 
     def forget_all(self) -> None:
-        """What was prepared is not known any more: the markers that are left are not sent."""
+        """The shard is gone: send no more of its markers."""
         self._left.clear()
         self._prepared.clear()
 
     def deliver(self, prepared: TransactionMetadata) -> None:
-        """PREPARE is durable: send the markers, again and again until each partition has one."""
+        """PREPARE is durable: send the markers, and retry until each partition has one."""
         self._left[prepared.transactional_id] = sorted(prepared.partitions)
         self._prepared[prepared.transactional_id] = prepared
         self._send(prepared, FIRST_BACKOFF_MS)
@@ -59,7 +59,7 @@ class MarkerDelivery:
         by_node: dict[int, list[TopicPartition]] = {}
         for topic, partition in self._left[prepared.transactional_id]:
             node_id = self._leader_of(topic, partition)
-            if node_id is not None:  # a deleted topic has no reader whom a marker could tell anything
+            if node_id is not None:  # a deleted topic has no readers that need the marker
                 by_node.setdefault(node_id, []).append((topic, partition))
         batches = [self._marker(prepared, partitions) for partitions in by_node.values()]
         sent = [self._markers.send(node_id, batch) for node_id, batch in zip(by_node, batches, strict=True)]

@@ -1,8 +1,8 @@
-"""Markers on their way from the coordinator to the partitions of a transaction.
+"""Markers in flight from the coordinator to the partitions of a transaction.
 
-Owns: the values that travel, the local channel, the verdict on each answer. Does not own: when to send and what
-follows (`marker_delivery`), how a partition writes a marker (`broker.coordinator.partition_markers`). The remote form
-of the channel is a WriteTxnMarkers request to the node that leads the partitions.
+Owns: the values that are sent, the local channel, the verdict on each response. Does not own: when to send, and what
+follows (`marker_delivery`); how a partition writes a marker (`broker.coordinator.partition_markers`). The remote
+counterpart of the channel is a WriteTxnMarkers request to the leader of the partitions.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class EndMarker:
 
 
 class Verdict(Enum):
-    """What an answer means for the transaction."""
+    """What a partition's response means for the transaction."""
 
     WRITTEN = "written"
     RETRY = "retry"
@@ -39,10 +39,10 @@ _SOMEONE_NEWER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACT
 
 
 def verdict(error: ErrorCode) -> Verdict:
-    """As Kafka's TransactionMarkerRequestCompletionHandler: a fenced marker means that someone newer was there.
+    """As Kafka's TransactionMarkerRequestCompletionHandler: a fenced marker means that a newer coordinator exists.
 
-    What Kafka does not expect stops it; here it is tried again, because a partition given up on keeps its readers
-    waiting for ever.
+    Kafka stops at an error that it does not expect; here it is retried, because giving up on a partition would block
+    its readers for ever.
     """
     if error is ErrorCode.NONE or error is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
         return Verdict.WRITTEN
@@ -50,7 +50,7 @@ def verdict(error: ErrorCode) -> Verdict:
 
 
 class MarkerSender(Protocol):
-    """Carries a marker to a node; the local form is `LocalMarkerChannel`."""
+    """Sends a marker to a node; the local implementation is `LocalMarkerChannel`."""
 
     def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]: ...
 
@@ -72,16 +72,16 @@ class MarkerWriter(Protocol):
 
 
 class LocalMarkerChannel:
-    """Delivers to the partitions of this very node."""
+    """Writes markers to the partitions of this node."""
 
     def __init__(self, node_id: int, writer: MarkerWriter) -> None:
         self._node_id = node_id
         self._writer = writer
 
     def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
-        """The answer of each partition, in their order, once all have answered."""
+        """The error code of each partition, in request order, once all have responded."""
         if node_id != self._node_id:
-            raise ValueError(f"node {node_id} is not reached by the local channel of node {self._node_id}")
+            raise ValueError(f"the local channel of node {self._node_id} cannot reach node {node_id}")
         return all_of(
             [
                 self._writer.write_marker(

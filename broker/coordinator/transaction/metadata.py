@@ -1,10 +1,10 @@
-"""What the coordinator knows of one transactional id: a value, and the legal steps from one value to the next.
+"""The metadata of one transactional id: a value, and the legal steps from one value to the next.
 
-Owns: the fields and the invariants between them. Does not own: decisions (`decisions`, `endings`), the form in
-`__transaction_state` (`records`), the current value (`shard`). Designed for both transaction protocols; fields of
+Owns: the fields and the invariants between them. Does not own: decisions (`begin_decisions`, `end_decisions`), the
+format in `__transaction_state` (`records`), the current value (`shard`). Serves both transaction protocols; fields of
 transaction.version 2 keep their defaults under 1.
 KIPs: 98, 360 (last producer epoch), 890 (previous and next producer id, client transaction version), 939 (next
-producer epoch: who took over an open transaction).
+producer epoch: of the instance that took over an open transaction).
 """
 
 from dataclasses import dataclass, replace
@@ -22,11 +22,11 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_TIMESTAMP = -1
 EXHAUSTED_PRODUCER_EPOCH = 32_766
-"""The last epoch that a client is given; the next is that of a new producer id."""
+"""The last epoch that a client is assigned; what follows is a new producer id."""
 FENCING_PRODUCER_EPOCH = 32_767
-"""Given to nobody: markers and fences carry it when the epochs are used up."""
+"""Never assigned: markers and fences carry it when the epochs are exhausted."""
 NO_TIMEOUT_MS = 2**31 - 1
-"""The timeout of a transaction of two-phase commit, which its coordinator never ends by itself (KIP-939)."""
+"""The timeout of a two-phase commit transaction, which the coordinator never ends by itself (KIP-939)."""
 
 TopicPartition = tuple[str, int]
 
@@ -53,33 +53,33 @@ class TransactionMetadata:
     start_timestamp_ms: int
     last_update_timestamp_ms: int
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The epoch before the last bump, by which a producer resumes whose answer was lost (KIP-360). Kafka's log has no
-    place for it, so that its restart forgets it."""
+    """The epoch before the last bump, with which a producer resumes if the response was lost (KIP-360). Kafka does not
+    log it, so a restart of Kafka forgets it."""
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
     client_transaction_version: int = 0
     next_producer_epoch: int = NO_PRODUCER_EPOCH
-    """With the next producer id, the pair of the instance that has taken over an open transaction as it is; the
-    transaction keeps its own pair, by which its batches are known (KIP-939)."""
+    """With the next producer id, identifies the instance that took over an open transaction unchanged; the transaction
+    keeps its own producer id and epoch, which are those of its batches (KIP-939)."""
 
     @property
     def is_taken_over(self) -> bool:
-        """By an instance that keeps what its predecessor has prepared, until COMPLETE."""
+        """By an instance that keeps what its predecessor prepared; until COMPLETE."""
         return self.next_producer_epoch != NO_PRODUCER_EPOCH
 
     @property
     def own(self) -> ProducerIdAndEpoch:
-        """The pair that batches and markers carry."""
+        """The producer id and epoch of batches and markers."""
         return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
     @property
     def client(self) -> ProducerIdAndEpoch:
-        """The pair that requests must carry."""
+        """The producer id and epoch that requests must carry."""
         return self.producer if self.is_taken_over else self.own
 
     @property
     def producer(self) -> ProducerIdAndEpoch:
-        """What the client is told. While an exhausted epoch is rotated that is already the next producer id."""
+        """What the client is sent. While an exhausted epoch is rotated, that is already the next producer id."""
         if self.next_producer_id != NO_PRODUCER_ID:
             return ProducerIdAndEpoch(self.next_producer_id, max(0, self.next_producer_epoch))
         return self.own
@@ -91,8 +91,8 @@ class TransactionMetadata:
     def moved_to(self, state: TransactionState, wall_ms: WallMs) -> "TransactionMetadata":
         """The same transaction in the next state. Raises IllegalTransition.
 
-        The producer id before a rotation counts until then: it is there for the retry of a lost answer, and must not
-        come back into a transaction that the next id has begun.
+        Drops the producer id before a rotation: it exists for the retry of a lost response, and must not return in a
+        transaction that the next id has begun.
         """
         check_transition(self.state, state)
         return replace(
@@ -103,7 +103,7 @@ class TransactionMetadata:
         )
 
     def completed(self, wall_ms: WallMs) -> "TransactionMetadata":
-        """All markers are durable: nothing is open any more, and the next producer takes over."""
+        """All markers are durable: nothing is open, and the next producer id, if any, becomes the current one."""
         committed = self.state is TransactionState.PREPARE_COMMIT
         target = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
         completed = replace(self.moved_to(target, wall_ms), partitions=frozenset())
@@ -122,7 +122,7 @@ class TransactionMetadata:
 def check_step(previous: TransactionMetadata | None, target: TransactionMetadata) -> None:
     """Kafka's completeTransitionTo: what must hold between a value and the next, before it is logged.
 
-    Raises IllegalTransition. Asked while deciding and not in replay: a compacted log has lost steps between.
+    Raises IllegalTransition. Called when deciding, not in replay: compaction removes steps from the log.
     """
     if previous is None:
         is_legal = target.state is TransactionState.EMPTY and target.producer_epoch == 0
@@ -131,7 +131,7 @@ def check_step(previous: TransactionMetadata | None, target: TransactionMetadata
         is_legal = _has_legal_producer(previous, target) and _has_legal_partitions(previous, target)
         is_legal &= target.last_update_timestamp_ms >= previous.last_update_timestamp_ms
     if not is_legal:
-        raise IllegalTransition(f"{previous} does not go on to {target}")
+        raise IllegalTransition(f"{target} cannot follow {previous}")
 
 
 def _has_legal_producer(previous: TransactionMetadata, target: TransactionMetadata) -> bool:

@@ -1,7 +1,7 @@
-"""Producer ids, handed out from blocks that the metadata log gives.
+"""Allocates producer ids, from blocks that the metadata log reserves.
 
-Owns: the current block and who waits for the next. Invariant: a block is durable in the metadata log before its first
-id leaves, so no id is ever given twice, whatever crashes; what is left of a block is lost with a restart (Kafka's
+Owns: the current block and the callers that wait for the next. Invariant: a block is durable in the metadata log before
+its first id is used, so no id is assigned twice, whatever crashes; a restart discards the rest of its block (Kafka's
 ProducerIdManager, KIP-730).
 """
 
@@ -27,12 +27,12 @@ class ProducerIdManager:
         self._lowest = 0
 
     def skip_to(self, producer_id: int) -> None:
-        """Hand out no id below this one from now on; a restart remembers it once an id was handed out."""
+        """Assign no id below this one from now on; survives a restart once an id has been assigned."""
         self._lowest = max(self._lowest, producer_id)
         self._next = self._end
 
     def next_id(self) -> Completion[int]:
-        """An id that nobody has; at once, or when the next block is durable. Fails if no block can be logged."""
+        """An id never assigned before: at once, or once the next block is durable. Fails if no block can be logged."""
         if self._next < self._end:
             return Completion.of(self._take())
         answer: Completion[int] = Completion()
@@ -56,7 +56,7 @@ class ProducerIdManager:
     def _on_block(self, start: int, error: Exception | None) -> None:
         self._is_fetching = False
         if error is not None:
-            # Who asks again because of this answer must wait for the next try, not be failed by this one.
+            # A caller that retries because of this failure must wait for the next block, not fail with this one.
             failed, self._waiting = self._waiting, deque()
             for answer in failed:
                 answer.fail(error)

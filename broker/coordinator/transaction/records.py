@@ -1,7 +1,7 @@
-"""The form of a transactional id's metadata in `__transaction_state`: Kafka's TransactionLog.
+"""The format of a transactional id's metadata in `__transaction_state`: Kafka's TransactionLog.
 
 Owns: encoding and decoding of keys, values and tombstones. Invariant: `from_record(to_record(m)) == m`. The epoch
-before the last bump is a tag of our own, which Kafka's decoder passes over (KIP-915); without it, as in Kafka, a
+before the last bump is a tagged field of our own, which Kafka's decoder skips (KIP-915); without it, as in Kafka, a
 restart forgets that epoch.
 """
 
@@ -21,8 +21,8 @@ _NEVER_LOGGED = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 def to_record(
     metadata: TransactionMetadata, transaction_version: int, *, compatibility: Compatibility = OURS
 ) -> CoordinatorRecord:
-    """Key and value. Value version 1 has the fields of KIP-890 as tags; a cluster at level 0 may still go back to a
-    release that reads version 0 alone, but for a transaction that was promised its next producer id before."""
+    """Key and value. Value version 1 has the fields of KIP-890 as tags. A cluster at level 0 may still be downgraded to
+    a release that reads only version 0, except for a transaction that has already been promised a next producer id."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(metadata.partitions):
         topics.setdefault(topic, []).append(partition)
@@ -51,7 +51,7 @@ def to_record(
 
 
 def to_tombstone(transactional_id: str) -> CoordinatorRecord:
-    """The record that forgets a transactional id."""
+    """The record that deletes a transactional id."""
     return CoordinatorRecord(_key(transactional_id), None)
 
 
@@ -60,10 +60,10 @@ def _key(transactional_id: str) -> bytes:
 
 
 def from_record(record: CoordinatorRecord) -> tuple[str, TransactionMetadata | None]:
-    """The transactional id, and what is known of it; None after a tombstone. Raises KafkaError(CORRUPT_MESSAGE)."""
+    """The transactional id and its metadata; None after a tombstone. Raises KafkaError(CORRUPT_MESSAGE)."""
     try:
         if state_record_codec.prefix(record.key) != transaction_log_key.API_KEY:
-            raise ProtocolError("it is not about a transactional id")
+            raise ProtocolError("its key is not a transactional id")
         key: TransactionLogKey = state_record_codec.decode(transaction_log_key, record.key, 0)
         if record.value is None:
             return key.transactional_id, None

@@ -1,8 +1,8 @@
 """The transactional ids of one `__transaction_state` partition.
 
-Owns: the current metadata of each id, changed by `replay` alone. What a restart must forget (pending transitions,
-timers, the epoch before the last bump) is not here but with the coordinator. Invariant: the same records give the same
-shard; that each is a legal step from the one before was checked when it was decided, since compaction drops steps.
+Owns: the current metadata of each id, changed by `replay` alone. Does not own: what a restart forgets (pending
+transitions, timers, the epoch before the last bump: `shard_life`). Invariant: the same records give the same shard.
+Whether each step is legal is checked when it is decided, not here, since compaction drops steps.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ class TransactionShard:
         return self._metadata.values()
 
     def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
-        """Raises KafkaError(CORRUPT_MESSAGE) for what no coordinator can have written."""
+        """Raises KafkaError(CORRUPT_MESSAGE) for a record that no coordinator can have written."""
         transactional_id, metadata = from_record(record)
         if metadata is None:
             self._metadata.pop(transactional_id, None)
@@ -46,4 +46,4 @@ class TransactionShard:
     def replay_end_transaction_marker(
         self, *, producer_id: int, producer_epoch: int, committed: bool, offset: int
     ) -> None:
-        """Says nothing of any id: our own records are never transactional. An operator may have sent one here."""
+        """Nothing to do: our own records are never transactional, though an operator may have sent a marker here."""

@@ -1,14 +1,14 @@
-"""One partition of `__transaction_state` while this node coordinates it: sees each of its transactions to the end.
+"""One partition of `__transaction_state` while this node coordinates it: brings each of its transactions to its end.
 
 Owns: what a restart or the loss of the partition may forget: pending transitions, additions not yet durable, the epoch
-before the last bump, timers, markers on their way. Durable state is the shard's. Does not own: decisions, and which
-request asks for them (`coordinator`).
+before the last bump, timers, markers in flight. Does not own: durable state (`shard`), decisions, the requests that
+call for them (`coordinator`).
 Invariants
 - From the append of a transition until it is durable, and from PREPARE until COMPLETE is durable, the transactional id
-  is pending and answers CONCURRENT_TRANSACTIONS, as Kafka's does.
-- PREPARE is durable before any marker is written, all markers before COMPLETE is logged. An end, a timeout, a fence
-  and a replay take the same road; nothing is ever inferred from a missing marker.
-- Once it has resigned, nothing of it writes, neither COMPLETE nor a marker.
+  is pending and requests get CONCURRENT_TRANSACTIONS, as in Kafka.
+- PREPARE is durable before any marker is written, all markers before COMPLETE is logged. An EndTxn, a timeout, a fence
+  and a replay take the same path; an outcome is never inferred from a missing marker.
+- Once it has resigned it writes nothing, neither COMPLETE nor a marker.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ Append = Callable[[int, list[CoordinatorRecord]], Completion[None]]
 
 @dataclass(frozen=True, slots=True)
 class TransactionStatus:
-    """A transactional id as it is at one moment, durable or not."""
+    """A transactional id as of one turn, durable or not."""
 
     metadata: TransactionMetadata
     is_pending: bool
@@ -52,7 +52,7 @@ class TransactionShardLife:
         append: Append,
         on_timeout: "Callable[[TransactionShardLife, TransactionMetadata], None]",
     ) -> None:
-        """`coordinator_epoch` fences the markers of whoever coordinated the partition before."""
+        """`coordinator_epoch` fences the markers of the partition's earlier coordinators."""
         shard = TransactionShard(partition)
         self.partition = partition
         self.get = shard.get
@@ -76,7 +76,7 @@ class TransactionShardLife:
     # --- its begin and end --------------------------------------------------------------------------------------------
 
     def on_active(self) -> None:
-        """Finish what is prepared, count on the timeouts of what is open."""
+        """Finish what is prepared, and arm the timeouts of what is open."""
         wall_ms = self._surroundings.clock.wall_ms()
         keeps_last_epoch = self._surroundings.limits.compatibility.keeps_last_epoch
         for metadata in list(self.all()):
@@ -89,7 +89,7 @@ class TransactionShardLife:
                 self.timeouts.watch(metadata, wall_ms - metadata.start_timestamp_ms)
 
     def on_resigned(self) -> None:
-        """Its next coordinator finishes what is prepared, and counts on the timeouts of what is open."""
+        """The next coordinator finishes what is prepared, and arms the timeouts of what is open."""
         self.has_resigned = True
         self.timeouts.stop_all()
         self.delivery.forget_all()
@@ -99,7 +99,7 @@ class TransactionShardLife:
     def current(self, transactional_id: str) -> TransactionMetadata | None:
         metadata = self.get(transactional_id)
         last = self.last_producer_epochs.get(transactional_id)
-        # Not every record has room for the epoch before a bump (`to_record`).
+        # Not every record format stores the epoch before a bump (`to_record`).
         return metadata if metadata is None or last is None else replace(metadata, last_producer_epoch=last)
 
     def statuses(self) -> Iterator[TransactionStatus]:
@@ -128,7 +128,7 @@ class TransactionShardLife:
 
         def on_durable(done: Completion[None]) -> None:
             if done.error is not None:
-                return  # the disk has failed, and the id stays pending until the broker stops; or this life is over
+                return  # the disk has failed: the id stays pending until the broker stops; or this life is over
             self.not_durable.pop(transactional_id, None)
             was_open = previous is not None and previous.state is TransactionState.ONGOING
             opens = target.state is TransactionState.ONGOING and not was_open
@@ -152,7 +152,7 @@ class TransactionShardLife:
                 self.pending.discard(transactional_id)
                 self._surroundings.listener.on_transition(completed, opens=False)
             elif isinstance(done.error, KafkaError) and not self.has_resigned:
-                # Nothing was appended; without COMPLETE the id would answer "try again" until the next restart.
+                # Nothing was appended; without COMPLETE requests would get CONCURRENT_TRANSACTIONS until a restart.
                 self._surroundings.scheduler.call_later(_COMPLETE_RETRY_MS, lambda: self._log_complete(prepared))
 
         self._append(self.partition, [self.record(completed)]).then(on_durable)
@@ -160,7 +160,7 @@ class TransactionShardLife:
     # --- expiry -------------------------------------------------------------------------------------------------------
 
     def expire(self, wall_ms: WallMs, expiration_ms: int) -> None:
-        """Forget ids that were idle for so long; never one with an open transaction."""
+        """Expire ids that were idle for so long; never one with an open transaction."""
         expired = [
             metadata.transactional_id
             for metadata in self.all()

@@ -1,7 +1,7 @@
-"""The states of a transaction and the legal moves between them, in one table.
+"""The states of a transaction and the legal transitions between them, in one table.
 
-Owns: the ids as they stand in `__transaction_state`, the table, the diagram printed from it. A transition that the
-table does not have does not exist: `check_transition` raises. Source: Kafka's TransactionState.
+Owns: the ids as stored in `__transaction_state`, the table, the diagram drawn from it. `check_transition` raises for a
+transition that is not in the table. Source: Kafka's TransactionState.
 """
 
 from enum import IntEnum
@@ -38,7 +38,7 @@ VALID_PREVIOUS_STATES: dict[TransactionState, frozenset[TransactionState]] = {
 }
 
 PREPARED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
-"""Decided and durable, markers on their way: the outcome is fixed."""
+"""Decided and durable, markers in flight: the outcome is fixed."""
 
 
 COMPLETED = frozenset({_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
@@ -50,7 +50,7 @@ AT_REST = COMPLETED | {_S.EMPTY, _S.DEAD}
 
 
 class IllegalTransition(Exception):
-    """A move that the table does not have: a bug."""
+    """A transition that is not in the table: a bug."""
 
 
 def check_transition(previous: TransactionState, target: TransactionState) -> None:

@@ -1,4 +1,4 @@
-"""What the transaction coordinator works with: its settings, and who hears of transitions.
+"""The dependencies of the transaction coordinator: its ports, its settings, and the listener for transitions.
 
 Owns: the shapes. Does not own: the values of settings (`broker.assembly`), log lines (`broker.observability`).
 """
@@ -15,10 +15,10 @@ from oncelog.protocol.errors import ErrorCode
 
 
 class TransitionListener(Protocol):
-    """Hears of every transition once it is durable (one log line each)."""
+    """Notified of every transition once it is durable (one log line each)."""
 
     def on_transition(self, metadata: TransactionMetadata, *, opens: bool) -> None:
-        """`opens`: a transaction began by it."""
+        """`opens`: the transition begins a transaction."""
 
     def on_fenced(self, transactional_id: str, error: ErrorCode) -> None: ...
 
@@ -31,22 +31,22 @@ class TransactionLimits:
     id_expiration_ms: int
     expiry_interval_ms: int
     timeout_check_interval_ms: int = 0
-    """How often transactions over their time are looked for, as Kafka does; 0: each is aborted just when it is over."""
+    """How often to look for transactions past their timeout, as Kafka does; 0: each is aborted exactly on time."""
     two_phase_commit: bool = False
-    """Whether clients may ask for transactions that last until they are ended."""
+    """Whether clients may request transactions without a timeout."""
     compatibility: Compatibility = OURS
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the coordinator and each of its partitions are given."""
+    """Passed to the coordinator and to the life of each partition."""
 
     markers: MarkerSender
     leader_of: Callable[[str, int], int | None]
-    """The node id that leads a partition, None for one that does not exist any more."""
+    """The node id that leads a partition, None if the partition no longer exists."""
     clock: Clock
     scheduler: Scheduler
     limits: TransactionLimits
     listener: TransitionListener
     transaction_version: Callable[[], int]
-    """The finalized level of that feature, as it is now."""
+    """The finalized level of the feature, as of now."""

@@ -1,12 +1,12 @@
-"""Tells when an open transaction has lasted as long as it may.
+"""Transaction timeouts: calls back when an open transaction has reached its timeout.
 
 Owns: one timer for each open transaction. Does not own: the abort (`coordinator`).
 Invariants
-- A transaction's time counts from its first partition, whatever is added later, and exactly. Kafka looks every
-  `check_interval_ms` instead, so that a transaction may outlive its timeout by that; 0 is exactly.
-- A transaction of two-phase commit lasts until somebody ends it.
-- While running, time is the scheduler's: a wall clock that jumps ends nothing early and keeps nothing open. After a
-  restart the logged start is all there is.
+- A transaction's time counts from its first partition, whatever is added later, and is exact. Kafka checks every
+  `check_interval_ms` instead, so a transaction may outlive its timeout by as much; 0 is exact.
+- A two-phase commit transaction has no timeout.
+- While running, the scheduler's clock counts: a wall clock that jumps neither ends a transaction early nor keeps it
+  open. After a restart only the logged start is known.
 """
 
 from collections.abc import Callable
@@ -33,12 +33,12 @@ class TransactionTimeouts:
         self._timers: dict[str, Timer] = {}
 
     def watch(self, opened: TransactionMetadata, elapsed_ms: int = 0) -> None:
-        """A transaction is open, or was found so; told of one that is watched already, nothing changes."""
+        """A transaction was opened, or found open; does nothing if its timer is already armed."""
         if opened.timeout_ms != NO_TIMEOUT_MS and opened.transactional_id not in self._timers:
             self._arm(opened, max(0, opened.timeout_ms - max(0, elapsed_ms)))
 
     def retry(self, opened: TransactionMetadata) -> None:
-        """Told of its timeout, its owner could not abort it just now."""
+        """The owner could not abort it just now."""
         self._arm(opened, RETRY_MS)
 
     def stop(self, transactional_id: str) -> None:
@@ -61,6 +61,6 @@ class TransactionTimeouts:
         if self._check_interval_ms == 0:
             return delay_ms
         running_ms = self._clock.monotonic_ms() - self._started_ms
-        # Kafka's look finds what is over its time, not what is just at it.
+        # Kafka's check finds what is past its timeout, not what has just reached it.
         checks = (running_ms + delay_ms) // self._check_interval_ms + 1
         return checks * self._check_interval_ms - running_ms
