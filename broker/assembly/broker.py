@@ -35,13 +35,13 @@ from oncelog.broker.coordinator.loading import CoordinatorLoading
 from oncelog.broker.coordinator.partition_markers import PartitionMarkers
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, ShardT
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
-from oncelog.broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
-from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
-from oncelog.broker.coordinator.transaction.surroundings import (
-    Surroundings,
+from oncelog.broker.coordinator.transaction.dependencies import (
+    TransactionDependencies,
     TransactionLimits,
     TransitionListener,
 )
+from oncelog.broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
+from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
 from oncelog.broker.fetching.purgatory import FetchPurgatory
 from oncelog.broker.fetching.session_cache import FetchSessionCache
 from oncelog.broker.log.log_config import LogConfig
@@ -284,7 +284,7 @@ def _coordinators(
     transactions = TransactionCoordinator(
         transaction_runtime,
         ProducerIdManager(metadata, lambda: leadership.registration),
-        Surroundings(
+        TransactionDependencies(
             channel,
             leadership.node_of,
             system.clock,

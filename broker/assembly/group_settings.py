@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from oncelog.broker.cluster.metadata_log import MetadataLog, ResourceType
 from oncelog.broker.config.group_config import group_config_value
 from oncelog.broker.config.live import LiveConfig
-from oncelog.broker.coordinator.group.consumer.surroundings import MigrationPolicy
+from oncelog.broker.coordinator.group.consumer.ports import MigrationPolicy
 
 GROUP_VERSION = "group.version"
 

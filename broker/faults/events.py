@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from oncelog.broker.coordinator.transaction.dependencies import TransitionListener
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
-from oncelog.broker.coordinator.transaction.surroundings import TransitionListener
 from oncelog.broker.ports import Clock
 from oncelog.protocol.errors import ErrorCode
 

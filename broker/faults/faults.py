@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
+from oncelog.broker.coordinator.transaction.dependencies import TransitionListener
 from oncelog.broker.coordinator.transaction.markers import MarkerSender
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
-from oncelog.broker.coordinator.transaction.surroundings import TransitionListener
 from oncelog.broker.faults.disk import FaultDisk
 from oncelog.broker.faults.error_answers import has_place_for_error
 from oncelog.broker.faults.events import Events, TransitionEvents

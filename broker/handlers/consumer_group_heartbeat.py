@@ -12,7 +12,7 @@ from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
-from oncelog.broker.coordinator.group.consumer.exchange import HeartbeatRequest, HeartbeatResult
+from oncelog.broker.coordinator.group.consumer.heartbeat import HeartbeatRequest, HeartbeatResult
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest

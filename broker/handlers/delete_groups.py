@@ -17,5 +17,5 @@ def handle(context: RequestContext, request: DeleteGroupsRequest) -> Sliced[Dele
 
 
 def _delete(context: RequestContext, group_id: str) -> Completion[DeletableGroupResult]:
-    deleted = context.broker.groups.inventory.delete(group_id).recover(lambda error: error.code)
+    deleted = context.broker.groups.administration.delete(group_id).recover(lambda error: error.code)
     return deleted.map(lambda code: DeletableGroupResult(group_id=group_id, error_code=code))

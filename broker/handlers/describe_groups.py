@@ -7,7 +7,7 @@
 - v3+ authorized operations, if requested and without an error: all of them (KIP-430).
 """
 
-from oncelog.broker.coordinator.group.exchange import DescribedMember, GroupDescription
+from oncelog.broker.coordinator.group.requests import DescribedMember, GroupDescription
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from oncelog.broker.request import RequestContext
@@ -23,8 +23,10 @@ from oncelog.protocol.generated.describe_groups_response import (
 
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> Sliced[DescribeGroupsResponse]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    inventory = context.broker.groups.inventory
-    asked = yield from each(dict.fromkeys(request.groups), lambda group_id: (group_id, inventory.describe(group_id)))
+    describe = context.broker.groups.administration.describe
+    asked = yield from each(
+        dict.fromkeys(request.groups), lambda group_id: (group_id, describe(group_id))
+    )
     groups = []
     for group_id, described in asked:
         yield described

@@ -9,7 +9,7 @@
 """
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.coordinator.group.exchange import JoinRequest, JoinResult
+from oncelog.broker.coordinator.group.requests import JoinRequest, JoinResult
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.join_group_request import JoinGroupRequest

@@ -6,7 +6,7 @@ v3+ a static member may be named by its instance id alone, as tools do. The reas
 from collections.abc import Sequence
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.coordinator.group.consumer.exchange import LeavingMember
+from oncelog.broker.coordinator.group.consumer.heartbeat import LeavingMember
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest

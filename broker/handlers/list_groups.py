@@ -15,7 +15,7 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Sliced[ListGr
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     try:
-        known = context.broker.groups.inventory.all()
+        known = context.broker.groups.administration.all()
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code)
     groups = []

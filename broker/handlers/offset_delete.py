@@ -22,7 +22,7 @@ def handle(context: RequestContext, request: OffsetDeleteRequest) -> Completion[
     wanted = [(topic.name, data.partition_index) for topic in request.topics for data in topic.partitions]
     known = [partition for partition in wanted if topics.has_partition(*partition)]
     errors: Errors = dict.fromkeys(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return context.broker.groups.inventory.delete_offsets(request.group_id, known).map(
+    return context.broker.groups.administration.delete_offsets(request.group_id, known).map(
         lambda deleted: _respond(request, {**errors, **deleted}),
         lambda error: OffsetDeleteResponse(error_code=error.code),
     )

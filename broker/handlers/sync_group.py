@@ -5,7 +5,7 @@ group's (KIP-559).
 """
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.coordinator.group.exchange import SyncResult
+from oncelog.broker.coordinator.group.requests import SyncResult
 from oncelog.broker.request import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.sync_group_request import SyncGroupRequest

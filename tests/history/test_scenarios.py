@@ -32,7 +32,7 @@ TRANSACTIONS: dict[str, tuple[str, ...]] = {
     ),
     "A6 the timeout comes while EndTxn is on its way": (
         f"{_TRANSACTION}coordinator.py::test_an_end_that_is_on_its_way_wins_against_the_timeout",
-        f"{_TRANSACTION}endings.py::"
+        f"{_TRANSACTION}end_decisions.py::"
         "test_after_a_timeout_version_1_fences_the_producer_for_good_and_version_2_lets_it_go_on",
     ),
     "A7 the answer of EndTxn is lost": (

@@ -17,7 +17,7 @@ from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
 from oncelog.broker.coordinator.group.shard import GroupShard
 from oncelog.broker.coordinator.partition_markers import PartitionMarkers
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
-from oncelog.broker.coordinator.transaction import coordinator, decisions, endings
+from oncelog.broker.coordinator.transaction import begin_decisions, coordinator, end_decisions
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
 from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
@@ -129,7 +129,7 @@ def forget_a_partition_of_the_transaction(patch: pytest.MonkeyPatch) -> None:
 
 def forget_a_fence(patch: pytest.MonkeyPatch) -> None:
     """The coordinator takes whoever knows the producer id."""
-    for module in (decisions, endings):
+    for module in (begin_decisions, end_decisions):
         patch.setattr(module, "check_producer", lambda *_: ErrorCode.NONE)
 
 

@@ -6,14 +6,13 @@ Owns: the requests by name, and how a cell of a table becomes a decision. Does n
 
 from collections.abc import Callable
 
-from oncelog.broker.coordinator.transaction.decision import Decision
-from oncelog.broker.coordinator.transaction.decisions import (
+from oncelog.broker.coordinator.transaction.begin_decisions import (
     prepare_add_partitions,
     prepare_init_producer_id,
     verify_partition,
 )
-from oncelog.broker.coordinator.transaction.endings import prepare_end_transaction_v1, prepare_end_transaction_v2
-from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.coordinator.transaction.end_decisions import prepare_end_transaction_v1, prepare_end_transaction_v2
+from oncelog.broker.coordinator.transaction.metadata import Decision, TransactionMetadata
 from tests.support.transaction_lives import FRESH_ID, Pair
 from tests.support.transaction_samples import NOW_MS, PARTITION, TIMEOUT_MS
 from tests.support.transaction_tables import ADD_PARTITIONS, END_V1, END_V2, INIT_PRODUCER_ID, VERIFY_PARTITION, Tables

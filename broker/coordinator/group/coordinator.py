@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from oncelog.broker.completion import Completion
+from oncelog.broker.coordinator.group.administration import GroupAdministration
 from oncelog.broker.coordinator.group.consumer.classic_members import ClassicMembers
 from oncelog.broker.coordinator.group.consumer.coordinator import ConsumerGroupCoordinator
-from oncelog.broker.coordinator.group.consumer.exchange import LeavingMember
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
-from oncelog.broker.coordinator.group.consumer.surroundings import ConsumerGroupSettings, TopicCatalog
+from oncelog.broker.coordinator.group.consumer.heartbeat import LeavingMember
+from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings, TopicCatalog
 from oncelog.broker.coordinator.group.consumer.writer import Decision
-from oncelog.broker.coordinator.group.exchange import JoinRequest, JoinResult, SyncResult
-from oncelog.broker.coordinator.group.inventory import Inventory
 from oncelog.broker.coordinator.group.membership import Group, Member, member_from
 from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
 from oncelog.broker.coordinator.group.rebalance import Rebalancer, append_error
 from oncelog.broker.coordinator.group.records import group_record
+from oncelog.broker.coordinator.group.requests import JoinRequest, JoinResult, SyncResult
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
@@ -70,7 +70,7 @@ class GroupCoordinator:
         self.consumers = ConsumerGroupCoordinator(runtime, clock, entropy, topics, settings)
         self._classic_members = ClassicMembers(self.consumers)
         self.offsets = OffsetCoordinator(runtime, clock, self._rebalancer.on_alive, limits.offset_metadata_max_bytes)
-        self.inventory = Inventory(
+        self.administration = GroupAdministration(
             runtime,
             self._rebalancer.stop,
             clock,
@@ -96,7 +96,7 @@ class GroupCoordinator:
 
     def step(self) -> None:
         """Forget offsets and groups that nobody has used for offsets.retention.minutes."""
-        self.inventory.step()
+        self.administration.step()
 
     def on_topic_changed(self, name: str) -> None:
         """A topic was made, deleted or has grown: consumer groups look again."""
@@ -104,7 +104,7 @@ class GroupCoordinator:
 
     def on_topic_removed(self, name: str) -> Sliced[None]:
         """The removal of a topic is durable."""
-        return self.inventory.on_topic_removed(name)
+        return self.administration.on_topic_removed(name)
 
     # --- joining ------------------------------------------------------------------------------------------------------
 

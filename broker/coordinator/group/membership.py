@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.deadline import Deadline
-from oncelog.broker.coordinator.group.exchange import (
+from oncelog.broker.coordinator.group.records import StoredGroup, StoredMember
+from oncelog.broker.coordinator.group.requests import (
     DescribedMember,
     GroupDescription,
     JoinedMember,
@@ -22,7 +23,6 @@ from oncelog.broker.coordinator.group.exchange import (
     Protocol,
     SyncResult,
 )
-from oncelog.broker.coordinator.group.records import StoredGroup, StoredMember
 from oncelog.broker.coordinator.group.states import GroupState, check_transition
 from oncelog.broker.ports import WallMs
 from oncelog.protocol.errors import ErrorCode

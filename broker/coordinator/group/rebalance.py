@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.deadline import Deadline
-from oncelog.broker.coordinator.group.exchange import JoinResult, SyncResult
 from oncelog.broker.coordinator.group.membership import Group, Member
+from oncelog.broker.coordinator.group.requests import JoinResult, SyncResult
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.ports import Clock, Scheduler
 from oncelog.protocol.errors import ErrorCode, KafkaError

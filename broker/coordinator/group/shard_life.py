@@ -12,8 +12,8 @@ Invariants
 from collections.abc import Callable, Iterable
 
 from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
+from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings
 from oncelog.broker.coordinator.group.consumer.sessions import Sessions, Wait
-from oncelog.broker.coordinator.group.consumer.surroundings import ConsumerGroupSettings
 from oncelog.broker.coordinator.group.membership import Group, restored
 from oncelog.broker.coordinator.group.rebalance import Rebalancer
 from oncelog.broker.coordinator.group.shard import GroupShard

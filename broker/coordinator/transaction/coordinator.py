@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from oncelog.broker.api_table import TRANSACTION_V2
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
-from oncelog.broker.coordinator.transaction.decision import NOTHING_TO_DO, Decision, refuse
-from oncelog.broker.coordinator.transaction.decisions import (
+from oncelog.broker.coordinator.transaction.begin_decisions import (
     prepare_add_partitions,
     prepare_init_producer_id,
     verify_partition,
 )
-from oncelog.broker.coordinator.transaction.endings import (
+from oncelog.broker.coordinator.transaction.dependencies import TransactionDependencies
+from oncelog.broker.coordinator.transaction.end_decisions import (
     prepare_abort_by_coordinator,
     prepare_end_transaction_v1,
     prepare_end_transaction_v2,
@@ -34,13 +34,15 @@ from oncelog.broker.coordinator.transaction.metadata import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMEOUT_MS,
+    NOTHING_TO_DO,
+    Decision,
     ProducerIdAndEpoch,
     TopicPartition,
     TransactionMetadata,
     check_step,
+    refuse,
 )
 from oncelog.broker.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
-from oncelog.broker.coordinator.transaction.surroundings import Surroundings
 from oncelog.broker.schedule import Schedule
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -79,24 +81,24 @@ class TransactionCoordinator:
         self,
         runtime: "CoordinatorRuntime[TransactionShardLife]",
         producer_ids: ProducerIds,
-        surroundings: Surroundings,
+        dependencies: TransactionDependencies,
     ) -> None:
         self._runtime = runtime
         self._producer_ids = producer_ids
-        self._surroundings = surroundings
-        self._clock = surroundings.clock
-        self._scheduler = surroundings.scheduler
-        self._limits = surroundings.limits
-        self._listener = surroundings.listener
-        self._transaction_version = surroundings.transaction_version
-        self._expiry = Schedule(surroundings.clock)
+        self._dependencies = dependencies
+        self._clock = dependencies.clock
+        self._scheduler = dependencies.scheduler
+        self._limits = dependencies.limits
+        self._listener = dependencies.listener
+        self._transaction_version = dependencies.transaction_version
+        self._expiry = Schedule(dependencies.clock)
 
     def make_shard(self, partition: int, epoch: int) -> "TransactionShardLife":
         """One for each life of a partition (`CoordinatorRuntime`). Its module is imported on first use, as for groups:
         by an API that needs it (`broker.dispatch`), or by records found in the log."""
         from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
 
-        return TransactionShardLife(partition, epoch, self._surroundings, self._runtime.append, self._on_timeout)
+        return TransactionShardLife(partition, epoch, self._dependencies, self._runtime.append, self._on_timeout)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 

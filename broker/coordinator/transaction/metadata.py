@@ -1,8 +1,8 @@
 """The metadata of one transactional id: a value, and the legal steps from one value to the next.
 
-Owns: the fields and the invariants between them. Does not own: decisions (`begin_decisions`, `end_decisions`), the
-format in `__transaction_state` (`records`), the current value (`shard`). Serves both transaction protocols; fields of
-transaction.version 2 keep their defaults under 1.
+Owns: the fields, the invariants between them, the shape of a `Decision`. Does not own: the decisions themselves
+(`begin_decisions`, `end_decisions`), the format in `__transaction_state` (`records`), the current value (`shard`).
+Serves both transaction protocols; fields of transaction.version 2 keep their defaults under 1.
 KIPs: 98, 360 (last producer epoch), 890 (previous and next producer id, client transaction version), 939 (next
 producer epoch: of the instance that took over an open transaction).
 """
@@ -17,6 +17,7 @@ from oncelog.broker.coordinator.transaction.states import (
     check_transition,
 )
 from oncelog.broker.ports import WallMs
+from oncelog.protocol.errors import ErrorCode
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -155,3 +156,31 @@ def _has_legal_partitions(previous: TransactionMetadata, target: TransactionMeta
     if target.state in COMPLETED:
         return not target.partitions and target.start_timestamp_ms != NO_TIMESTAMP
     return not target.partitions and target.start_timestamp_ms == NO_TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`target`, if any, is logged; then `error` is the response (NONE with the producer id and epoch as of then)."""
+
+    error: ErrorCode = ErrorCode.NONE
+    target: TransactionMetadata | None = None
+    needs_producer_id: bool = False
+    """The decision needs a fresh producer id: fetch one and decide again."""
+
+
+NOTHING_TO_DO = Decision()
+NEEDS_PRODUCER_ID = Decision(needs_producer_id=True)
+
+
+def refuse(error: ErrorCode) -> Decision:
+    return Decision(error)
+
+
+def check_producer(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> ErrorCode:
+    """NONE, or why this is not the current producer: a higher epoch is as wrong as a lower one."""
+    client = metadata.client
+    if producer_id != client.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if producer_epoch != client.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.NONE

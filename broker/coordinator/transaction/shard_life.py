@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.coordinator.transaction.dependencies import TransactionDependencies
 from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
 from oncelog.broker.coordinator.transaction.metadata import NO_PRODUCER_EPOCH, TopicPartition, TransactionMetadata
 from oncelog.broker.coordinator.transaction.records import to_record, to_tombstone
 from oncelog.broker.coordinator.transaction.shard import TransactionShard
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
-from oncelog.broker.coordinator.transaction.surroundings import Surroundings
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
 from oncelog.broker.ports import WallMs
 from oncelog.protocol.errors import KafkaError
@@ -48,7 +48,7 @@ class TransactionShardLife:
         self,
         partition: int,
         coordinator_epoch: int,
-        surroundings: Surroundings,
+        dependencies: TransactionDependencies,
         append: Append,
         on_timeout: "Callable[[TransactionShardLife, TransactionMetadata], None]",
     ) -> None:
@@ -59,26 +59,26 @@ class TransactionShardLife:
         self.all = shard.all
         self.replay = shard.replay
         self.replay_end_transaction_marker = shard.replay_end_transaction_marker
-        self._surroundings = surroundings
+        self._dependencies = dependencies
         self._append = append
         self.has_resigned = False
         self.pending: set[str] = set()
         self.not_durable: dict[str, frozenset[TopicPartition]] = {}
         self.last_producer_epochs: dict[str, int] = {}
-        clock, scheduler = surroundings.clock, surroundings.scheduler
+        clock, scheduler = dependencies.clock, dependencies.scheduler
         self.delivery = MarkerDelivery(
-            surroundings.markers, surroundings.leader_of, scheduler, coordinator_epoch, self._log_complete
+            dependencies.markers, dependencies.leader_of, scheduler, coordinator_epoch, self._log_complete
         )
         self.timeouts = TransactionTimeouts(
-            clock, scheduler, lambda opened: on_timeout(self, opened), surroundings.limits.timeout_check_interval_ms
+            clock, scheduler, lambda opened: on_timeout(self, opened), dependencies.limits.timeout_check_interval_ms
         )
 
     # --- its begin and end --------------------------------------------------------------------------------------------
 
     def on_active(self) -> None:
         """Finish what is prepared, and arm the timeouts of what is open."""
-        wall_ms = self._surroundings.clock.wall_ms()
-        keeps_last_epoch = self._surroundings.limits.compatibility.keeps_last_epoch
+        wall_ms = self._dependencies.clock.wall_ms()
+        keeps_last_epoch = self._dependencies.limits.compatibility.keeps_last_epoch
         for metadata in list(self.all()):
             if not keeps_last_epoch:
                 self.last_producer_epochs[metadata.transactional_id] = NO_PRODUCER_EPOCH
@@ -110,8 +110,8 @@ class TransactionShardLife:
     # --- transitions --------------------------------------------------------------------------------------------------
 
     def record(self, metadata: TransactionMetadata) -> CoordinatorRecord:
-        surroundings = self._surroundings
-        return to_record(metadata, surroundings.transaction_version(), compatibility=surroundings.limits.compatibility)
+        dependencies = self._dependencies
+        return to_record(metadata, dependencies.transaction_version(), compatibility=dependencies.limits.compatibility)
 
     def on_logged(
         self, previous: TransactionMetadata | None, target: TransactionMetadata, written: Completion[None]
@@ -132,7 +132,7 @@ class TransactionShardLife:
             self.not_durable.pop(transactional_id, None)
             was_open = previous is not None and previous.state is TransactionState.ONGOING
             opens = target.state is TransactionState.ONGOING and not was_open
-            self._surroundings.listener.on_transition(target, opens=opens)
+            self._dependencies.listener.on_transition(target, opens=opens)
             if target.state in PREPARED:
                 self.delivery.deliver(target)
             else:
@@ -144,16 +144,16 @@ class TransactionShardLife:
         """Every marker is durable."""
         if self.has_resigned:
             return
-        completed = prepared.completed(self._surroundings.clock.wall_ms())
+        completed = prepared.completed(self._dependencies.clock.wall_ms())
         transactional_id = prepared.transactional_id
 
         def on_durable(done: Completion[None]) -> None:
             if done.error is None:
                 self.pending.discard(transactional_id)
-                self._surroundings.listener.on_transition(completed, opens=False)
+                self._dependencies.listener.on_transition(completed, opens=False)
             elif isinstance(done.error, KafkaError) and not self.has_resigned:
                 # Nothing was appended; without COMPLETE requests would get CONCURRENT_TRANSACTIONS until a restart.
-                self._surroundings.scheduler.call_later(_COMPLETE_RETRY_MS, lambda: self._log_complete(prepared))
+                self._dependencies.scheduler.call_later(_COMPLETE_RETRY_MS, lambda: self._log_complete(prepared))
 
         self._append(self.partition, [self.record(completed)]).then(on_durable)
 

@@ -43,7 +43,7 @@ def test_offsets_and_transactional_ids_survive_the_compaction_of_their_topics() 
         assert size_of(broker, topic) < size / 2
     for after in (broker.killed(), broker.crashed(3), broker):
         assert [fetch(after, partition) for partition in range(2)] == expected
-        assert GROUP in [group.group_id for group in after.broker.groups.inventory.all()]
+        assert GROUP in [group.group_id for group in after.broker.groups.administration.all()]
         for producer in producers:
             producer.broker = after
             pair = producer.pair

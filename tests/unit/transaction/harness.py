@@ -7,11 +7,11 @@ from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.loading import CoordinatorLoading
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
+from oncelog.broker.coordinator.transaction.dependencies import TransactionDependencies, TransactionLimits
 from oncelog.broker.coordinator.transaction.markers import EndMarker
 from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition, TransactionMetadata
 from oncelog.broker.coordinator.transaction.records import from_record
 from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
-from oncelog.broker.coordinator.transaction.surroundings import Surroundings, TransactionLimits
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.topics import TRANSACTION_STATE
 from tests.fakes.coordinator_log import MemoryCoordinatorLog, MemoryTopic, no_failure
@@ -124,7 +124,7 @@ class Coordinator:
         self.core = TransactionCoordinator(
             self.runtime,
             self.ids,
-            Surroundings(
+            TransactionDependencies(
                 self.markers,
                 lambda topic, partition: None if (topic, partition) in self.gone else NODE_ID,
                 self.time,

@@ -46,7 +46,7 @@ def bumps_twice(patch: pytest.MonkeyPatch) -> None:
     def buggy(metadata: TransactionMetadata, **settings: Any) -> Any:
         return abort(replace(metadata, producer_epoch=metadata.producer_epoch + 1), **settings)
 
-    patch.setattr("oncelog.broker.coordinator.transaction.decisions.prepare_abort_by_coordinator", buggy)
+    patch.setattr("oncelog.broker.coordinator.transaction.begin_decisions.prepare_abort_by_coordinator", buggy)
     patch.setattr(coordinator_module, "check_step", lambda *_: None)
 
 

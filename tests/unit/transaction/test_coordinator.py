@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog.broker.coordinator.transaction.decision import Decision
-from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from oncelog.broker.coordinator.transaction.metadata import Decision, ProducerIdAndEpoch
 from oncelog.broker.coordinator.transaction.records import to_record
 from oncelog.broker.coordinator.transaction.states import IllegalTransition, TransactionState
 from oncelog.protocol.errors import ErrorCode, KafkaError

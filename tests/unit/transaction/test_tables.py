@@ -10,9 +10,8 @@ from itertools import product
 
 import pytest
 
-from oncelog.broker.coordinator.transaction.decision import Decision
-from oncelog.broker.coordinator.transaction.endings import prepare_abort_by_coordinator
-from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata, check_step
+from oncelog.broker.coordinator.transaction.end_decisions import prepare_abort_by_coordinator
+from oncelog.broker.coordinator.transaction.metadata import Decision, TransactionMetadata, check_step
 from oncelog.broker.coordinator.transaction.states import IllegalTransition, TransactionState
 from oncelog.protocol.errors import ErrorCode
 from tests.support.transaction_lives import FRESH_ID, LIVES, STATES, UNKNOWN

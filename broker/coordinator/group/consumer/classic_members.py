@@ -16,8 +16,8 @@ from oncelog.broker.coordinator.group.consumer.coordinator import (
     check_static,
     unknown_member,
 )
-from oncelog.broker.coordinator.group.consumer.exchange import LeavingMember
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.heartbeat import LeavingMember
 from oncelog.broker.coordinator.group.consumer.member import (
     ClassicMetadata,
     ConsumerMember,
@@ -25,11 +25,11 @@ from oncelog.broker.coordinator.group.consumer.member import (
     MemberState,
 )
 from oncelog.broker.coordinator.group.consumer.migration import classic_assignment, may_downgrade
+from oncelog.broker.coordinator.group.consumer.ports import MigrationPolicy, TopicCatalog, by_topic_id
 from oncelog.broker.coordinator.group.consumer.sessions import Wait
-from oncelog.broker.coordinator.group.consumer.surroundings import MigrationPolicy, TopicCatalog, by_topic_id
 from oncelog.broker.coordinator.group.consumer.update import GroupUpdate
 from oncelog.broker.coordinator.group.consumer.writer import Decision
-from oncelog.broker.coordinator.group.exchange import JoinRequest, JoinResult, SyncResult
+from oncelog.broker.coordinator.group.requests import JoinRequest, JoinResult, SyncResult
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.subscription import CONSUMER, read_subscription
 from oncelog.protocol.errors import ErrorCode, KafkaError

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Mapping
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.coordinator.group.consumer.exchange import (
+from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.heartbeat import (
     NOT_SAID,
     HeartbeatRequest,
     HeartbeatResult,
     check_heartbeat,
 )
-from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.member import (
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
@@ -29,9 +29,9 @@ from oncelog.broker.coordinator.group.consumer.member import (
     without_epochs,
 )
 from oncelog.broker.coordinator.group.consumer.migration import check_upgrade, downgraded, may_downgrade, upgraded
+from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings, TopicCatalog, metadata_hash
 from oncelog.broker.coordinator.group.consumer.records import CurrentChanged, GroupChanged, GroupEpoch
 from oncelog.broker.coordinator.group.consumer.sessions import Wait
-from oncelog.broker.coordinator.group.consumer.surroundings import ConsumerGroupSettings, TopicCatalog, metadata_hash
 from oncelog.broker.coordinator.group.consumer.update import GroupUpdate
 from oncelog.broker.coordinator.group.consumer.writer import Decision, GroupWriter
 from oncelog.broker.coordinator.group.records import group_record

@@ -16,6 +16,12 @@ from oncelog.broker.coordinator.group.consumer.member import (
     MemberMetadata,
     with_epoch,
 )
+from oncelog.broker.coordinator.group.consumer.ports import (
+    ConsumerGroupSettings,
+    TopicCatalog,
+    by_topic_id,
+    metadata_hash,
+)
 from oncelog.broker.coordinator.group.consumer.records import (
     Change,
     CurrentChanged,
@@ -25,12 +31,6 @@ from oncelog.broker.coordinator.group.consumer.records import (
     TargetChanged,
     TargetEpoch,
     TargetEpochChanged,
-)
-from oncelog.broker.coordinator.group.consumer.surroundings import (
-    ConsumerGroupSettings,
-    TopicCatalog,
-    by_topic_id,
-    metadata_hash,
 )
 from oncelog.broker.coordinator.group.membership import Group, Member
 from oncelog.broker.coordinator.group.states import GroupState

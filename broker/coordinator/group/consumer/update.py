@@ -19,6 +19,12 @@ from oncelog.broker.coordinator.group.consumer.member import (
     MemberMetadata,
     ResolvedRegex,
 )
+from oncelog.broker.coordinator.group.consumer.ports import (
+    ConsumerGroupSettings,
+    TopicCatalog,
+    metadata_hash,
+    topic_ids,
+)
 from oncelog.broker.coordinator.group.consumer.reconciliation import Step, reconciled
 from oncelog.broker.coordinator.group.consumer.records import (
     Change,
@@ -33,12 +39,6 @@ from oncelog.broker.coordinator.group.consumer.records import (
     encoded,
 )
 from oncelog.broker.coordinator.group.consumer.regex import matching
-from oncelog.broker.coordinator.group.consumer.surroundings import (
-    ConsumerGroupSettings,
-    TopicCatalog,
-    metadata_hash,
-    topic_ids,
-)
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.ports import WallMs
 

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
+from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings, TopicCatalog
 from oncelog.broker.coordinator.group.consumer.sessions import Wait
-from oncelog.broker.coordinator.group.consumer.surroundings import ConsumerGroupSettings, TopicCatalog
 from oncelog.broker.coordinator.group.consumer.update import GroupUpdate
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult

@@ -10,12 +10,15 @@ from dataclasses import replace
 
 from oncelog.broker.api_table import TRANSACTION_V2
 from oncelog.broker.compatibility import KAFKA, Compatibility
-from oncelog.broker.coordinator.transaction.decision import NEEDS_PRODUCER_ID, Decision, check_producer, refuse
 from oncelog.broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
     FENCING_PRODUCER_EPOCH,
+    NEEDS_PRODUCER_ID,
     NO_PRODUCER_EPOCH,
+    Decision,
     TransactionMetadata,
+    check_producer,
+    refuse,
 )
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.broker.ports import WallMs

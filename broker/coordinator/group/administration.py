@@ -15,9 +15,9 @@ from functools import partial
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.group.consumer.update import tombstones
-from oncelog.broker.coordinator.group.exchange import CONSUMER_TYPE, GroupDescription
 from oncelog.broker.coordinator.group.membership import Group
 from oncelog.broker.coordinator.group.records import NO_TIMESTAMP, TopicPartition, group_record, offset_record
+from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, GroupDescription
 from oncelog.broker.coordinator.group.shard import GroupShard
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.states import GroupState
@@ -35,7 +35,7 @@ _FORGOTTEN_ELEMENTS = 4
 """Measured: a tombstone is logged and replayed in about 20 µs."""
 
 
-class Inventory:
+class GroupAdministration:
     def __init__(
         self,
         runtime: CoordinatorRuntime[GroupShardLife],

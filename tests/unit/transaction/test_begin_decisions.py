@@ -2,13 +2,12 @@
 
 import pytest
 
-from oncelog.broker.coordinator.transaction.decision import NOTHING_TO_DO, Decision
-from oncelog.broker.coordinator.transaction.decisions import (
+from oncelog.broker.coordinator.transaction.begin_decisions import (
     prepare_add_partitions,
     prepare_init_producer_id,
     verify_partition,
 )
-from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
+from oncelog.broker.coordinator.transaction.metadata import NOTHING_TO_DO, Decision, TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.protocol.errors import ErrorCode
 from tests.support.transaction_samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, TIMEOUT_MS, metadata

@@ -1,30 +1,28 @@
 """The decisions up to the end of a transaction, as pure functions of the metadata and the request.
 
-Owns: what a `Decision` is; which InitProducerId, AddPartitionsToTxn or verification in which state gives which error or
-which next metadata. The order of the checks is Kafka's: clients distinguish "fenced" from "retry" by it. Does not own:
-how transactions end (`end_decisions`), pending transitions (it is given a flag), logging.
+Owns: which InitProducerId, AddPartitionsToTxn or verification in which state gives which error or which next metadata.
+The order of the checks is Kafka's: clients distinguish "fenced" from "retry" by it. Does not own: how transactions end
+(`end_decisions`), pending transitions (it is given a flag), logging.
 KIPs: 98, 360 (a producer that resumes with its epoch), 588, 890, 939 (an instance that keeps what is prepared).
 """
 
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
-from oncelog.broker.coordinator.transaction.decision import (
-    NEEDS_PRODUCER_ID,
-    NOTHING_TO_DO,
-    Decision,
-    check_producer,
-    refuse,
-)
-from oncelog.broker.coordinator.transaction.endings import prepare_abort_by_coordinator
+from oncelog.broker.coordinator.transaction.end_decisions import prepare_abort_by_coordinator
 from oncelog.broker.coordinator.transaction.metadata import (
     EXHAUSTED_PRODUCER_EPOCH,
+    NEEDS_PRODUCER_ID,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    NOTHING_TO_DO,
+    Decision,
     ProducerIdAndEpoch,
     TopicPartition,
     TransactionMetadata,
+    check_producer,
+    refuse,
 )
 from oncelog.broker.coordinator.transaction.states import PREPARED, TransactionState
 from oncelog.broker.ports import WallMs

@@ -4,13 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog.broker.coordinator.transaction.decision import Decision
-from oncelog.broker.coordinator.transaction.endings import (
+from oncelog.broker.coordinator.transaction.end_decisions import (
     prepare_abort_by_coordinator,
     prepare_end_transaction_v1,
     prepare_end_transaction_v2,
 )
-from oncelog.broker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, check_step
+from oncelog.broker.coordinator.transaction.metadata import (
+    Decision,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    check_step,
+)
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.protocol.errors import ErrorCode
 from tests.support.transaction_samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, metadata

@@ -38,7 +38,7 @@ class TransactionLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class TransactionDependencies:
     """Passed to the coordinator and to the life of each partition."""
 
     markers: MarkerSender
