@@ -24,9 +24,7 @@ from oncelog.protocol.generated.describe_groups_response import (
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> Sliced[DescribeGroupsResponse]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     describe = context.broker.groups.administration.describe
-    asked = yield from each(
-        dict.fromkeys(request.groups), lambda group_id: (group_id, describe(group_id))
-    )
+    asked = yield from each(dict.fromkeys(request.groups), lambda group_id: (group_id, describe(group_id)))
     groups = []
     for group_id, described in asked:
         yield described
