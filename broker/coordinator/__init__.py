@@ -1,1 +1,1 @@
-"""Coordinators as replayed shards over internal topics."""
+"""Coordinators as shards that are replayed from internal topics."""

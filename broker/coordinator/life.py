@@ -1,9 +1,9 @@
-"""The life of a coordinator's partition on this node, from the moment at which it is gained until it is lost.
+"""The life of a coordinator partition on this node, from the moment this node gains it until it loses it.
 
-Owns: the states and the legal moves between them, in one table; what a request is answered in each; who waits for a
-response of this life. Does not own: what is replayed and decided (`runtime`, the shard).
+Owns: the states and the legal transitions between them, in one table; the error that requests get in each; the
+responses of this life that wait to be durable. Does not own: what is replayed and decided (`runtime`, the shard).
 Invariants
-- A life ends once. The same partition gained again has another life, with a shard that is replayed anew.
+- A life ends once. A partition that is gained again gets a new life, with a newly replayed shard.
 - There is a shard only while the life is ACTIVE.
 
 Shaped by Kafka's CoordinatorRuntime.CoordinatorState, whose CLOSED is RESIGNED here.
@@ -23,11 +23,11 @@ ShardT = TypeVar("ShardT")
 
 class LifeState(Enum):
     INITIAL = "Initial"
-    """Gained, its log not looked at yet."""
+    """Gained, its log not read yet."""
     LOADING = "Loading"
     ACTIVE = "Active"
     RESIGNED = "Resigned"
-    """Lost: another node has it, or its topic was deleted."""
+    """Lost: another node leads the partition, or its topic was deleted."""
     FAILED = "Failed"
     """Its log cannot be replayed."""
 
@@ -44,7 +44,7 @@ VALID_PREVIOUS_STATES: dict[LifeState, frozenset[LifeState]] = {
 
 
 class IllegalTransition(Exception):
-    """A move that the table does not have: a bug."""
+    """A transition that is not in the table: a bug."""
 
 
 def check_transition(previous: LifeState, target: LifeState) -> None:
@@ -68,14 +68,14 @@ class Life(Generic[ShardT]):
         self.name = f"{topic}-{partition}"
         self.partition = partition
         self.epoch = epoch
-        """The partition's leader epoch with which it was gained."""
+        """The partition's leader epoch in which it was gained."""
         self.state = LifeState.INITIAL
         self.log: "CoordinatorLog"
-        """Known from LOADING on."""
+        """Set from LOADING on."""
         self.shard: ShardT
-        """Known while ACTIVE."""
+        """Set while ACTIVE."""
         self.problem = ""
-        """Why it has FAILED."""
+        """Why it is FAILED."""
         self.waiting: dict[Completion[Any], None] = {}
         """Responses of this life that wait until they are durable."""
 
@@ -88,7 +88,7 @@ class Life(Generic[ShardT]):
         return self.state is LifeState.LOADING
 
     def refusal(self) -> KafkaError:
-        """What a request is answered while the life is not ACTIVE."""
+        """The error for requests while the life is not ACTIVE."""
         match self.state:
             case LifeState.INITIAL | LifeState.LOADING:
                 return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.name} is being replayed.")
@@ -98,7 +98,7 @@ class Life(Generic[ShardT]):
                 return KafkaError(ErrorCode.NOT_COORDINATOR, f"this node is not the coordinator of {self.name}.")
 
     def fail_waiting(self) -> None:
-        """Whoever waits for a response looks the coordinator up again: what it asked for may be durable or not."""
+        """The waiters look up the coordinator again: what they asked for may be durable or not."""
         waiting, self.waiting = self.waiting, {}
         for released in waiting:
             released.fail(self.refusal())

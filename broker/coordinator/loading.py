@@ -1,10 +1,10 @@
-"""Replays the logs of coordinators: at a start at once while that is a blink, and in slices of the event loop.
+"""Replays the logs of coordinators: at a start in one go if they are short, otherwise in slices of the event loop.
 
-Owns: whose turn it is, how much is replayed before anybody is listened to, and in one turn afterwards. Does not own:
-what a record means (the shards), what is answered meanwhile (`life`), what a damaged log comes to (`runtime`).
+Owns: the order of replays, and how much is replayed before the first request and in each turn after that. Does not own:
+what a record means (the shards), responses meanwhile (`life`), how a damaged log is handled (`runtime`).
 Invariants
 - Partitions are replayed in the order in which they were gained: at a start offsets before transactions, whose markers
-  end offsets too. Only one whose next piece has yet to come lets the others pass.
+  also end offset commits. A replay that waits for its next piece lets the others pass, and only then.
 - One turn of the loop replays a slice, however many partitions there are.
 """
 
@@ -16,13 +16,13 @@ from oncelog.broker.completion import Completion
 from oncelog.broker.ports import Scheduler
 
 RECORDS_AT_ONCE = 5_000
-"""About a tenth of a second: most brokers are whole before their first request."""
+"""About a tenth of a second: most brokers have loaded everything before their first request."""
 RETRY_MS = 1_000
 RECORDS_IN_A_SLICE = 200
-"""A few milliseconds, which is what others wait for."""
+"""A few milliseconds, for which other requests wait."""
 
 Replay = Iterator[int | Completion[Any]]
-"""Tells of each batch how many records it held; a completion is waited for."""
+"""Yields the number of records of each batch, or a completion to wait for."""
 
 
 class CoordinatorLoading:
@@ -32,19 +32,19 @@ class CoordinatorLoading:
         self._waiting_count = 0
         self._turn_is_due = False
         self.has_caught_up = False
-        """All that was there at the start is replayed."""
+        """Everything present at the start has been replayed."""
 
     def add(self, replay: Replay) -> None:
-        """Its first slice comes in a later turn."""
+        """The first slice runs in a later turn."""
         self._ready.append(replay)
         self._need_turn()
 
     def add_later(self, replay: Replay) -> None:
-        """One that could not be finished for want of something that may be there in a while."""
+        """Retry a replay that lacked something temporarily."""
         self._scheduler.call_later(RETRY_MS, lambda: self.add(replay))
 
     def begin(self) -> None:
-        """At a start, before anybody is listened to."""
+        """At a start, before the broker accepts requests."""
         self._replay(RECORDS_AT_ONCE)
 
     @property

@@ -1,8 +1,7 @@
-"""What a coordinator asks of the log below one of its partitions.
+"""The log of a coordinator partition, as the coordinator uses it.
 
-Owns: the port. Does not own: any log; `broker.log.partition_log.PartitionLog` has this shape, and so may one that lies
-elsewhere.
-Shaped by Kafka's PartitionWriter and CoordinatorLoader, which are the two halves of it.
+Owns: the port. Does not own: any log; `broker.log.partition_log.PartitionLog` implements it, as a remote log could.
+Shaped by Kafka's PartitionWriter and CoordinatorLoader, which are its two halves.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,12 +23,12 @@ class CoordinatorLog(Protocol):
 
     @property
     def offline_error(self) -> str | None:
-        """Why nothing can be read or appended any more."""
+        """Why the log can no longer be read or appended to."""
 
     def append(
         self, batch: memoryview, /, *, wall_ms: WallMs, origin: AppendOrigin, transaction_version: int
     ) -> AppendResult:
-        """Append one batch whole, or raise KafkaError and append nothing."""
+        """Append the whole batch, or raise KafkaError and append nothing."""
 
     def append_end_txn_marker(
         self,
@@ -41,11 +40,11 @@ class CoordinatorLog(Protocol):
         wall_ms: WallMs,
         transaction_version: int,
     ) -> AppendResult:
-        """Raises KafkaError, in particular for a producer or a coordinator that has a newer one before it."""
+        """Raises KafkaError, in particular if the producer or coordinator is fenced by a newer epoch."""
 
     def when_durable(self, next_offset: int, /) -> Completion[None]:
-        """Completes once all below `next_offset` is durable."""
+        """Completes once everything below `next_offset` is durable."""
 
     def replay(self) -> Iterator[Piece | Completion[None]]:
-        """All there is, in order; a completion comes before a piece that is not at hand: ask again once it has ended.
+        """The whole log, in order. A completion stands for a piece that is not cached: wait for it, then continue.
         Raises KafkaError, or the completion fails with it, for what cannot be read."""

@@ -1,7 +1,7 @@
 """Writes one end-of-transaction marker to one local partition.
 
 Owns: the choice between a user's partition (the log itself) and a coordinator's (its runtime, whose replay makes
-pending offsets visible or drops them). Served to the transaction coordinator and to WriteTxnMarkers alike.
+pending offsets visible or drops them). Used by the transaction coordinator and by WriteTxnMarkers.
 """
 
 from typing import TYPE_CHECKING

@@ -1,13 +1,13 @@
 """Runs coordinators as replayed shards: one shard for each partition of an internal topic that this node leads.
 
-Owns: the lives of its partitions (`life`), and the order "decide, append, replay, answer when durable". Does not own
-what a record means (the shard), where records lie (`log`), when a log is replayed (`loading`), who leads what (whoever
-calls `gained` and `lost`).
+Owns: the lives of its partitions (`life`), and the order "decide, append, replay, respond when durable". Does not own
+what a record means (the shard), where records are stored (`log`), when a log is replayed (`loading`), leadership (the
+caller of `gained` and `lost`).
 Invariants
-- A shard changes only by replaying a record, live and while loading alike, so that a restart gives the same shard.
-- A response leaves once everything that it was decided from is durable: the high watermark has passed the log's end
-  as it was in the turn of the decision.
-- A partition serves or not whatever the others do: what is lost, replayed or damaged is one life.
+- A shard changes only by replaying a record, live and while loading alike, so a restart rebuilds the same shard.
+- A response is sent only once all state that it depends on is durable: the high watermark has passed the log end
+  offset of the turn of the decision.
+- Partitions are independent: losing, replaying or failing to read one affects only its own life.
 
 Shaped by Kafka's CoordinatorRuntime, without its threads: the event loop is the lock.
 """
@@ -38,7 +38,7 @@ _APPEND_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""As Kafka translates them: clients look the coordinator up again and retry, the log's own codes would puzzle them."""
+"""As Kafka translates them: clients look up the coordinator again and retry; the log's own codes would mislead them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class CoordinatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult(Generic[T]):
-    """What a write operation decided: the records to log and the answer to give once they are durable."""
+    """What a write operation decided: the records to log, and the response once they are durable."""
 
     records: Sequence[CoordinatorRecord]
     response: T
 
 
 class Replayed(Protocol):
-    """Durable state behind a partition changes in these two methods alone."""
+    """The durable state of a partition, which changes in these two methods only."""
 
     def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
         """Apply one record; `producer_id` is −1 unless the record is part of a transaction."""
@@ -70,13 +70,13 @@ class Replayed(Protocol):
 
 
 class Shard(Replayed, Protocol):
-    """All that a coordinator has of one partition, durable or not; made for one life and dropped with it."""
+    """All state of one coordinator partition, durable or not; created for one life and dropped with it."""
 
     def on_active(self) -> None:
-        """The log is replayed: what it left unfinished goes on."""
+        """The log is replayed: resume what it left unfinished."""
 
     def on_resigned(self) -> None:
-        """It has been active, and is no longer: its timers stop, whoever waits is told NOT_COORDINATOR."""
+        """No longer active: stop the timers, fail the waiters with NOT_COORDINATOR."""
 
 
 ShardT = TypeVar("ShardT", bound=Shard)
@@ -104,8 +104,9 @@ class CoordinatorRuntime(Generic[ShardT]):
         epoch_of: Callable[[str, int], int | None],
         on_failed: Callable[[KafkaError], None],
     ) -> None:
-        """`make_shard(partition, epoch)` for a life; `epoch_of(topic, partition)` is the leader epoch with which this
-        node has a partition, None if another has it; `on_failed` is told of a log that cannot be replayed."""
+        """`make_shard(partition, epoch)` makes the shard of a life; `epoch_of(topic, partition)` is the leader epoch in
+        which this node leads a partition, None if it does not; `on_failed` is called for a log that cannot be replayed.
+        """
         self.topic = topic
         self._source = source
         self._make_shard = make_shard
@@ -143,13 +144,13 @@ class CoordinatorRuntime(Generic[ShardT]):
             return False
 
     def check_loaded(self) -> None:
-        """Asked by those who tell of all shards. Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS)."""
+        """For operations that list all shards. Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS)."""
         for life in self._lives.values():
             if life.is_loading:
                 raise life.refusal()
 
     def check_complete(self) -> None:
-        """Asked by those who must know of every shard. Raises KafkaError while one is not active here."""
+        """For operations that need every shard. Raises KafkaError if one is not active on this node."""
         for life in self._lives.values():
             if life.state is not LifeState.ACTIVE:
                 raise life.refusal()
@@ -157,15 +158,15 @@ class CoordinatorRuntime(Generic[ShardT]):
     # --- lives --------------------------------------------------------------------------------------------------------
 
     def gain_all(self) -> None:
-        """At a start: every partition of this node that holds records. The others are gained when they are needed."""
+        """At a start: gain every partition of this node that has records. The others are gained on first use."""
         for partition in list(self._source.partitions_with_data()):
             epoch = self._epoch_of(self.topic, partition)
             if epoch is not None:
                 self.gained(partition, epoch)
 
     def gained(self, partition: int, epoch: int) -> None:
-        """This node leads the partition from now on: replay its log, and serve it then. Nothing happens for an epoch
-        that is over already, or in which the partition is served, nor where the topic is gone."""
+        """This node now leads the partition: replay its log, then serve it. Does nothing for an epoch that is over or
+        already served, or if the topic is deleted."""
         if not self.is_available:
             return
         previous = self._lives.get(partition)
@@ -187,7 +188,7 @@ class CoordinatorRuntime(Generic[ShardT]):
             self._begin(life, self._make_shard(partition, epoch))
 
     def lost(self, partition: int) -> None:
-        """This node does not lead the partition any more: whoever waits or asks is told NOT_COORDINATOR."""
+        """This node no longer leads the partition: requests and waiters get NOT_COORDINATOR."""
         if not self.is_available:
             return
         life = self._lives.get(partition)
@@ -196,14 +197,14 @@ class CoordinatorRuntime(Generic[ShardT]):
         self._resign(life)
 
     def on_topic_changed(self, name: str) -> None:
-        """Somebody may have deleted the topic: a new one of that name has nothing of it."""
+        """The topic may have been deleted: a new one of that name inherits nothing."""
         if name == self.topic and not self.is_available:
             lives, self._lives = self._lives, {}
             for life in lives.values():
                 self._resign(life)
 
     def _load(self, life: Life[ShardT]) -> Iterator[int | Completion[Any]]:
-        """Nobody changes the log meanwhile: who writes asks for the shard first."""
+        """The log does not change during a replay: writers need the shard first."""
         if not life.is_loading:
             return
         shard = self._make_shard(life.partition, life.epoch)
@@ -219,7 +220,7 @@ class CoordinatorRuntime(Generic[ShardT]):
                     yield header.record_count
                 if life.state is LifeState.RESIGNED:
                     return
-            # The life before may have logged what is not durable yet, and a marker must not be sent for such a PREPARE.
+            # The previous life may have logged records that are not durable yet; send no marker for such a PREPARE.
             durable = life.log.when_durable(life.log.log_end_offset)
             if not durable.done:
                 yield durable
@@ -227,7 +228,7 @@ class CoordinatorRuntime(Generic[ShardT]):
             is_damaged = error.code is not ErrorCode.KAFKA_STORAGE_ERROR or life.log.offline_error is not None
             if is_damaged or not self._loading.has_caught_up:
                 self._fail(life, error)
-            else:  # too many open files, perhaps: a start says so and ends, one that serves tries again
+            else:  # perhaps too many open files: at a start this is fatal, a running broker retries
                 self._loading.add_later(self._load(life))
             return
         if life.is_loading:
@@ -263,8 +264,8 @@ class CoordinatorRuntime(Generic[ShardT]):
         return life
 
     def _needed(self, partition: int) -> Life[ShardT]:
-        """It had no records at the start, so it may serve at once."""
-        self._source.partition(partition)  # raises what is wrong with the topic
+        """It had no records at the start, so it needs no replay."""
+        self._source.partition(partition)  # raises if the topic or partition is unusable
         epoch = self._epoch_of(self.topic, partition)
         if epoch is None:
             self.lost(partition)
@@ -275,7 +276,7 @@ class CoordinatorRuntime(Generic[ShardT]):
     # --- operations ---------------------------------------------------------------------------------------------------
 
     def write(self, key: str, operation: Callable[[ShardT], WriteResult[T]]) -> Completion[T]:
-        """Decide, append, replay in this turn; the response comes once durable, or the KafkaError raised on the way."""
+        """Decide, append, replay in this turn; responds once durable, or with the KafkaError raised on the way."""
         return self._run(key, operation)
 
     def write_transactional(
@@ -287,15 +288,15 @@ class CoordinatorRuntime(Generic[ShardT]):
         *,
         transaction_version: int = 0,
     ) -> Completion[T]:
-        """Like `write`, as part of a producer's transaction: the partition checks the producer, the marker decides."""
+        """Like `write`, in a producer's transaction: the partition checks the producer, the marker decides."""
         return self._run(key, operation, producer_id, producer_epoch, transaction_version)
 
     def read(self, key: str, operation: Callable[[ShardT], T]) -> Completion[T]:
-        """Decided now, answered once all that it may have seen is durable."""
+        """Decide now, respond once everything it may have read is durable."""
         return self._run(key, lambda shard: WriteResult((), operation(shard)))
 
     def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> Completion[None]:
-        """Log and replay what needs no more decision, in a partition whose shard says so itself."""
+        """Log and replay records that need no further decision; for a shard that writes on its own."""
         try:
             life = self._writable(partition)
             self._append(life, records, -1, -1, 0)
@@ -404,7 +405,7 @@ def _replay_batch(shard: Replayed, header: BatchHeader, batch: memoryview) -> No
 
 
 def _released(life: Life[ShardT], response: T) -> Completion[T]:
-    """The response, once all that is in the log now is durable; NOT_COORDINATOR if the life ends before."""
+    """The response, once everything now in the log is durable; NOT_COORDINATOR if the life ends first."""
     released: Completion[T] = Completion()
     log, waiting = life.log, life.waiting
 
