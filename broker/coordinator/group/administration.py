@@ -1,11 +1,11 @@
-"""What tools ask about groups, and how groups end: describe, list, delete, expire.
+"""The administration of groups: describe, list, delete, expire.
 
-Owns: the rules under which a group or its offsets may go, whatever its type. Does not own: groups and offsets
-themselves.
-Invariant: what goes is tombstoned in `__consumer_offsets`, offsets of open transactions included; a group with members
-never goes.
+Owns: the rules under which a group or its offsets may be deleted, whatever the group's type. Does not own: groups and
+offsets themselves.
+Invariant: what is deleted is tombstoned in `__consumer_offsets`, offsets of open transactions included; a group with
+members is never deleted.
 
-Offsets go with their topic once its removal is durable: before that a crash could bring the topic back without them.
+A topic's offsets are deleted once its removal is durable: before that a crash could bring the topic back without them.
 
 KIPs: 211 (expiry of offsets), 229 (DeleteGroups), 496 (OffsetDelete), 518 and 848 (states and types of groups).
 """
@@ -44,7 +44,7 @@ class GroupAdministration:
         offsets_retention_ms: int,
         check_interval_ms: int,
     ) -> None:
-        """`on_deleted` is told of a classic group that is no more."""
+        """`on_deleted` is called for a classic group that has been deleted."""
         self._runtime = runtime
         self._on_deleted = on_deleted
         self._retention_ms = offsets_retention_ms
@@ -55,7 +55,7 @@ class GroupAdministration:
     # --- asking -------------------------------------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> Completion[GroupDescription]:
-        """The classic group once all that it shows is durable. Fails with GROUP_ID_NOT_FOUND, also for a consumer
+        """The classic group, once everything shown is durable. Fails with GROUP_ID_NOT_FOUND, also for a consumer
         group, which has a request of its own."""
         return self._runtime.read(group_id, lambda life: self._description(life, group_id))
 
@@ -71,21 +71,21 @@ class GroupAdministration:
         return GroupDescription(group_id, GroupState.EMPTY.value, "")
 
     def all(self) -> Iterator[GroupDescription]:
-        """Every group, without its members, as it is when its turn comes: a group that is there all the time is told
-        once, whatever happens between two steps. Raises KafkaError while some may be missing."""
+        """Every group, without its members, as of its turn: a group that exists all the time is listed once, whatever
+        happens between two steps. Raises KafkaError while some may be missing."""
         self._runtime.check_loaded()
         return self._all()
 
     def _all(self) -> Iterator[GroupDescription]:
-        told: set[str] = set()
+        listed: set[str] = set()
         for life in self._runtime.shards():
             for group_id in life.shard.group_ids():
                 if life.shard.knows(group_id) or group_id in life.classic:
-                    told.add(group_id)
+                    listed.add(group_id)
                     yield self._listed(life, group_id)
         for life in self._runtime.shards():
             for group_id in tuple(life.classic):
-                if group_id not in told and group_id in life.classic:
+                if group_id not in listed and group_id in life.classic:
                     yield self._listed(life, group_id)
 
     def _listed(self, life: GroupShardLife, group_id: str) -> GroupDescription:
@@ -129,7 +129,7 @@ class GroupAdministration:
     def delete_offsets(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> Completion[dict[TopicPartition, ErrorCode]]:
-        """OffsetDelete: not of topics that members read. Fails with KafkaError for the group as a whole."""
+        """OffsetDelete: not for topics that members read. Fails with KafkaError for the group as a whole."""
 
         def operation(life: GroupShardLife) -> WriteResult[dict[TopicPartition, ErrorCode]]:
             shard = life.shard
@@ -145,7 +145,7 @@ class GroupAdministration:
         return self._runtime.write(group_id, operation)
 
     def _check_offsets_deletable(self, life: GroupShardLife, group_id: str) -> frozenset[str]:
-        """The topics whose offsets must stay."""
+        """The topics whose offsets are in use."""
         shard = life.shard
         consumer_group = shard.consumer_group(group_id)
         if consumer_group is not None:
@@ -163,9 +163,9 @@ class GroupAdministration:
     # --- expiry -------------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Forget offsets that nobody has used for offsets.retention.minutes, and groups without members or offsets.
+        """Expire offsets unused for offsets.retention.minutes, and groups without members or offsets.
 
-        The first time comes one interval after the start, as in Kafka: members that the stop has cut off are back then.
+        Runs first one interval after the start, as in Kafka: members disconnected by the restart are back by then.
         """
         if not self._expiry.take(self._check_interval_ms):
             return
@@ -181,7 +181,7 @@ class GroupAdministration:
                     self._forget(life, group.group_id)
 
     def _topics_read(self, life: GroupShardLife, group_id: str) -> frozenset[str] | None:
-        """Topics whose offsets are in use; None while that is not settled, or cannot be known (KIP-211)."""
+        """Topics whose offsets are in use; None while that is undecided, or cannot be known (KIP-211)."""
         consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
             return consumer_group.topics
@@ -200,7 +200,7 @@ class GroupAdministration:
         self._log(group_id, records)
 
     def _log(self, group_id: str, records: Sequence[CoordinatorRecord]) -> None:
-        """Tombstones in as many batches as they need: a topic may have more offsets than one batch can hold."""
+        """Log tombstones in as many batches as needed: a topic may have more offsets than fit into one."""
         batch: list[CoordinatorRecord] = []
         size_bytes = 0
         for record in records:
@@ -213,8 +213,8 @@ class GroupAdministration:
             self._runtime.write(group_id, partial(_logged, batch))
 
     def _idle_since_ms(self, life: GroupShardLife, group_id: str) -> int | None:
-        """Since when a group that once had members has none, whoever has committed for it since then; None where the
-        time of each commit counts: with members, in consumer groups, and in groups that never had any."""
+        """Since when a group that had members is empty, even if offsets were committed since; None where each commit's
+        time counts: with members, in consumer groups, and in groups that never had members."""
         stored, group = life.shard.group(group_id), life.classic.get(group_id)
         is_empty = group is None or group.state is GroupState.EMPTY
         if stored is None or not stored.protocol_type or not is_empty or stored.state_timestamp_ms == NO_TIMESTAMP:
@@ -222,7 +222,7 @@ class GroupAdministration:
         return stored.state_timestamp_ms
 
     def _end(self, life: GroupShardLife, group_id: str) -> list[CoordinatorRecord]:
-        """Of a group without offsets, if it has no members either."""
+        """Tombstones for a group without offsets, if it has no members either."""
         consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
             return [] if consumer_group.members else tombstones(consumer_group)
@@ -231,7 +231,7 @@ class GroupAdministration:
         return [group_record(group_id, None)] if is_vacant and life.shard.group(group_id) is not None else []
 
     def on_topic_removed(self, name: str) -> Sliced[None]:
-        """The offsets for a topic go with it, those of open transactions too."""
+        """Delete the topic's offsets with it, those of open transactions included."""
         for life in self._runtime.shards():
             keys = yield from life.shard.offsets_of_topic(name)
             for start in range(0, len(keys), _FORGOTTEN_AT_ONCE):

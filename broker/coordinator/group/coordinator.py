@@ -1,8 +1,8 @@
-"""The coordinator of groups: which request may do what in a classic group, and which belong to consumer groups.
+"""The group coordinator: checks each request to a classic group, and passes on those for consumer groups.
 
-Owns: the checks of joins, syncs, heartbeats and leaves, in Kafka's order. Does not own: the groups, which are those of
-one partition each (`shard_life`), the course of a rebalance (`rebalance`), consumer groups (`consumer`), committed
-offsets (`offsets`), what is logged (`shard`), what tools ask (`inventory`).
+Owns: the checks of joins, syncs, heartbeats and leaves, in Kafka's order. Does not own: the groups, each of which
+belongs to one partition (`shard_life`), the course of a rebalance (`rebalance`), consumer groups (`consumer`),
+committed offsets (`offsets`), what is logged (`shard`), describing, listing and deleting groups (`administration`).
 
 KIPs: 345 (static members), 394 (member id required), 559 (protocol names), 800, 814 (skipped assignment), 848.
 """
@@ -38,7 +38,7 @@ _MEMBER_NAME_CHARACTERS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """The settings that the coordinator works with."""
+    """The settings of the coordinator."""
 
     min_session_timeout_ms: int
     max_session_timeout_ms: int
@@ -79,7 +79,7 @@ class GroupCoordinator:
         )
 
     def make_shard(self, partition: int, _: int) -> GroupShardLife:
-        """For each life of a partition (`CoordinatorRuntime`); nothing of a group carries the epoch."""
+        """One for each life of a partition (`CoordinatorRuntime`); group records carry no coordinator epoch."""
         return GroupShardLife(
             partition,
             self._rebalancer,
@@ -95,11 +95,11 @@ class GroupCoordinator:
         return self._runtime.partition_for(group_id)
 
     def step(self) -> None:
-        """Forget offsets and groups that nobody has used for offsets.retention.minutes."""
+        """Expire offsets and groups unused for offsets.retention.minutes."""
         self.administration.step()
 
     def on_topic_changed(self, name: str) -> None:
-        """A topic was made, deleted or has grown: consumer groups look again."""
+        """A topic was created, deleted or extended: consumer groups check their topics again."""
         self.consumers.on_topic_changed(name)
 
     def on_topic_removed(self, name: str) -> Sliced[None]:
@@ -109,7 +109,7 @@ class GroupCoordinator:
     # --- joining ------------------------------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest) -> Completion[JoinResult]:
-        """JoinGroup: answered when the rebalance is over. Raises KafkaError when the coordinator is not available."""
+        """JoinGroup: completes when the rebalance is over. Raises KafkaError when the coordinator is not available."""
         life = self._runtime.shard(request.group_id)
         limits, member_id = self._limits, request.member_id
         if not request.group_id:
@@ -135,7 +135,7 @@ class GroupCoordinator:
         return self._join_known(group, request) if member_id else self._join_new(group, request)
 
     def _join_new(self, group: Group, request: JoinRequest) -> Completion[JoinResult]:
-        # Cut, since both may fill a string to the brim, and the id must fit into one as well.
+        # Truncated: either may be as long as a string can be, and the id must fit into one as well.
         name = (request.group_instance_id or request.client_id)[:_MEMBER_NAME_CHARACTERS]
         member_id = f"{name}-{self._entropy.uuid()}"
         if request.group_instance_id is not None:
@@ -161,7 +161,7 @@ class GroupCoordinator:
             return _refused(error, member_id)
         member = group.members[member_id]
         is_same = list(member.protocols) == list(request.protocols)
-        # The answer to its first try was lost. A leader that joins a stable group has seen something: it assigns anew.
+        # The response to its first try was lost. A leader that rejoins a stable group has a reason: it assigns again.
         is_repeated = group.state is GroupState.COMPLETING_REBALANCE or (
             group.state is GroupState.STABLE and member_id != group.leader_id
         )
@@ -174,7 +174,7 @@ class GroupCoordinator:
     def _replace_static(
         self, group: Group, previous: Member, member_id: str, request: JoinRequest
     ) -> Completion[JoinResult]:
-        """A static member is back under a new member id: the old id is fenced, the assignment is kept (KIP-345)."""
+        """A static member returns under a new member id: the old id is fenced, the assignment is kept (KIP-345)."""
         previous_leader_id = group.leader_id or ""
         member = member_from(member_id, request, previous.assignment)
         group.replace_static(previous, member)
@@ -182,10 +182,10 @@ class GroupCoordinator:
         previous.answer_sync(SyncResult(ErrorCode.FENCED_INSTANCE_ID))
         if group.state is not GroupState.STABLE or group.elect_protocol() != group.protocol_name:
             return self._rebalancer.await_join(group, member)
-        # The others go on undisturbed: a restart within the session is what static members are for.
+        # No rebalance: a restart within the session timeout is what static members are for.
         assignments = {other.member_id: other.assignment for other in group.members.values()}
         logged = self._log_generation(group, assignments)
-        if logged.error is not None:  # it took no record, on a full disk perhaps: the old id is still the member
+        if logged.error is not None:  # not appended, perhaps because the disk is full: the old id is still the member
             group.replace_static(member, previous)
             self._rebalancer.on_alive(group, previous)
             return _refused(append_error(logged.error))
@@ -201,10 +201,10 @@ class GroupCoordinator:
         return result
 
     def _rejoined(self, group: Group, member_id: str, previous_leader_id: str, skips: bool) -> JoinResult:
-        """What a returning static member of a stable group is told.
+        """The response to a returning static member of a stable group.
 
-        A leader must not assign anew, for nobody would ask for it. It is told so (KIP-814), or, if it is too old for
-        that, it is told that its old id leads.
+        A leader must not assign again, as no member would ask for the result. Its response says so (KIP-814), or, if it
+        is too old for that, names its old id as the leader.
         """
         is_leader = skips and member_id == group.leader_id
         return JoinResult(
@@ -229,7 +229,7 @@ class GroupCoordinator:
         protocol_name: str | None,
         assignments: Sequence[tuple[str, bytes]],
     ) -> Completion[SyncResult]:
-        """SyncGroup: answered with the member's assignment once the leader's is durable."""
+        """SyncGroup: completes with the member's assignment once the leader's assignment is durable."""
         life = self._runtime.shard(group_id)
         consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
@@ -255,7 +255,7 @@ class GroupCoordinator:
         return waiter
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Heartbeat: NONE, REBALANCE_IN_PROGRESS, or why this is no member."""
+        """Heartbeat: NONE, REBALANCE_IN_PROGRESS, or why the member is rejected."""
         life = self._runtime.shard(group_id)
         consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
@@ -269,7 +269,7 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> Completion[list[ErrorCode]]:
-        """LeaveGroup: what became of each. Fails with KafkaError."""
+        """LeaveGroup: an error code for each member. Fails with KafkaError."""
         try:
             life = self._runtime.shard(group_id)
             if life.shard.consumer_group(group_id) is not None:
@@ -280,7 +280,7 @@ class GroupCoordinator:
             return Completion.failed(error)
 
     def _leave(self, group: Group | None, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """A static member may be named by its instance id alone (by a tool, KIP-345)."""
+        """A tool may name a static member by its instance id alone (KIP-345)."""
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if not member_id and group_instance_id is not None:
@@ -298,7 +298,7 @@ class GroupCoordinator:
         return self._runtime.write(group.group_id, lambda _: WriteResult((record,), None))
 
     def _make_classic(self, group: ConsumerGroup) -> None:
-        """A consumer group without members is one no longer. Raises KafkaError when that cannot be logged."""
+        """An empty consumer group may become a classic one. Raises KafkaError if that cannot be logged."""
         update = self.consumers.writer.update(group)
         update.dissolve()
         written = self.consumers.writer.write(group.group_id, lambda _: Decision(update, None))
@@ -309,7 +309,7 @@ class GroupCoordinator:
 def _find(
     life: GroupShardLife, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int
 ) -> tuple[Group | None, ErrorCode]:
-    """The group that a member of this generation speaks of, or what is wrong with it."""
+    """The group that a member of this generation belongs to, or the error of its request."""
     if not group_id:
         return None, ErrorCode.INVALID_GROUP_ID
     group = life.classic.get(group_id)

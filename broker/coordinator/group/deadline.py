@@ -1,7 +1,7 @@
-"""A moment on the monotonic clock that is easily put off: what sessions and rebalances wait for.
+"""A deadline on the monotonic clock that is cheap to postpone, for sessions and rebalances.
 
-Owns: one timer, armed anew only when it fires too early or would fire too late, so that a heartbeat costs no timer.
-Invariant: `on_passed` is called at most once for each `set`, never before the moment, never after `clear`.
+Owns: one timer, rearmed only when it fires too early or would fire too late, so that a heartbeat costs no timer.
+Invariant: `on_passed` is called at most once for each `set`, never before the deadline, never after `clear`.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Deadline:
         self._timer: Timer | None = None
 
     def set(self, delay_ms: int) -> None:
-        """From now on, `delay_ms` are left."""
+        """Pass in `delay_ms` from now."""
         due_ms = self._due_ms = self._clock.monotonic_ms() + delay_ms
         if self._timer is None:
             self._arm(due_ms, delay_ms)
@@ -30,7 +30,7 @@ class Deadline:
             self._arm(due_ms, delay_ms)
 
     def clear(self) -> None:
-        """Wait no more."""
+        """Cancel the deadline."""
         self._due_ms = None
         if self._timer is not None:
             self._timer.cancel()

@@ -1,9 +1,9 @@
-"""The members of one classic group while the broker runs: who is in, who waits, which generation it is.
+"""The members of one classic group while the broker runs: who has joined, who waits, and the current generation.
 
-Owns: the volatile side of a group, empty after a restart but for what the last logged generation says. Does not own:
+Owns: the volatile state of a group; after a restart, only what the last logged generation contains. Does not own:
 offsets and logged generations (`shard`), when a rebalance begins and ends (`rebalance`), time.
-Invariants: the leader is a member; an instance id has one member; every waiting completion is answered exactly once;
-generations only rise.
+Invariants: the leader is a member; an instance id has one member; every waiting completion is completed exactly once;
+generations only increase.
 
 KIPs: 345 (static members), 394 (pending members).
 """
@@ -41,14 +41,14 @@ class Member:
     join_waiter: Completion[JoinResult] | None = None
     sync_waiter: Completion[SyncResult] | None = None
     owes_sync: bool = False
-    """It has been told of a generation and has not asked for its assignment yet."""
+    """Knows of a generation and has not requested its assignment yet."""
     is_new: bool = False
-    """It has not been told of any generation yet."""
+    """Has not received any generation yet."""
     session: Deadline | None = None
 
     @property
     def is_waiting(self) -> bool:
-        """One of its requests is held here, so that its connection can carry no heartbeat."""
+        """One of its requests is held here, so its connection cannot carry heartbeats."""
         return self.join_waiter is not None or self.sync_waiter is not None
 
     def metadata_for(self, protocol_name: str | None) -> bytes:
@@ -60,10 +60,10 @@ class Member:
         self.session_timeout_ms = request.session_timeout_ms
 
     def end_session(self) -> None:
-        """It is no member any more."""
+        """It is no longer a member."""
         if self.session is not None:
             self.session.clear()
-            self.session = None  # which holds the member too, and would keep it
+            self.session = None  # it refers to the member and would keep it alive
 
     def answer_join(self, result: JoinResult) -> None:
         waiter, self.join_waiter = self.join_waiter, None
@@ -100,11 +100,11 @@ class Group:
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     pending_members: dict[str, Deadline] = field(default_factory=dict)
-    """Ids given out with MEMBER_ID_REQUIRED whose owners have not come back yet."""
+    """Ids returned with MEMBER_ID_REQUIRED that have not joined yet."""
     collects: bool | None = None
-    """None unless it waits for its first members: whether one has come since the wait was last prolonged."""
+    """None unless it waits for its first members: whether one has joined since the wait was last extended."""
     rebalance: Deadline | None = None
-    """Until when the running rebalance waits for members, and then the new generation for their SyncGroup."""
+    """How long the rebalance waits for members, and then the new generation for their SyncGroup."""
 
     def move_to(self, state: GroupState) -> None:
         check_transition(self.state, state)
@@ -160,7 +160,7 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def has_room_for(self, member_id: str, max_size: int) -> bool:
-        """While it rebalances, only those count who are back: a group that shrank its limit keeps whoever is first."""
+        """During a rebalance only members that have rejoined count: a group over a lowered limit keeps the first ones."""
         member = self.members.get(member_id)
         match self.state:
             case GroupState.EMPTY | GroupState.DEAD:
@@ -182,7 +182,7 @@ class Group:
         return not self.pending_members and all(member.join_waiter for member in self.members.values())
 
     def elect_joined_leader(self) -> bool:
-        """A leader who is here to assign; False if nobody is."""
+        """Elect a leader among the members that have rejoined; False if there is none."""
         leader = self.members.get(self.leader_id or "")
         if leader is None or leader.join_waiter is None:
             leader = next((member for member in self.members.values() if member.join_waiter), None)
@@ -192,7 +192,7 @@ class Group:
         return True
 
     def accepts(self, request: JoinRequest) -> bool:
-        """Is there a protocol that it and everybody knows, who joins again with its own old ones included?"""
+        """Is there a protocol that the request shares with all members, its own earlier metadata included?"""
         if not request.protocol_type or not request.protocols:
             return False
         if not self.members:
@@ -212,7 +212,7 @@ class Group:
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def joined(self, member_id: str) -> JoinResult:
-        """The answer to a member of the current generation; the leader is told who is in."""
+        """The response to a member of the current generation; the leader's lists the members."""
         return JoinResult(
             member_id=member_id,
             generation_id=self.generation_id,
@@ -234,7 +234,7 @@ class Group:
         )
 
     def described(self) -> GroupDescription:
-        """Outside Stable there is no protocol, and so no metadata, that all have agreed on."""
+        """Outside Stable there is no agreed protocol, and so no metadata to show."""
         is_stable = self.state is GroupState.STABLE
         return GroupDescription(
             self.group_id,
@@ -255,7 +255,7 @@ class Group:
         )
 
     def stored(self, assignments: Mapping[str, bytes], wall_ms: WallMs) -> StoredGroup:
-        """The generation as it is logged, with the assignment of each member."""
+        """The generation in the form in which it is logged, with the assignment of each member."""
         return StoredGroup(
             self.protocol_type or "",
             self.generation_id,
@@ -279,14 +279,14 @@ class Group:
 
 
 def _common_protocols(members: Collection[Member]) -> Iterable[str]:
-    """Protocols that every member knows, in the first member's order."""
+    """Protocols that every member supports, in the first member's order."""
     known = [{name for name, _ in member.protocols} for member in members]
     first = next(iter(members))
     return [name for name, _ in first.protocols if all(name in names for names in known)]
 
 
 def restored(group_id: str, stored: StoredGroup) -> Group:
-    """The group as the log last told it: stable if it had members, with the one protocol that was chosen."""
+    """The group as last logged: stable if it had members, with the one protocol that was chosen."""
     group = Group(
         group_id,
         state=GroupState.STABLE if stored.members else GroupState.EMPTY,
@@ -299,7 +299,7 @@ def restored(group_id: str, stored: StoredGroup) -> Group:
             entry.group_instance_id,
             entry.client_id,
             entry.client_host,
-            # Version 0 of the record did not keep it.
+            # Version 0 of the record does not store it.
             entry.rebalance_timeout_ms if entry.rebalance_timeout_ms >= 0 else entry.session_timeout_ms,
             entry.session_timeout_ms,
             ((stored.protocol_name or "", entry.subscription),),

@@ -1,12 +1,12 @@
-"""Committed offsets of groups: who may commit, and reading what is durable.
+"""Committed offsets of groups: checks commits, and reads what is durable.
 
-Owns: the checks of OffsetCommit and TxnOffsetCommit, in Kafka's order, and what OffsetFetch may tell. Does not own: the
-offsets (`shard`), membership (`membership`, `consumer`), whether a producer's transaction is open (`broker.handlers`,
-the log).
-Invariant: nothing is answered, neither a commit nor a fetch, before all that it tells of is durable.
+Owns: the checks of OffsetCommit and TxnOffsetCommit, in Kafka's order, and what OffsetFetch may return. Does not own:
+the offsets (`shard`), membership (`membership`, `consumer`), whether a producer's transaction is open
+(`broker.handlers`, the log).
+Invariant: no commit or fetch completes before everything it depends on is durable.
 
-KIPs: 98, 345, 447 (transactional commits by members, require_stable), 848, 1251 (an older member epoch is good enough
-for a partition that the member has had since).
+KIPs: 98, 345, 447 (transactional commits by members, require_stable), 848, 1251 (an older member epoch is accepted for
+a partition that the member has owned since).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -36,11 +36,11 @@ from oncelog.protocol.topics import ZERO_UUID
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """Who commits: a member of a generation, or nobody in particular (generation -1, no member id)."""
+    """Who commits: a member of a generation, or an anonymous client (generation -1, no member id)."""
 
     group_id: str
     generation_id: int
-    """Or the member epoch, in a consumer group."""
+    """The member epoch, in a consumer group."""
     member_id: str
     group_instance_id: str | None
     knows_member_epochs: bool = True
@@ -60,7 +60,7 @@ class OffsetToCommit(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """What OffsetFetch tells of a partition; offset -1 when there is none."""
+    """What OffsetFetch returns for a partition; offset -1 if there is none."""
 
     error: ErrorCode
     committed: CommittedOffset
@@ -76,7 +76,7 @@ class GroupOffsets:
         self._pending = pending
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """What has an offset, or is about to have one."""
+        """Those with a committed or a pending offset."""
         return {**self._committed, **dict.fromkeys(sorted(self._pending))}
 
     def get(self, partition: TopicPartition) -> FetchedOffset:
@@ -110,7 +110,7 @@ class OffsetCoordinator:
     def commit(
         self, committer: Committer, offsets: Sequence[OffsetToCommit], retention_ms: int = NO_TIMESTAMP
     ) -> Completion[Errors]:
-        """OffsetCommit: an error for each partition, once durable. Fails with KafkaError for all of them."""
+        """OffsetCommit: an error code for each partition, once durable. Fails with KafkaError for all of them."""
 
         def operation(life: GroupShardLife) -> WriteResult[Errors]:
             consumer_group = life.shard.consumer_group(committer.group_id)
@@ -129,7 +129,7 @@ class OffsetCoordinator:
         group = life.classic.get(committer.group_id)
         if group is None:
             return _check_without_members(life.shard, committer)
-        # Without members anybody may commit: tools do, and consumers that assign partitions themselves.
+        # Without members any client may commit: tools do, and consumers that assign partitions themselves.
         if group.state is GroupState.EMPTY and committer.generation_id < 0:
             return ErrorCode.NONE
         error = group.check_member(committer.member_id, committer.group_instance_id)
@@ -138,7 +138,7 @@ class OffsetCoordinator:
         if committer.generation_id != group.generation_id:
             return ErrorCode.ILLEGAL_GENERATION
         if group.state is GroupState.COMPLETING_REBALANCE:
-            # It knows its new generation and not yet its part: what it commits may belong to another by now.
+            # It knows its new generation but not its assignment: what it commits may belong to another member by now.
             return ErrorCode.REBALANCE_IN_PROGRESS
         self._on_alive(group, group.members[committer.member_id])
         return ErrorCode.NONE
@@ -170,7 +170,7 @@ class OffsetCoordinator:
         )
 
     def _check_transactional(self, life: GroupShardLife, committer: Committer) -> ErrorCode:
-        """KIP-447: checked only when the client says who it is; allowed during a rebalance, no sign of life."""
+        """KIP-447: checked only if the client names a member; allowed in a rebalance, does not renew the session."""
         group = life.classic.get(committer.group_id)
         if group is None:
             return _check_without_members(life.shard, committer)
@@ -210,9 +210,9 @@ class OffsetCoordinator:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> Completion[GroupOffsets]:
-        """OffsetFetch; None asks for every partition that has an offset. Answered once what was read is durable, and
-        then still as it was in this turn. Fails with UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION for a
-        member that is no longer one."""
+        """OffsetFetch; None requests every partition that has an offset. Completes with the offsets of this turn, once
+        they are durable. Fails with UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION for a client that is no
+        longer a member."""
 
         def read(life: GroupShardLife) -> GroupOffsets:
             shard = life.shard
@@ -220,21 +220,21 @@ class OffsetCoordinator:
             if consumer_group is not None and not (member_id is None and member_epoch < 0):
                 _check_reader(consumer_group, member_id or "", member_epoch)
             pending = shard.pending_partitions(group_id) if require_stable else frozenset()
-            # Unlike Kafka's, the list of all holds what is only pending too: to leave it out would say "no offset".
+            # Unlike in Kafka, the list of all includes pending ones: leaving them out would mean "no offset".
             return GroupOffsets(shard.kept_offsets(group_id, partitions), frozenset(pending))
 
         return self._runtime.read(group_id, read)
 
 
 def _check_without_members(shard: GroupShard, committer: Committer) -> ErrorCode:
-    """A group that has never had members: nobody can be one of them, and one without offsets is not there at all."""
+    """No committer is a member of a group that never had any; one without offsets does not exist at all."""
     if committer.generation_id < 0:
         return ErrorCode.NONE
     return ErrorCode.UNKNOWN_MEMBER_ID if shard.knows(committer.group_id) else ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def _check_member_epoch(group: ConsumerGroup, committer: Committer, offsets: Sequence[OffsetToCommit]) -> Errors:
-    """What the member may not commit. Raises UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, or what a wrong epoch comes to."""
+    """Partitions that the member may not commit. Raises UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, or a stale epoch."""
     if committer.generation_id < 0 and not group.members:
         return {}
     member = _member_of(group, committer.member_id)
@@ -245,7 +245,7 @@ def _check_member_epoch(group: ConsumerGroup, committer: Committer, offsets: Seq
 
 
 def _check_transactional_epoch(group: ConsumerGroup, committer: Committer, offsets: Sequence[OffsetToCommit]) -> Errors:
-    """Like OffsetCommit, but anybody may, and the client knows of no member epochs (KIP-447)."""
+    """Like OffsetCommit, but open to any client, and the client knows no member epochs (KIP-447)."""
     if committer.is_anonymous or (committer.generation_id < 0 and not group.members):
         return {}
     member = _member_of(group, committer.member_id)
@@ -260,7 +260,7 @@ def _member_of(group: ConsumerGroup, member_id: str) -> ConsumerMember:
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, offsets: Sequence[OffsetToCommit], stale: ErrorCode) -> Errors:
-    """An older epoch is good for partitions that the member has had since then or longer (KIP-1251)."""
+    """An older epoch is accepted for partitions that the member has owned since then or longer (KIP-1251)."""
     if epoch == member.epoch:
         return {}
     if epoch > member.epoch:
@@ -280,5 +280,5 @@ def _check_reader(group: ConsumerGroup, member_id: str, epoch: int) -> None:
 
 
 def _length(text: str) -> int:
-    """As Java counts characters: neither bytes, whatever the setting is called, nor one for each beyond U+FFFF."""
+    """In UTF-16 units, as Java counts: not bytes, whatever the setting is called, nor one for each beyond U+FFFF."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

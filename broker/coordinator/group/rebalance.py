@@ -1,14 +1,14 @@
 """Rebalances of classic groups: from the first join to the durable assignment of a new generation.
 
-Owns: the moves between the states, sessions, how long whom is waited for. Does not own: what a group is
-(`membership`), which request may do what (`coordinator`).
+Owns: the transitions between states, sessions, who is waited for and how long. Does not own: what a group is
+(`membership`), the checks of requests (`coordinator`).
 Invariants
-- A member that joins waits until the rebalance ends; one that does not come back in time is out.
+- A member that joins waits until the rebalance ends; one that does not rejoin in time is removed.
 - A member whose request is held here is alive: it cannot send heartbeats on that connection.
-- Answers leave in a later turn of the loop (`broker.net`), so that giving one never changes the group under a method.
-- A generation counts, and its members are told their parts, once the assignment is durable in `__consumer_offsets`.
+- Responses are sent in a later turn of the loop (`broker.net`), so completing one never changes the group in a method.
+- A generation takes effect, and its members receive their assignments, once it is durable in `__consumer_offsets`.
 
-KIPs: 62 (rebalance timeout), 134 (initial delay), 345 (static members may come back late), 394.
+KIPs: 62 (rebalance timeout), 134 (initial delay), 345 (static members may return late), 394.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,8 +22,8 @@ from oncelog.broker.ports import Clock, Scheduler
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
-"""How long the join of a new member is held: whoever is still there asks again. A client that gave up on an answer and
-joined anew, under another id, would else be waited for in vain, time and again. Not a setting in Kafka either."""
+"""How long a new member's join is held; a live client then retries. Otherwise a client that gave up and joined again
+under another id would be waited for in vain, over and over. Not a setting in Kafka either."""
 LogGeneration = Callable[[Group, Mapping[str, bytes]], Completion[None]]
 
 _APPEND_ERRORS = {
@@ -38,7 +38,7 @@ _APPEND_ERRORS = {
 
 
 def append_error(error: Exception) -> ErrorCode:
-    """What a member is told when a record could not be logged: the log's codes would send it looking for a topic."""
+    """The error for members when a record could not be logged: the log's own codes would mislead them."""
     if not isinstance(error, KafkaError):
         return ErrorCode.UNKNOWN_SERVER_ERROR
     return _APPEND_ERRORS.get(error.code, error.code)
@@ -56,7 +56,7 @@ class Rebalancer:
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     def on_alive(self, group: Group, member: Member) -> None:
-        """Heard of a member: its session starts anew."""
+        """The member is alive: restart its session."""
         self._expect(group, member, member.session_timeout_ms)
 
     def _expect(self, group: Group, member: Member, timeout_ms: int) -> None:
@@ -75,7 +75,7 @@ class Rebalancer:
             self.remove(group, member_id)
 
     def await_pending(self, group: Group, member_id: str, session_timeout_ms: int) -> None:
-        """An id has been given out: its owner has a session's time to join with it (KIP-394)."""
+        """A member id was returned: its client has one session timeout to join with it (KIP-394)."""
         deadline = Deadline(self._clock, self._scheduler, lambda: self.forget_pending(group, member_id))
         group.pending_members[member_id] = deadline
         deadline.set(session_timeout_ms)
@@ -95,8 +95,8 @@ class Rebalancer:
         return self.await_join(group, member)
 
     def await_join(self, group: Group, member: Member) -> Completion[JoinResult]:
-        """A member waits for the next generation; begins the rebalance if none is under way."""
-        # A member that asks again has given up on its older request, which must not wait for ever.
+        """A member waits for the next generation; starts a rebalance if none is running."""
+        # A member that retries has given up on its older request, which must not wait for ever.
         member.answer_join(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         waiter = member.join_waiter = Completion[JoinResult]()
         if not member.is_new:
@@ -108,7 +108,7 @@ class Rebalancer:
         return waiter
 
     def remove(self, group: Group, member_id: str) -> None:
-        """A member is gone; the others share out what it had."""
+        """A member is gone; the others take over its partitions."""
         member = group.remove(member_id)
         if member is None:
             return
@@ -120,7 +120,7 @@ class Rebalancer:
             self._maybe_complete(group)
 
     def prepare(self, group: Group, sync_error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS) -> None:
-        """Begin a rebalance: everybody has to join again."""
+        """Begin a rebalance: every member has to rejoin."""
         is_first = group.state is GroupState.EMPTY
         group.move_to(GroupState.PREPARING_REBALANCE)
         for member in group.members.values():
@@ -138,7 +138,7 @@ class Rebalancer:
             self._wait(group, group.rebalance_timeout_ms, lambda: self._complete(group))
 
     def _on_initial_delay(self, group: Group, left_ms: int) -> None:
-        """As long as members keep coming, the first generation waits for more, within the rebalance timeout."""
+        """As long as members keep joining, the first generation waits for more, within the rebalance timeout."""
         if group.collects and left_ms > 0:
             group.collects = False
             delay_ms = min(self._initial_delay_ms, left_ms)
@@ -152,13 +152,13 @@ class Rebalancer:
             self._complete(group)
 
     def _complete(self, group: Group) -> None:
-        """Everybody is here, or the time is over: a new generation of whoever joined."""
+        """Every member has rejoined, or the time is over: form a new generation of those that have."""
         group.collects = None
         for member in list(group.members.values()):
             if member.join_waiter is None and member.group_instance_id is None:
                 group.remove(member.member_id)
         if group.members and not group.elect_joined_leader():
-            # Only static members are left, none of them back: until their sessions end they keep their places.
+            # Only static members are left, none of them back: they keep their places until their sessions end.
             self._wait(group, group.rebalance_timeout_ms, lambda: self._complete(group))
             return
         self._stop_waiting(group)
@@ -180,13 +180,13 @@ class Rebalancer:
     # --- syncing ------------------------------------------------------------------------------------------------------
 
     def await_sync(self, group: Group, member: Member) -> Completion[SyncResult]:
-        """A member waits for its part of the assignment."""
+        """A member waits for its assignment."""
         member.answer_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         waiter = member.sync_waiter = Completion[SyncResult]()
         return waiter
 
     def assign(self, group: Group, assignments: Mapping[str, bytes]) -> None:
-        """The leader has assigned: log it, and tell everybody once it is durable."""
+        """The leader has assigned: log the assignment, and respond to all members once it is durable."""
         generation_id = group.generation_id
 
         def on_durable(done: Completion[None]) -> None:
@@ -205,7 +205,7 @@ class Rebalancer:
         self._log_generation(group, assignments).then(on_durable)
 
     def _on_sync_expired(self, group: Group, generation_id: int) -> None:
-        """Members that joined and never asked for their assignment hold up the others: out with them."""
+        """Members that joined but never requested their assignment block the others: remove them."""
         is_current = group.generation_id == generation_id
         if not is_current or group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             return
@@ -229,7 +229,7 @@ class Rebalancer:
             group.rebalance = None
 
     def release(self, group: Group, error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS) -> None:
-        """The group is no longer here: who waits is told to join again, or why that is no use."""
+        """The classic group is gone: fail the waiters, so that they rejoin or look up the coordinator."""
         for member in group.members.values():
             member.answer_join(JoinResult(error, member.member_id))
             member.answer_sync(SyncResult(error))
@@ -237,7 +237,7 @@ class Rebalancer:
         self.stop(group)
 
     def stop(self, group: Group) -> None:
-        """The group is deleted: nothing that it waited for matters any more."""
+        """The group is deleted: stop waiting for anything."""
         self._stop_waiting(group)
         group.collects = None
         for member_id in list(group.pending_members):

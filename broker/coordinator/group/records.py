@@ -1,8 +1,8 @@
 """Group records in `__consumer_offsets`: committed offsets and the membership of a generation, in Kafka's formats.
 
-Owns: encoding and decoding. Does not own: what they add up to (`shard`). Values are written in the versions that Kafka
-4.3 writes: offsets in version 4, with the topic's id, or 1 for an explicit expiry, groups in version 3. Every version
-that Kafka ever wrote is read; keys of other kinds (KIP-848) are left alone.
+Owns: encoding and decoding. Does not own: the resulting state (`shard`). Values are written in the versions that Kafka
+4.3 writes: offsets in version 4, with the topic id, or 1 for an explicit expiry, groups in version 3. Every version
+that Kafka ever wrote can be read; other kinds of keys (KIP-848) are ignored here.
 """
 
 from collections.abc import Sequence
@@ -36,9 +36,9 @@ class CommittedOffset:
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int = NO_TIMESTAMP
-    """Only where the client asked for a retention of its own (OffsetCommit 2 to 4)."""
+    """Only if the client requested its own retention (OffsetCommit 2 to 4)."""
     topic_id: UUID = ZERO_UUID
-    """Which topic of that name it belongs to; all zero where the record does not say."""
+    """The id of its topic; all zero if the record has none."""
 
 
 NO_COMMITTED_OFFSET = CommittedOffset(NO_OFFSET, -1, "", NO_TIMESTAMP)
@@ -58,7 +58,7 @@ class StoredMember:
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A generation as it was last logged."""
+    """A generation as last logged."""
 
     protocol_type: str
     generation_id: int
@@ -125,7 +125,7 @@ def group_record(group_id: str, group: StoredGroup | None) -> CoordinatorRecord:
 
 
 def decode_key(record: CoordinatorRecord) -> OffsetKey | str | None:
-    """An offset's key, a group id, or None for a kind of record that is not kept here. Raises ProtocolError."""
+    """An offset's key, a group id, or None for a kind of record not handled here. Raises ProtocolError."""
     kind = state_record_codec.prefix(record.key)
     if kind in OFFSET_COMMIT_TYPES:
         key: OffsetCommitKey = state_record_codec.decode(offset_commit_key, record.key, 0)

@@ -1,6 +1,6 @@
-"""What members ask of the coordinator and what they are told: the values between handlers and group.
+"""The requests of members of classic groups and their results: the values between handlers and coordinator.
 
-Owns: the shapes, free of wire versions. Does not own: what follows from them.
+Owns: the shapes, independent of protocol versions. Does not own: the decisions about them.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from oncelog.protocol.errors import ErrorCode
 
 NO_GENERATION = -1
 Protocol = tuple[str, bytes]
-"""A name ("range") and what the member says under it (its subscription)."""
+"""A name ("range") and the member's metadata for it (its subscription)."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """What a member asks for (JoinGroupRequest)."""
+    """A member's JoinGroupRequest."""
 
     group_id: str
     member_id: str
@@ -32,7 +32,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """How the leader sees a member."""
+    """A member as the leader sees it."""
 
     member_id: str
     group_instance_id: str | None
@@ -74,7 +74,7 @@ CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group as tools see it."""
+    """A group as tools show it."""
 
     group_id: str
     state: str

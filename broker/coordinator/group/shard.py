@@ -1,10 +1,10 @@
-"""The groups of one `__consumer_offsets` partition, as the log tells them.
+"""The groups of one `__consumer_offsets` partition, as replayed from the log.
 
 Owns: committed offsets, offsets of open transactions, the last logged generation of each classic group, each consumer
-group (KIP-848); changed by replay alone. What a restart must forget (sessions, waiting joins) is with the coordinators.
+group (KIP-848); changed by replay alone. Does not own: what a restart forgets (sessions, waiting joins: `shard_life`).
 Invariants
 - A transactional offset is visible only after its producer's COMMIT marker in this partition; ABORT drops it (KIP-98).
-- Of two commits for one partition the later *record* wins, also when an older transactional one is promoted later.
+- Of two commits for one partition the later *record* wins, even if an older transactional one is promoted later.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -41,7 +41,7 @@ class GroupShard:
         self._offsets: dict[str, dict[TopicPartition, Recorded]] = {}
         self._pending: dict[int, dict[OffsetKey, Recorded]] = {}
         self._pending_counts: dict[str, dict[TopicPartition, int]] = {}
-        """By group and partition, in how many open transactions: asked for far more often than it changes."""
+        """Per group and partition, the number of open transactions: read far more often than it changes."""
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -52,14 +52,14 @@ class GroupShard:
         return self._groups
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Not to be changed: a decision works on a copy."""
+        """Read-only: a decision works on a copy."""
         return self._consumer_groups.get(group_id)
 
     def consumer_groups(self) -> Mapping[str, ConsumerGroup]:
         return self._consumer_groups
 
     def group_ids(self) -> list[str]:
-        """Every group that has a generation, members or an offset, be it in an open transaction."""
+        """Every group that has a generation, members or an offset, even one in an open transaction."""
         return list({**self._groups, **self._consumer_groups, **self._offsets, **self._pending_counts})
 
     def knows(self, group_id: str) -> bool:
@@ -76,14 +76,14 @@ class GroupShard:
     def kept_offsets(
         self, group_id: str, partitions: Sequence[TopicPartition] | None
     ) -> Mapping[TopicPartition, Recorded]:
-        """A copy of what is committed, at least for the partitions named; null means all."""
+        """A copy of the committed offsets, at least for the given partitions; None means all."""
         kept = self._offsets.get(group_id, {})
         if partitions is None or len(partitions) > len(kept):
             return kept.copy()
         return {partition: kept[partition] for partition in partitions if partition in kept}
 
     def pending_partitions(self, group_id: str) -> Set[TopicPartition]:
-        """Partitions with an offset in a transaction whose outcome is open (KIP-447). Not to be kept."""
+        """Partitions with an offset in an open transaction (KIP-447). A view: do not keep it."""
         return self._pending_counts.get(group_id, {}).keys()
 
     # --- replay -------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class GroupShard:
         group = self._consumer_groups.get(group_id)
         if isinstance(change, GroupChanged) and change.group_epoch is None:
             self._consumer_groups.pop(group_id, None)
-        elif record.value is not None or group is not None:  # a tombstone makes no group
+        elif record.value is not None or group is not None:  # a tombstone creates no group
             if group is None:
                 group = self._consumer_groups[group_id] = ConsumerGroup(group_id)
             group.apply(change)
@@ -164,9 +164,9 @@ class GroupShard:
     def expired_partitions(
         self, group_id: str, idle_since_ms: int | None, wall_ms: WallMs, retention_ms: int
     ) -> Iterable[TopicPartition]:
-        """Offsets whose time is over: `retention_ms` after `idle_since_ms`, or after their own commit if that is None,
-        or when their own record says; never one that a transaction still holds (KIP-211). A time in the future is
-        waited for, as in Kafka: a clock that was set back makes nothing expire."""
+        """Expired offsets: `retention_ms` after `idle_since_ms`, or after their own commit if that is None, or at the
+        time in their record; never one in an open transaction (KIP-211). Nothing expires before a time in the future
+        is reached, as in Kafka: setting a clock back expires nothing."""
         pending = self.pending_partitions(group_id)
         for partition, (_, committed) in self._offsets.get(group_id, {}).items():
             expires_ms = committed.expire_timestamp_ms
@@ -176,8 +176,8 @@ class GroupShard:
                 yield partition
 
     def offsets_of_topic(self, topic: str) -> Sliced[list[OffsetKey]]:
-        """Every offset for a topic, those in open transactions too, when no more come."""
-        # Pending ones first: one that is committed meanwhile is found before or after.
+        """Every offset for a topic, those in open transactions included, once no more can be added."""
+        # Pending ones first: one that is committed meanwhile is found either before or after.
         pending = (key for offsets in self._pending.values() for key in offsets)
         found = dict.fromkeys(key for key in pending if key.partition[0] == topic)
         for group_id, offsets in list(self._offsets.items()):

@@ -1,12 +1,12 @@
 """One partition of `__consumer_offsets` while this node coordinates it: its groups, and how long it waits for members.
 
 Owns: what a restart or the loss of the partition may forget: classic groups with their waiting requests, sessions of
-members of consumer groups, which groups know their topics. Durable state is the shard's. Does not own: which request
-may do what (`coordinator`, `consumer`).
+members of consumer groups, which groups have checked their topics. Does not own: durable state (`shard`), the checks of
+requests (`coordinator`, `consumer`).
 Invariants
 - Every classic group that has a logged generation is here; one that has only offsets has no members and is not. No
-  group is classic and a consumer group at once.
-- Once it has resigned, none of its clocks ticks, and nobody waits for it.
+  group is both a classic group and a consumer group.
+- Once it has resigned, no timer runs and no request waits.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,14 +32,14 @@ class GroupShardLife:
         classic_max_size: int,
         on_expired: "Callable[[GroupShardLife, str, str], None]",
     ) -> None:
-        """`on_expired(life, group_id, member_id)` is called when a member of a consumer group was not there in time."""
+        """`on_expired(life, group_id, member_id)` is called when a member of a consumer group exceeds a timeout."""
         shard = self.shard = GroupShard(partition)
         self.replay = shard.replay
         self.replay_end_transaction_marker = shard.replay_end_transaction_marker
         self.classic: dict[str, Group] = {}
         self.sessions = Sessions(clock, scheduler, lambda group_id, member_id: on_expired(self, group_id, member_id))
         self.checked: set[str] = set()
-        """Consumer groups to whose topics nothing has happened since they last looked."""
+        """Consumer groups whose topics have not changed since they last checked them."""
         self._rebalancer = rebalancer
         self._settings = settings
         self._classic_max_size = classic_max_size
@@ -47,10 +47,10 @@ class GroupShardLife:
     # --- its begin and end --------------------------------------------------------------------------------------------
 
     def on_active(self) -> None:
-        """Members go on where they were, with a fresh session."""
+        """Members continue where they were, with a new session."""
         for group_id, stored in self.shard.groups().items():
             group = restored(group_id, stored)
-            # It may have shrunk its limit while it was down: whoever joins again first, stays.
+            # max.size may have been lowered while it was down: the first members to rejoin stay.
             self.adopt(group, must_rebalance=len(group.members) > self._classic_max_size)
         for group_id, consumer_group in self.shard.consumer_groups().items():
             self.start_sessions(group_id, consumer_group.members.values())
@@ -60,7 +60,7 @@ class GroupShardLife:
                     self.sessions.expect(group_id, member.member_id, Wait.REVOCATION, timeout_ms)
 
     def on_resigned(self) -> None:
-        """Whoever waits looks for the coordinator elsewhere."""
+        """Fail the waiters with NOT_COORDINATOR: they look for the new coordinator."""
         for group in self.classic.values():
             self._rebalancer.release(group, ErrorCode.NOT_COORDINATOR)
         self.sessions.forget_all()
@@ -79,13 +79,13 @@ class GroupShardLife:
     # --- classic groups -----------------------------------------------------------------------------------------------
 
     def release(self, group_id: str) -> None:
-        """The group has become a consumer group: who waits here is told to join again."""
+        """The group has become a consumer group: waiting members have to rejoin."""
         group = self.classic.pop(group_id, None)
         if group is not None:
             self._rebalancer.release(group)
 
     def adopt(self, group: Group, *, must_rebalance: bool) -> None:
-        """A classic group that was logged, or that was a consumer group until now: its sessions start."""
+        """A classic group that was logged, or that was a consumer group until now: start its sessions."""
         self.classic[group.group_id] = group
         for member in group.members.values():
             self._rebalancer.on_alive(group, member)

@@ -1,6 +1,6 @@
-"""The states of a classic consumer group and the legal moves between them, in one table.
+"""The states of a classic consumer group and the legal transitions between them, in one table.
 
-Source: Kafka's ClassicGroupState. A move that the table does not have does not exist: `check_transition` raises.
+Source: Kafka's ClassicGroupState. `check_transition` raises for a transition that is not in the table.
 """
 
 from enum import Enum
@@ -28,7 +28,7 @@ VALID_PREVIOUS_STATES: dict[GroupState, frozenset[GroupState]] = {
 
 
 class IllegalTransition(Exception):
-    """A move that the table does not have."""
+    """A transition that is not in the table: a bug."""
 
 
 def check_transition(previous: GroupState, target: GroupState) -> None:

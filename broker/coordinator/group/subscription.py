@@ -1,8 +1,8 @@
-"""What members of the classic consumer protocol say and are told, as far as the broker may know it.
+"""What members of the classic consumer protocol send and receive, as far as the broker can interpret it.
 
-Owns: reading `ConsumerProtocolSubscription` out of what members send when they join, and both ways of
-`ConsumerProtocolAssignment`. To a classic group they are opaque but for the topics; a group that changes its protocol
-(KIP-848) needs all of it. What does not parse belongs to a client with a protocol of its own.
+Owns: decoding the `ConsumerProtocolSubscription` of a join, encoding and decoding `ConsumerProtocolAssignment`. To a
+classic group both are opaque except for the topics; a group that changes its protocol (KIP-848) needs all of them.
+Bytes that cannot be decoded belong to a client with its own protocol.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _VERSION = Struct(">h")
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """Every topic that a member subscribes to; None for a group that is not one of consumers, or does not tell."""
+    """Every topic that a member subscribes to; None if the group is not one of consumers, or it cannot be decoded."""
     if group.protocol_type != CONSUMER:
         return None
     topics: set[str] = set()
@@ -46,7 +46,7 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment | None:
 
 
 def written_assignment(partitions: Mapping[str, Sequence[int]], metadata: bytes) -> bytes:
-    """An assignment in the version in which a member has sent its subscription."""
+    """An assignment in the version of the member's subscription."""
     version = min(_VERSION.unpack_from(metadata)[0], consumer_protocol_assignment.VERSIONS[-1])
     topics = [TopicPartition(name, numbers) for name, numbers in partitions.items()]
     return state_record_codec.encode_value(ConsumerProtocolAssignment(topics), version)
@@ -55,7 +55,7 @@ def written_assignment(partitions: Mapping[str, Sequence[int]], metadata: bytes)
 def _read(module: ModuleType, data: bytes) -> Any:
     if len(data) < _VERSION.size:
         return None
-    # A later version only appends: what is known of it is read.
+    # Later versions only append: the known part is decoded.
     version = min(_VERSION.unpack_from(data)[0], module.VERSIONS[-1])
     try:
         message, _ = module.decode(memoryview(data), version, _VERSION.size)

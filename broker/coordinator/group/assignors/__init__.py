@@ -1,1 +1,1 @@
-"""Who reads what: the assignors that the broker itself runs for consumer groups (KIP-848)."""
+"""The assignors of consumer groups, which the broker runs itself (KIP-848): which member reads which partitions."""

@@ -1,8 +1,8 @@
-"""The assignor `range`: of each topic neighbouring partitions for each subscriber, in the order of their names.
+"""The assignor `range`: contiguous partitions of each topic for each subscriber, in the order of their names.
 
 Owns: the rule alone. Members that read topics with equally many partitions get the same numbers of each, so that
-records with one key of several topics meet in one member. It is not sticky. Static members come first, by instance id,
-and keep their places when they return under another member id (KIP-345, KIP-848).
+records of several topics with the same key reach the same member. It is not sticky. Static members come first, by
+instance id, and keep their ranges when they return under another member id (KIP-345, KIP-848).
 """
 
 from collections.abc import Mapping, Sequence

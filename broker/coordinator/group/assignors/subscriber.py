@@ -1,7 +1,6 @@
-"""What an assignor is asked: members with their subscriptions and what was meant for them so far.
+"""The input of an assignor: members with their subscriptions and their previous target.
 
-Owns: the shapes. An assignor is a plain function of them: the same question, whatever the order of the members, gets
-the same answer.
+Owns: the shapes. An assignor is a pure function of them, and does not depend on the order of the members.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +17,8 @@ class Subscriber:
     topics: frozenset[UUID]
     """Only topics that exist."""
     assigned: TopicPartitions
-    """What the last target assignment gave it; may hold topics that it does not read any more, or that are gone."""
+    """The last target assignment; may include topics that the member no longer reads, or that no longer exist."""
 
 
 Assignor = Callable[[Sequence[Subscriber], Mapping[UUID, int]], dict[str, TopicPartitions]]
-"""From subscribers, and how many partitions each topic has, to the partitions of each member."""
+"""From subscribers and the partition count of each topic to the partitions of each member."""

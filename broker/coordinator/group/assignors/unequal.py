@@ -1,9 +1,9 @@
-"""The assignor `uniform` where members read different topics.
+"""The assignor `uniform` for members that read different topics.
 
-Owns: the rule. Everybody keeps what it still reads; what is free goes to whoever reads it and has least, topics with
-few readers first; then partitions move from readers with more to readers with less until no single move helps, or the
+Owns: the rule. Every member keeps what it still reads; free partitions go to the least loaded reader, topics with few
+readers first; then partitions move from readers with more to readers with fewer until no single move helps, or the
 rounds are used up.
-Invariant: within one topic no reader has a partition while another reader of that topic has two fewer in all, but for
+Invariant: within one topic no reader has a partition while another reader of that topic has two fewer in all, except in
 patterns that do not settle in ROUND_COUNT rounds.
 """
 
@@ -13,11 +13,11 @@ from uuid import UUID
 from oncelog.broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
 
 ROUND_COUNT = 16
-"""As many as Kafka allows; overlapping subscriptions nearly always settle in two."""
+"""As in Kafka; overlapping subscriptions nearly always settle in two."""
 
 
 class _Balance:
-    """Who has what while it is shared out; members are their places in the sorted list."""
+    """The assignment while it is computed; members are indexes into the sorted list."""
 
     def __init__(self, subscribers: Sequence[Subscriber], partition_counts: Mapping[UUID, int]) -> None:
         self.subscribers = subscribers

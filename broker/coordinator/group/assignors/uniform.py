@@ -1,8 +1,8 @@
-"""The assignor `uniform`: as equal as can be, and as few moves as that allows.
+"""The assignor `uniform`: as even as possible, with as few moves as that allows.
 
 Owns: the rule for members that all read the same topics. Does not own: the rule for others (`unequal`).
-Invariant: counts differ by one at most; a partition moves only from a member that has more than its share. The members
-that may have one more are, as far as possible, those that already do.
+Invariant: counts differ by at most one; a partition moves only from a member that has more than its share. The members
+with one more are, as far as possible, those that have it already.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ def _assign_equal(
     for index, subscriber in enumerate(subscribers):
         mine = list(_still_valid(subscriber, partition_counts, owned))
         left_count = len(subscribers) - index
-        # An extra one goes to who has it already, unless there are just enough left for everybody else to come.
+        # An extra one goes to a member that has it already, unless the remaining members only just use them up.
         has_extra = extra_count > 0 and (len(mine) > quota or left_count <= extra_count)
         extra_count -= has_extra
         share = quota + has_extra

@@ -1,1 +1,1 @@
-"""Consumer groups of KIP-848: the broker assigns, members follow epoch by epoch."""
+"""Consumer groups (KIP-848): the broker assigns partitions, and members move to the target epoch by epoch."""

@@ -1,9 +1,9 @@
-"""Members that speak the classic protocol, in a consumer group: a group between two protocols (KIP-848).
+"""Members that use the classic protocol in a consumer group: a group between two protocols (KIP-848).
 
-Owns: what JoinGroup, SyncGroup, Heartbeat and LeaveGroup come to there. To such a member the member epoch is the
-generation, and nobody is the leader: it gets its part from the broker, in the form that a leader would have given it.
-Does not own: the steps of a change (`update`), the moment at which the group becomes a classic one (`migration`).
-Invariant: such a member rejoins once for each step of its reconciliation, and owns in between what it was told last.
+Owns: JoinGroup, SyncGroup, Heartbeat and LeaveGroup in consumer groups. To such a member the member epoch is the
+generation, and no member is the leader: it gets its assignment from the broker, in the format of a leader's assignment.
+Does not own: the steps of a change (`update`), when the group becomes a classic one (`migration`).
+Invariant: such a member rejoins once for each step of its reconciliation; in between it owns its last assignment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class ClassicMembers:
     # --- joining ------------------------------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest) -> Completion[JoinResult]:
-        """JoinGroup: answered at once, since nobody waits for others here. Fails with KafkaError."""
+        """JoinGroup: completes at once, as no member waits for others here. Fails with KafkaError."""
         return self._writer.write(request.group_id, lambda life: self._decide_join(life, request))
 
     def _decide_join(self, life: GroupShardLife, request: JoinRequest) -> Decision[JoinResult]:
@@ -94,7 +94,7 @@ class ClassicMembers:
             update.replace(existing, member_id)
 
     def _downgrades(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-        """The last member of the consumer protocol comes back with the classic one."""
+        """The last member of the consumer protocol returns with the classic one."""
         is_last = not replaced.is_classic
         return is_last and may_downgrade(group, [replaced.member_id], replaced.member_id, self._settings)
 
@@ -125,11 +125,11 @@ class ClassicMembers:
         protocol_type: str | None,
         protocol_name: str | None,
     ) -> Completion[SyncResult]:
-        """SyncGroup: the member's part, as far as it is free. Raises KafkaError."""
+        """SyncGroup: the partitions of the member that are free. Raises KafkaError."""
         member = self._find(group, generation_id, member_id, instance_id)
         chosen = _protocols(member)[0][0]
         if protocol_type not in (None, CONSUMER) or protocol_name not in (None, chosen):
-            raise _inconsistent("The protocol is not the one that the join was answered with.")
+            raise _inconsistent("The protocol is not the one in the response to the join.")
         if group.assignment_epoch > member.epoch and member.current.state is not MemberState.UNREVOKED_PARTITIONS:
             _await_join(life, group, member)
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -147,7 +147,7 @@ class ClassicMembers:
     def heartbeat(
         self, life: GroupShardLife, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None
     ) -> ErrorCode:
-        """Heartbeat: REBALANCE_IN_PROGRESS asks for a join, which takes it a step further. Raises KafkaError."""
+        """Heartbeat: REBALANCE_IN_PROGRESS makes the member rejoin for its next step. Raises KafkaError."""
         member = self._find(group, generation_id, member_id, instance_id)
         life.start_session(group.group_id, member)
         state = member.current.state
@@ -158,7 +158,7 @@ class ClassicMembers:
         return ErrorCode.NONE
 
     def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> Completion[list[ErrorCode]]:
-        """LeaveGroup, also of members of the other protocol by a tool: all of them in one step."""
+        """LeaveGroup, by a tool also for members of the other protocol: all of them in one step."""
         return self._writer.write(group_id, lambda life: self._decide_leave(life, group_id, leaving))
 
     def _decide_leave(
@@ -215,7 +215,7 @@ def _inconsistent(message: str) -> KafkaError:
 
 
 def _supports(group: ConsumerGroup, request: JoinRequest) -> bool:
-    """One of its protocols is known to every member that speaks the classic one."""
+    """One of its protocols is supported by every member that uses the classic one."""
     if request.protocol_type != CONSUMER:
         return False
     known = [{name for name, _ in _protocols(member)} for member in group.classic_members]
@@ -259,7 +259,7 @@ def _owned(topics: TopicCatalog, subscription: ConsumerProtocolSubscription) -> 
 
 
 def _is_waiting(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Something of its target still belongs to somebody else."""
+    """Some partition of its target still belongs to another member."""
     return any(
         group.is_owned(topic_id, partition)
         for topic_id, partitions in group.target_of(member.member_id).items()

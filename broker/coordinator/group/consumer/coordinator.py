@@ -1,11 +1,11 @@
-"""The coordinator of consumer groups: what a heartbeat may ask for, and what comes of it (KIP-848).
+"""The coordinator of consumer groups: checks each heartbeat, and decides what follows from it (KIP-848).
 
-Owns: the checks of ConsumerGroupHeartbeat in Kafka's order, joining, leaving, fencing, and the moments at which a group
-changes its protocol. Does not own: the steps of a change (`update`), how it gets into the log (`writer`), members that
-speak the classic protocol (`classic_members`).
-Invariant: a member is told of nothing that is not durable.
+Owns: the checks of ConsumerGroupHeartbeat in Kafka's order, joining, leaving, fencing, and when a group changes its
+protocol. Does not own: the steps of a change (`update`), how it is logged (`writer`), members that use the classic
+protocol (`classic_members`).
+Invariant: a response to a member contains only durable state.
 
-KIPs: 345 (static members), 848, 1082 (member ids that clients make).
+KIPs: 345 (static members), 848, 1082 (member ids that clients generate).
 """
 
 from base64 import urlsafe_b64encode
@@ -63,7 +63,7 @@ class ConsumerGroupCoordinator:
         self.writer.on_topic_changed(name)
 
     def describe(self, group_id: str) -> Completion[ConsumerGroup]:
-        """The group once all that it shows is durable. Fails with GROUP_ID_NOT_FOUND."""
+        """The group, once everything shown is durable. Fails with GROUP_ID_NOT_FOUND."""
         return self._runtime.read(group_id, lambda life: self._existing(life, group_id).copy())
 
     @property
@@ -115,7 +115,7 @@ class ConsumerGroupCoordinator:
         return urlsafe_b64encode(self._entropy.uuid().bytes).decode().rstrip("=")
 
     def _entered(self, life: GroupShardLife, request: HeartbeatRequest) -> tuple[GroupUpdate, list[Follow]]:
-        """The group to work on: it may be made now, or out of a classic one."""
+        """The group to work on, which may be created or upgraded from a classic one for this."""
         group_id, shard = request.group_id, life.shard
         group, classic = shard.consumer_group(group_id), life.classic.get(group_id)
         if group is not None:
@@ -141,7 +141,7 @@ class ConsumerGroupCoordinator:
         return update, then
 
     def _find_member(self, update: GroupUpdate, member_id: str, request: HeartbeatRequest) -> ConsumerMember | None:
-        """Who this is; None for somebody new. A static member that was away takes its old place."""
+        """The member that sent it; None for a new one. A static member that was away takes its old place."""
         if request.instance_id is not None:
             return self._find_static(update, member_id, request.instance_id, request)
         member = update.group.members.get(member_id)
@@ -188,7 +188,7 @@ class ConsumerGroupCoordinator:
     def _decide_static_leave(
         self, group: ConsumerGroup, member: ConsumerMember, response: HeartbeatResult
     ) -> Decision[HeartbeatResult]:
-        """It will be back within its session: its place is kept, what it had to give up is given up (KIP-848)."""
+        """It returns within its session: its place is kept, and it gives up what it had to revoke (KIP-848)."""
         update = self.writer.update(group)
         current = member.current
         away = CurrentAssignment(
@@ -207,7 +207,7 @@ class ConsumerGroupCoordinator:
     def without(
         self, life: GroupShardLife, group: ConsumerGroup, member_ids: Collection[str]
     ) -> tuple[GroupUpdate, list[Follow]]:
-        """Members are out: the rest goes on in a new epoch, or as a classic group if it can be one."""
+        """Members are removed: the others continue in a new epoch, or as a classic group if that is possible."""
         update = self.writer.update(group)
         if not member_ids:
             return update, []
@@ -223,14 +223,14 @@ class ConsumerGroupCoordinator:
     def downgrade(
         self, life: GroupShardLife, update: GroupUpdate, leaving: Collection[str], *, must_rebalance: bool
     ) -> Follow:
-        """The group goes on as a classic one; to be followed once that is in the log."""
+        """The group becomes a classic one; call the result once that is logged."""
         classic, assignments = downgraded(update.group, leaving, self._topics)
         update.dissolve()
         update.records.append(group_record(classic.group_id, classic.stored(assignments, self.writer.wall_ms)))
         return lambda: life.adopt(classic, must_rebalance=must_rebalance)
 
     def on_expired(self, life: GroupShardLife, group_id: str, member_id: str) -> None:
-        """A member was silent, or has not done in time what it had to."""
+        """A member was silent, or exceeded a timeout."""
 
         def decide(_: GroupShardLife) -> Decision[bool]:
             group = life.shard.consumer_group(group_id)
@@ -240,7 +240,7 @@ class ConsumerGroupCoordinator:
             return Decision(update, True, then)
 
         if self.writer.write(group_id, decide).error is not None:
-            # It could not be logged, on a full disk perhaps: the member keeps its partitions a while longer.
+            # Not logged, perhaps because the disk is full: the member keeps its partitions for another session.
             life.sessions.expect(group_id, member_id, Wait.SESSION, self._settings.session_timeout_ms(group_id))
 
 
@@ -253,7 +253,7 @@ def unknown_member(member_id: str, group_id: str) -> KafkaError:
 
 
 def check_room(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> None:
-    """Raises GROUP_MAX_SIZE_REACHED; a static member takes a place that is its own already."""
+    """Raises GROUP_MAX_SIZE_REACHED; a static member takes a place that it already has."""
     if instance_id in group.static_members or member_id in group.members:
         return
     if len(group.members) >= max_size:
@@ -276,7 +276,7 @@ def check_static(member: ConsumerMember | None, member_id: str, instance_id: str
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Mapping[UUID, Collection[int]] | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH. The epoch before is good for a member that may have missed one answer."""
+    """Raises FENCED_MEMBER_EPOCH. The previous epoch is accepted from a member that may have missed one response."""
     if epoch in (0, member.epoch):
         return
     current = member.current

@@ -1,10 +1,10 @@
-"""One consumer group: what its records add up to.
+"""One consumer group: the state that its records add up to.
 
 Owns: members, epochs, the target assignment, resolved regular expressions, and what follows from them; changed by
-`apply` alone. Does not own: sessions and other clocks (`sessions`), what may happen next (`coordinator`).
+`apply` alone. Does not own: sessions and other timers (`sessions`), what may happen next (`coordinator`).
 Invariants
-- A partition has at most one owner: who was given it last, until that member's own record gives it up.
-- A copy that the same changes are applied to becomes the same group, so that a decision can be tried out on a copy.
+- A partition has at most one owner: the member that was given it last, until that member's own record gives it up.
+- A copy to which the same changes are applied becomes the same group, so a decision can be tried out on a copy.
 
 KIPs: 345 (static members), 848.
 """
@@ -118,7 +118,7 @@ class ConsumerGroup:
 
     def _release(self, member: ConsumerMember) -> None:
         for partition in _partitions(member.current):
-            # In a compacted log the next owner's record may stand before the one that gives the partition up.
+            # In a compacted log the next owner's record may precede the one that gives the partition up.
             if self._owners.get(partition) == member.member_id:
                 del self._owners[partition]
 
@@ -152,7 +152,7 @@ class ConsumerGroup:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Every topic that a member has asked for, by name or by a resolved regular expression."""
+        """Every topic that a member subscribes to, by name or by a resolved regular expression."""
         if self._topics is None:
             names = {name for member in self.members.values() for name in member.metadata.topic_names}
             self._topics = frozenset(names.union(*(resolved.topics for resolved in self.regexes.values())))
@@ -169,7 +169,7 @@ class ConsumerGroup:
         return Counter(member.metadata.topic_regex for member in self.members.values() if member.metadata.topic_regex)
 
     def preferred_assignor(self, known: Iterable[str]) -> str | None:
-        """What most members want, among those that are known; ties go to the one listed first."""
+        """The assignor that most members prefer, among known ones; ties go to the one listed first."""
         votes = Counter(member.metadata.server_assignor for member in self.members.values())
         wanted = [name for name in known if votes[name]]
         return max(wanted, key=lambda name: votes[name], default=None)

@@ -1,7 +1,7 @@
-"""What members of consumer groups ask and are told: the values between handlers and coordinator.
+"""The heartbeat of a consumer group's member and its result: the values between handlers and coordinator.
 
-Owns: the shapes, free of wire versions, and what makes a heartbeat legal by itself, in Kafka's order and words. Does
-not own: what a group makes of it.
+Owns: the shapes, independent of protocol versions, and what makes a heartbeat valid by itself, in Kafka's order and
+wording; the entry of a LeaveGroup. Does not own: what a group makes of it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -45,7 +45,7 @@ class HeartbeatRequest:
 
     @property
     def is_full(self) -> bool:
-        """It says all that a member can say, and so wants to hear all that there is."""
+        """It sends all fields that a member can send, and so gets all fields back."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
 
@@ -56,7 +56,7 @@ class HeartbeatResult:
     member_epoch: int
     heartbeat_interval_ms: int = 0
     assignment: TopicPartitions | None = None
-    """None leaves the member with what it has."""
+    """None: the member keeps what it has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""One member of a consumer group, as values: what it asked for, and what it has been given.
+"""One member of a consumer group, as values: what it has requested, and what it has been assigned.
 
-Owns: the shapes behind the records of a member. Does not own: who is in which group (`group`), how a member gets from
-one assignment to the next (`reconciliation`).
-Invariant: a value never changes; a member that has changed is another value.
+Owns: the shapes behind a member's records. Does not own: who is in which group (`group`), how a member moves from one
+assignment to the next (`reconciliation`).
+Invariant: values are immutable; a changed member is a new value.
 
 KIPs: 848, 1251 (each partition keeps the epoch at which it was assigned).
 """
@@ -19,11 +19,11 @@ PartitionEpochs = Mapping[UUID, Mapping[int, int]]
 
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
-"""What a static member says, and is stored with, while it is away for a moment."""
+"""What a static member sends, and is stored with, while it is temporarily away."""
 
 
 class MemberState(IntEnum):
-    """The number is what Kafka's record holds; one that is not known here is read as UNKNOWN."""
+    """The number is that of Kafka's record; one that is unknown here is read as UNKNOWN."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -33,7 +33,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
-    """What a member that speaks the classic protocol said when it joined."""
+    """What a member that uses the classic protocol sent when it joined."""
 
     session_timeout_ms: int
     protocols: Sequence[tuple[str, bytes]]
@@ -41,14 +41,14 @@ class ClassicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """What a member asks for."""
+    """What a member requests."""
 
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
     topic_names: Sequence[str] = ()
-    """Sorted, each once."""
+    """Sorted, without duplicates."""
     topic_regex: str | None = ""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
@@ -57,7 +57,7 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignment:
-    """What a member has, and how far it has come."""
+    """What a member owns, and the step of its reconciliation."""
 
     member_epoch: int = 0
     previous_epoch: int = 0
@@ -70,7 +70,7 @@ class CurrentAssignment:
         return sum(len(partitions) for partitions in self.assigned.values())
 
     def assignment_epoch(self, topic_id: UUID, partition: int) -> int | None:
-        """Since when the member has a partition; None if it is none of its own."""
+        """The epoch at which the member was assigned the partition; None if it does not own it."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
 
@@ -98,19 +98,19 @@ class ConsumerMember:
 
     @property
     def is_classic(self) -> bool:
-        """It speaks JoinGroup, SyncGroup and Heartbeat."""
+        """It uses JoinGroup, SyncGroup and Heartbeat."""
         return self.metadata.classic is not None
 
     @property
     def is_revoking(self) -> bool:
-        """It must give up partitions within its rebalance timeout; the classic protocol has times of its own."""
+        """It must revoke partitions within its rebalance timeout; the classic protocol has its own timeouts."""
         is_here = self.epoch != STATIC_LEAVE_EPOCH and not self.is_classic
         return is_here and self.current.state is MemberState.UNREVOKED_PARTITIONS
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that a regular expression matched when it was last looked at."""
+    """The topics that a regular expression matched when it was last resolved."""
 
     topics: frozenset[str]
     version: int

@@ -1,8 +1,8 @@
-"""A group changes its protocol while it has members: from classic to consumer, and back (KIP-848).
+"""Converts a group with members from the classic to the consumer protocol, and back (KIP-848).
 
-Owns: when that may be, and what the one comes to as the other. Does not own: what triggers it, the clocks and waiting
-requests that go with it (`coordinator`).
-Invariant: nobody loses a partition by a conversion: what members owned in the one form they own in the other.
+Owns: when that is allowed, and the conversion. Does not own: what triggers it, the timers and waiting requests that go
+with it (`coordinator`).
+Invariant: no member loses a partition by a conversion: its members own the same partitions before and after.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -64,7 +64,7 @@ def _refused(group: Group, problem: str) -> KafkaError:
 
 
 def upgraded(group: Group, topics: TopicCatalog) -> Iterable[Change]:
-    """The same members, each with what it owns, in an epoch that is the generation. Raises GROUP_ID_NOT_FOUND."""
+    """The same members, each with what it owns; the generation becomes the epoch. Raises GROUP_ID_NOT_FOUND."""
     metadata = {member.member_id: _member_metadata(group, member) for member in group.members.values()}
     owned = {member.member_id: _owned(group, member, topics) for member in group.members.values()}
     epoch = group.generation_id
@@ -80,7 +80,7 @@ def upgraded(group: Group, topics: TopicCatalog) -> Iterable[Change]:
 
 
 def _member_metadata(group: Group, member: Member) -> MemberMetadata:
-    # Before its first generation is complete a group has no protocol yet; all of a member's tell the same.
+    # Before its first generation is complete a group has no protocol; all of a member's subscriptions are the same.
     metadata = member.metadata_for(group.protocol_name) or next(data for _, data in member.protocols)
     subscription = read_subscription(metadata)
     if subscription is None:
@@ -103,7 +103,7 @@ def _owned(group: Group, member: Member, topics: TopicCatalog) -> TopicPartition
     if assignment is None:
         raise _refused(group, "the embedded consumer protocol is malformed")
     if assignment.user_data:
-        # What such an assignor remembers there nobody could give back to it.
+        # The state of such an assignor cannot be given back to it.
         raise _refused(
             group,
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
@@ -118,7 +118,7 @@ def _owned(group: Group, member: Member, topics: TopicCatalog) -> TopicPartition
 def may_downgrade(
     group: ConsumerGroup, leaving: Collection[str], joining: str | None, settings: ConsumerGroupSettings
 ) -> bool:
-    """Once those that leave are gone, or replaced by `joining`, only members of the classic protocol are left."""
+    """Without those that leave, or are replaced by `joining`, only members of the classic protocol are left."""
     rest = [member for member in group.members.values() if member.member_id not in leaving]
     size = len(rest) + (joining is not None)
     return (
@@ -132,7 +132,7 @@ def may_downgrade(
 def downgraded(
     group: ConsumerGroup, leaving: Collection[str], topics: TopicCatalog
 ) -> tuple[Group, Mapping[str, bytes]]:
-    """A stable classic group of those that stay, and what each is assigned: its target."""
+    """A stable classic group of the members that stay, each assigned its target."""
     classic = Group(group.group_id, state=GroupState.STABLE, generation_id=group.epoch, protocol_type=CONSUMER)
     for member in group.members.values():
         if member.member_id not in leaving:
@@ -165,7 +165,7 @@ def _by_name(partitions: TopicPartitions, topics: TopicCatalog) -> Mapping[str, 
 
 
 def classic_assignment(member: ConsumerMember, topics: TopicCatalog) -> bytes:
-    """What a member of the classic protocol is told that it owns."""
+    """What a member of the classic protocol owns, in the encoding of that protocol."""
     classic = member.metadata.classic
     partitions = {topic_id: frozenset(epochs) for topic_id, epochs in member.current.assigned.items()}
     metadata = classic.protocols[0][1] if classic is not None else b"\x00\x00"

@@ -1,7 +1,7 @@
-"""What the coordinator of consumer groups is given: the topics that exist, and its settings.
+"""The ports of consumer groups: the topics that exist, and the settings.
 
-Owns: the ports, what a group's knowledge of its topics comes to as a number. Does not own: topics
-(`broker.cluster.topics`), the values of settings (`broker.assembly.group_settings`).
+Owns: the ports, and the hash of a group's topics. Does not own: topics (`broker.cluster.topics`), the values of
+settings (`broker.assembly.group_settings`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ class Topic(Protocol):
 
 
 class TopicCatalog(Protocol):
-    """The topics as they are now (`broker.cluster.topics`)."""
+    """The topics as of now (`broker.cluster.topics`)."""
 
     def get(self, name: str) -> Topic | None: ...
 
@@ -52,7 +52,7 @@ class MigrationPolicy(Enum):
 
 
 class ConsumerGroupSettings(Protocol):
-    """The settings as they are now."""
+    """The settings as of now."""
 
     @property
     def is_enabled(self) -> bool:
@@ -79,15 +79,15 @@ class ConsumerGroupSettings(Protocol):
 
 
 def topic_ids(topics: TopicCatalog, names: Iterable[str]) -> frozenset[UUID]:
-    """Of those that exist."""
+    """The ids of the topics that exist."""
     return frozenset(topic.topic_id for topic in map(topics.get, names) if topic is not None)
 
 
 def metadata_hash(topics: TopicCatalog, names: Iterable[str]) -> int:
-    """Changes when a topic of these is made, deleted, made anew or gets more partitions; 0 when none exists.
+    """Changes when one of these topics is created, deleted, recreated or extended; 0 if none exists.
 
-    Kafka hashes otherwise. The number is only ever compared with what the same broker wrote; a log that comes from
-    Kafka costs each group one epoch.
+    Not Kafka's hash. The number is only ever compared with one from the same broker; a log that comes from Kafka costs
+    each group one epoch.
     """
     digest = blake2b(digest_size=8)
     known = [topic for topic in map(topics.get, sorted(names)) if topic is not None]
@@ -98,6 +98,6 @@ def metadata_hash(topics: TopicCatalog, names: Iterable[str]) -> int:
 
 
 def by_topic_id(topics: TopicCatalog, named: Mapping[str, Iterable[int]]) -> TopicPartitions:
-    """Partitions of topics that exist."""
+    """Partitions of the topics that exist."""
     found = [(topics.get(name), frozenset(numbers)) for name, numbers in named.items()]
     return {topic.topic_id: numbers for topic, numbers in found if topic is not None}

@@ -1,10 +1,10 @@
-"""One step of a member from what it has to what it is meant to have.
+"""One step of a member from its current assignment towards its target.
 
-Owns: the three states of a member that is not there yet, and which partitions it may have in each. Does not own: the
-target (`assignors`), who else owns what (`group`), the clock that ends a revocation (`sessions`).
+Owns: the three states of a member on the way, and which partitions it may own in each. Does not own: the target
+(`assignors`), who else owns what (`group`), the timeout of a revocation (`sessions`).
 Invariants
-- A partition is given only when nobody owns it, so that two members never own one together.
-- A member's epoch moves to that of the target only once it owns nothing that the target takes from it.
+- A partition is assigned only while no member owns it, so two members never own one together.
+- A member's epoch advances to that of the target only once it owns nothing that the target takes from it.
 
 KIP-848, in the order of Kafka's coordinator: revoke (UNREVOKED_PARTITIONS), then take what is free
 (UNRELEASED_PARTITIONS while something is not), then STABLE.
@@ -21,7 +21,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step is decided from."""
+    """The input of one step."""
 
     target_epoch: int
     target: TopicPartitions
@@ -29,12 +29,12 @@ class Step:
     """Ids of the topics that the member subscribes to and that exist."""
     is_owned: Callable[[UUID, int], bool]
     reported: Mapping[UUID, Collection[int]] | None
-    """What the member says that it owns; None when it says nothing."""
+    """What the member reports that it owns; None if it reports nothing."""
     has_new_subscription: bool = False
 
 
 def reconciled(current: CurrentAssignment, step: Step) -> CurrentAssignment:
-    """The same value if there is nothing to do. Raises FENCED_MEMBER_EPOCH for a state that is not known here."""
+    """The same value if there is nothing to do. Raises FENCED_MEMBER_EPOCH for an unknown state."""
     match current.state:
         case MemberState.STABLE:
             if current.member_epoch != step.target_epoch:
@@ -57,7 +57,7 @@ def reconciled(current: CurrentAssignment, step: Step) -> CurrentAssignment:
 
 
 def _still_owns(partitions: PartitionEpochs, step: Step) -> bool:
-    """Only what a member reports counts: as long as it says nothing it may own everything."""
+    """Only what a member reports counts: while it reports nothing, it may own everything."""
     if step.reported is None:
         return True
     return any(
@@ -68,7 +68,7 @@ def _still_owns(partitions: PartitionEpochs, step: Step) -> bool:
 
 
 def _without_unsubscribed(current: CurrentAssignment, step: Step) -> CurrentAssignment:
-    """A member that has changed its subscription gives up at once what it does not read any more (KIP-848)."""
+    """A member with a new subscription gives up at once what it no longer reads (KIP-848)."""
     gone = {topic_id: epochs for topic_id, epochs in current.assigned.items() if topic_id not in step.subscribed}
     if not gone:
         return current
@@ -99,7 +99,7 @@ def _next(current: CurrentAssignment, step: Step, member_epoch: int) -> CurrentA
             else:
                 is_waiting = True
     if revoked and _still_owns(revoked, step):
-        # Its epoch stays: it is the one that the member still works with.
+        # Its epoch stays, as it is the one that the member still uses.
         return CurrentAssignment(member_epoch, current.member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
     for topic_id, partitions in free.items():
         kept.setdefault(topic_id, {}).update(dict.fromkeys(partitions, step.target_epoch))

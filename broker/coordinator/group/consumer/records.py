@@ -1,7 +1,7 @@
 """Consumer groups in `__consumer_offsets`: each record as a change of one group, in Kafka's formats (KIP-848).
 
-Owns: encoding and decoding, and which keys tell of consumer groups. Does not own: what a change does (`group`).
-Each change names what it is about; a value of None is a tombstone. Values are written in version 0, the only one.
+Owns: encoding and decoding, and which keys belong to consumer groups. Does not own: the effect of a change (`group`).
+Each change names its subject; a value of None is a tombstone. Values are written in version 0, the only one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ CONSUMER_GROUP_TYPES = frozenset(_MODULES)
 
 @dataclass(frozen=True, slots=True)
 class GroupEpoch:
-    """The group's epoch and what it knew of its topics then."""
+    """The group's epoch and the hash of its topics at that time."""
 
     epoch: int
     metadata_hash: int
@@ -89,7 +89,7 @@ class GroupEpoch:
 
 @dataclass(frozen=True, slots=True)
 class TargetEpoch:
-    """Which group epoch the target assignment is for, and when it was made."""
+    """The group epoch of the target assignment, and when it was computed."""
 
     epoch: int
     timestamp_ms: int
@@ -210,7 +210,7 @@ def _owned(partitions: PartitionEpochs) -> list[OwnedPartitions]:
 
 
 def decode(record: CoordinatorRecord) -> tuple[str, Change]:
-    """The group that a record is about, and the change; its key is of CONSUMER_GROUP_TYPES. Raises ProtocolError."""
+    """The group of a record, and the change; its key is one of CONSUMER_GROUP_TYPES. Raises ProtocolError."""
     key_module, value_module = _MODULES[state_record_codec.prefix(record.key)]
     key = state_record_codec.decode(key_module, record.key, 0)
     value = None if record.value is None else state_record_codec.decode(value_module, record.value)
@@ -247,7 +247,7 @@ def _metadata(value: Message | None) -> MemberMetadata | None:
     if not isinstance(value, ConsumerGroupMemberMetadataValue):
         return None
     classic = value.classic_member_metadata
-    # Without its tag it reads as an empty structure: a record of before there were such members.
+    # Without its tag it is decoded as an empty structure: in records from before such members existed.
     is_classic = classic is not None and bool(classic.supported_protocols)
     return MemberMetadata(
         value.instance_id,
@@ -290,7 +290,7 @@ def _current(value: Message | None) -> CurrentAssignment | None:
 
 
 def _epochs(entries: Sequence[OwnedPartitions], member_epoch: int) -> PartitionEpochs:
-    """Records of before KIP-1251 do not say since when: the member's epoch is the latest that it can be."""
+    """Records from before KIP-1251 have no assignment epochs: the member's epoch is the latest possible."""
     read: dict[UUID, Mapping[int, int]] = {}
     for entry in entries:
         epochs = entry.assignment_epochs or ()

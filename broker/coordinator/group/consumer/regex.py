@@ -1,7 +1,7 @@
-"""Regular expressions that consumers subscribe with: RE2, which takes linear time whatever the expression (KIP-848).
+"""Regular expressions of subscriptions: RE2, which takes linear time whatever the expression (KIP-848).
 
-Owns: what is a legal expression, and which names it matches as a whole. Python's own `re` never sees one: a client
-could stop the broker with it. The library is imported at the first expression.
+Owns: which expressions are valid, and which whole names they match. Python's own `re` is never used: a client could
+block the broker with it. The library is imported at the first expression.
 """
 
 from collections.abc import Iterable
@@ -32,6 +32,6 @@ def _reason(error: Exception) -> str:
 
 
 def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """Of these names, those that match from end to end. Raises INVALID_REGULAR_EXPRESSION."""
+    """The names that match from end to end. Raises INVALID_REGULAR_EXPRESSION."""
     pattern = compiled(regex)
     return frozenset(name for name in names if pattern.fullmatch(name))

@@ -1,8 +1,8 @@
-"""How long the coordinator waits for members of consumer groups: the clocks, and nothing else.
+"""The timeouts of members of consumer groups.
 
-Owns: for each member a session, and the times within which it must have given up partitions, joined, or asked for its
-part. Does not own: what happens to a member whose time is over (`coordinator`).
-Invariant: after `forget` no clock of a member ticks. Nothing here survives a restart: every member then has a new
+Owns: for each member a session, and the timeouts within which it must revoke partitions, join, or request its
+assignment. Does not own: what happens to a member that exceeds one (`coordinator`).
+Invariant: after `forget` no timer of a member runs. Nothing here survives a restart: every member then gets a new
 session.
 """
 
@@ -19,21 +19,21 @@ class Wait(Enum):
     SESSION = "session"
     REVOCATION = "revocation"
     JOIN = "join"
-    """Of a member of the classic protocol that was told of a rebalance."""
+    """Of a member of the classic protocol that has to rejoin."""
     SYNC = "sync"
     """Of a member of the classic protocol that has joined."""
 
 
 class Sessions:
     def __init__(self, clock: Clock, scheduler: Scheduler, on_expired: Callable[[str, str], None]) -> None:
-        """`on_expired(group_id, member_id)` is called when a member has not done something in time."""
+        """`on_expired(group_id, member_id)` is called when a member exceeds a timeout."""
         self._clock = clock
         self._scheduler = scheduler
         self._on_expired = on_expired
         self._deadlines: dict[tuple[str, str], dict[Wait, Deadline]] = {}
 
     def expect(self, group_id: str, member_id: str, wait: Wait, timeout_ms: int) -> None:
-        """From now on the member has `timeout_ms` for this."""
+        """The member has `timeout_ms` from now."""
         waits = self._deadlines.setdefault((group_id, member_id), {})
         deadline = waits.get(wait)
         if deadline is None:
@@ -43,7 +43,7 @@ class Sessions:
         deadline.set(timeout_ms)
 
     def expect_once(self, group_id: str, member_id: str, wait: Wait, timeout_ms: int) -> None:
-        """Like `expect`, but a time that runs already is not prolonged."""
+        """Like `expect`, but does not extend a running timeout."""
         if wait not in self._deadlines.get((group_id, member_id), ()):
             self.expect(group_id, member_id, wait, timeout_ms)
 

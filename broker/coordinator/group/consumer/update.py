@@ -1,10 +1,10 @@
-"""One decision about a consumer group: its changes, tried out on a copy step by step, and logged as one batch.
+"""One decision about a consumer group: its changes, applied to a copy step by step, and logged as one batch.
 
 Owns: the steps that requests of both protocols share, in Kafka's order: member, subscription, group epoch, target
-assignment, reconciliation. Does not own: who may ask for what (`coordinator`, `classic_members`).
+assignment, reconciliation. Does not own: the checks of requests (`coordinator`, `classic_members`).
 Invariant: `group` is the group as it will be once `records` are replayed; nothing else has changed.
 
-KIPs: 345, 848, 1101 (metadata hash), 1263 (the target assignment is not computed more often than once an interval).
+KIPs: 345, 848, 1101 (metadata hash), 1263 (the target assignment is computed at most once per interval).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,7 +43,7 @@ from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.ports import WallMs
 
 _REGEX_VERSION = 0
-"""Kafka keeps the version of its metadata here; 0 makes it look again."""
+"""Kafka stores the version of its metadata here; 0 makes it check again."""
 
 
 class GroupUpdate:
@@ -55,7 +55,7 @@ class GroupUpdate:
         self.touched: dict[str, None] = {}
         """Members whose assignment was written, in order."""
         self.is_checked = False
-        """Its topics were looked at."""
+        """Its topics have been checked."""
         self._is_copy = False
         self._reads_otherwise = False
         self._topics = topics
@@ -75,7 +75,7 @@ class GroupUpdate:
     # --- members ------------------------------------------------------------------------------------------------------
 
     def replace(self, previous: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A static member is back under another id: it takes over what was meant for the old one."""
+        """A static member returns under another id: it takes over the target of the old one."""
         target = self.group.target_of(previous.member_id)
         current = CurrentAssignment(
             0, 0, previous.current.state, previous.current.assigned, previous.current.pending_revocation
@@ -89,11 +89,11 @@ class GroupUpdate:
         return self.group.members[member_id]
 
     def remove(self, member_id: str) -> None:
-        """In Kafka's order: what it has, what was meant for it, then itself."""
+        """In Kafka's order: the current assignment, the target, the member itself."""
         self.change(CurrentChanged(member_id, None), TargetChanged(member_id, None), MemberChanged(member_id, None))
 
     def describe_member(self, member_id: str, metadata: MemberMetadata) -> bool:
-        """What the member now says of itself; True if its subscription is another one."""
+        """Set the member's metadata; True if its subscription has changed."""
         member = self.group.members.get(member_id)
         before = None if member is None else member.metadata
         if metadata == before:
@@ -107,7 +107,7 @@ class GroupUpdate:
         return has_new_names or has_new_regex
 
     def _finds_something(self, regex: str) -> bool:
-        """Settle what is matched now. An expression that is new to the group and matches nothing changes nothing."""
+        """Resolve all expressions. An expression that is new to the group and matches nothing changes nothing."""
         is_known = not regex or regex in self.group.regexes
         self.settle_regexes()
         return is_known or bool(self.group.regexes[regex].topics)
@@ -115,7 +115,7 @@ class GroupUpdate:
     # --- what the group reads -----------------------------------------------------------------------------------------
 
     def settle_regexes(self) -> None:
-        """Resolve what is new, drop what nobody uses. Raises INVALID_REGULAR_EXPRESSION."""
+        """Resolve new expressions, drop unused ones. Raises INVALID_REGULAR_EXPRESSION."""
         used = self.group.subscribed_regexes
         for regex in [regex for regex in self.group.regexes if regex not in used]:
             self.change(RegexChanged(regex, None))
@@ -124,7 +124,7 @@ class GroupUpdate:
                 self._resolve(regex)
 
     def _resolve(self, regex: str) -> bool:
-        """Look which topics match now; True if they are others than before."""
+        """Match against the current topics; True if the result has changed."""
         topics = matching(regex, (topic.name for topic in self._topics.all()))
         known = self.group.regexes.get(regex)
         if known is not None and known.topics == topics:
@@ -133,7 +133,7 @@ class GroupUpdate:
         return True
 
     def look_at_topics(self) -> None:
-        """A new group epoch if the group reads something else now, or if its topics have changed."""
+        """A new group epoch if the group's subscription or its topics have changed."""
         must_bump = self._reads_otherwise
         for regex in list(self.group.regexes):
             if self._resolve(regex):
@@ -146,7 +146,7 @@ class GroupUpdate:
     # --- who reads what -----------------------------------------------------------------------------------------------
 
     def maybe_assign(self) -> None:
-        """A target assignment for the group epoch, unless the last one is too young."""
+        """A target assignment for the group epoch, unless the last one is too recent."""
         group = self.group
         if group.assignment_epoch >= group.epoch or not self._may_assign():
             return
@@ -161,7 +161,7 @@ class GroupUpdate:
         self.change(TargetEpochChanged(TargetEpoch(group.epoch, self._wall_ms)))
 
     def _may_assign(self) -> bool:
-        # From the future by a clock that was set back since: nothing is waited for then, members want partitions.
+        # In the future if the clock was set back since: do not wait then, as members need partitions.
         made_ms = self.group.assignment_timestamp_ms
         interval_ms = self._settings.assignment_interval_ms(self.group.group_id)
         return made_ms == 0 or not 0 <= self._wall_ms - made_ms < interval_ms
@@ -178,7 +178,7 @@ class GroupUpdate:
     def reconcile(
         self, member_id: str, reported: Mapping[UUID, Collection[int]] | None, *, has_new_subscription: bool
     ) -> ConsumerMember:
-        """Bring the member one step nearer to its target."""
+        """Bring the member one step closer to its target."""
         group = self.group
         member = group.members[member_id]
         if not has_new_subscription and member.current.is_reconciled_to(group.assignment_epoch):
@@ -205,7 +205,7 @@ class GroupUpdate:
 
 
 def tombstones(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """For everything that the group has in the log."""
+    """For everything that the log has of the group."""
     return [encoded(group.group_id, change) for change in _end_of(group)]
 
 

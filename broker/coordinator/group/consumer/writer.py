@@ -1,7 +1,7 @@
-"""How a decision about a consumer group becomes true: logged, replayed, and only then followed by clocks.
+"""Carries out a decision about a consumer group: logs it, replays it, and only then adjusts timers.
 
-Owns: the way of a `GroupUpdate` into the log, and what follows. Does not own: decisions, clocks (`shard_life`).
-Invariant: no clock starts or stops, and no classic group comes or goes, for a decision that could not be logged.
+Owns: how a `GroupUpdate` is logged, and what follows. Does not own: decisions, timers (`shard_life`).
+Invariant: a decision that could not be logged starts or stops no timer, and adds or removes no classic group.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Decision(Generic[T]):
     update: GroupUpdate
     response: T
     then: list[Callable[[], None]] = field(default_factory=list)
-    """What is to be done once the records are in the log."""
+    """To be called once the records are logged."""
 
 
 class GroupWriter:
@@ -49,7 +49,7 @@ class GroupWriter:
         return GroupUpdate(base, self.topics, self.settings, self._clock.wall_ms())
 
     def write(self, group_id: str, decide: Callable[[GroupShardLife], Decision[T]]) -> Completion[T]:
-        """Decide, log and apply in this turn; answered once durable, or with the KafkaError raised on the way."""
+        """Decide, log and apply in this turn; completes once durable, or with the KafkaError raised on the way."""
         made: list[tuple[GroupShardLife, Decision[T]]] = []
 
         def operation(life: GroupShardLife) -> WriteResult[T]:
@@ -63,7 +63,7 @@ class GroupWriter:
         return written
 
     def on_topic_changed(self, name: str) -> None:
-        """A topic was made, deleted or has grown: the next heartbeat of each group that it concerns looks again."""
+        """A topic was created, deleted or extended: the next heartbeat of each group that reads it checks again."""
         for life in self._runtime.shards():
             for group_id in list(life.checked):
                 group = life.shard.consumer_group(group_id)
