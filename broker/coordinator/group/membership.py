@@ -160,7 +160,7 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def has_room_for(self, member_id: str, max_size: int) -> bool:
-        """During a rebalance only members that have rejoined count: a group over a lowered limit keeps the first ones."""
+        """During a rebalance only members that have rejoined count: a group over its new limit keeps the first ones."""
         member = self.members.get(member_id)
         match self.state:
             case GroupState.EMPTY | GroupState.DEAD:
