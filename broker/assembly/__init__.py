@@ -1,1 +1,1 @@
-"""How the parts of a broker are made and put together."""
+"""The composition root: creates the parts of a broker and connects them."""

@@ -1,9 +1,9 @@
-"""Builds a broker out of its parts, on whatever machine it is given.
+"""Builds a broker out of its parts, on the machine that it is given.
 
 Owns: which part gets which other part, and the order in which their state is replayed. Does not own: the machine
 (`System`: real in `broker.app`, virtual in tests and simulation), sockets, signals.
-Invariant: when `assemble` returns, every log is recovered, and every coordinator has replayed its records or says that
-it is still at it (`broker.coordinator.loading`).
+Invariant: when `assemble` returns, every log is recovered, and every coordinator has replayed its records or responds
+that it is still loading (`broker.coordinator.loading`).
 """
 
 from base64 import urlsafe_b64encode
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from oncelog.broker.storage.local.segment_check import CheckSummary
 
 WHAT_TO_DO = (
-    "stop the broker; `oncelog log verify DIR` tells what is lost, `oncelog log repair DIR` makes it usable again"
+    "stop the broker; `oncelog log verify DIR` shows what is lost, `oncelog log repair DIR` makes it usable again"
 )
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1)
 
@@ -81,8 +81,8 @@ class StartError(Exception):
 
 
 def assemble(config: BrokerConfig, system: System, log: Any) -> Completion[Broker]:
-    """A broker that has recovered and is ready to listen, now or once its store has opened every log. Raises
-    StartError, or fails with it."""
+    """A broker that is recovered and ready to listen; completes once its store has opened every log. Raises StartError,
+    or fails with it."""
     slices = Slices(system.scheduler)
     return slices.run_own(_judged(config, _assemble(config, system, log, slices)))
 
@@ -114,7 +114,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     metadata = yield from _load_metadata(config, system, logs, failure, log)
     leadership = Leadership(config.get_int("node.id"), metadata, system.scheduler)
     leadership.begin(system.entropy.uuid())
-    # No client may learn a cluster id or leader epochs before they are durable.
+    # No client may see a cluster id or leader epochs before they are durable.
     rounds.run_now()
     live_config = LiveConfig(config, metadata, leadership.node_id)
     _warn_of_security(log, metadata, live_config)
@@ -154,7 +154,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
 
 
 def _warn_of_security(log: Any, metadata: MetadataLog, live_config: LiveConfig) -> None:
-    """Settings of TLS and SASL are kept as Kafka keeps them, and somebody may rely on them."""
+    """Warn about settings of TLS and SASL: they are stored as in Kafka, and operators may rely on them."""
 
     def warn(resource_type: int, name: str) -> None:
         if resource_type == ResourceType.BROKER:
@@ -176,7 +176,7 @@ def _topics(
     logs: LogManager,
     slices: Slices,
 ) -> Topics:
-    """The topics, whose logs and their cleaner follow the settings that change while running."""
+    """The topics; their logs and the cleaner follow settings that change at run time."""
     topics = Topics(
         metadata,
         logs,
@@ -211,10 +211,10 @@ class _Coordinators:
 
 
 class _ReplayFailures:
-    """What a coordinator's log that cannot be replayed comes to.
+    """Decides what follows if a coordinator's log cannot be replayed.
 
-    At a start the broker stops, and so it does while it replays what it found at the start: an operator decides what
-    becomes of the directory. In a partition that it gains later it is that partition alone which does not serve."""
+    At a start, and while the logs found there are replayed, the broker stops: an operator must decide about the
+    directory. A partition that is gained later only fails itself."""
 
     def __init__(self, system: System, loading: CoordinatorLoading, log: Any) -> None:
         self._system = system
@@ -232,7 +232,7 @@ class _ReplayFailures:
             self._log.error("coordinator.failed", message=_not_replayed(error))
 
     def check(self) -> None:
-        """The start is over. Raises StartError."""
+        """At the end of the start. Raises StartError."""
         self._is_starting = False
         for error in self._errors:
             raise StartError(_not_replayed(error)) from error
@@ -248,7 +248,7 @@ def _coordinators(
     log: Any,
     transitions: TransitionListener,
 ) -> _Coordinators:
-    """Both coordinators, nothing replayed yet; markers reach offsets through the group runtime."""
+    """Both coordinators, not replayed yet; markers for offsets go through the group runtime."""
     loading = CoordinatorLoading(system.scheduler)
     failures = _ReplayFailures(system, loading, log)
 
@@ -300,7 +300,7 @@ def _coordinators(
 
 
 def _load_coordinators(coordinators: _Coordinators) -> None:
-    """Offsets first: the markers of transactions that go on end offsets too."""
+    """Offsets first: markers of transactions that are completed also end offset commits."""
     coordinators.group_runtime.gain_all()
     coordinators.transaction_runtime.gain_all()
     coordinators.loading.begin()
@@ -312,7 +312,7 @@ def _not_replayed(error: KafkaError) -> str:
 
 
 def _store(config: BrokerConfig, system: System, log: Any, failure: Failure, reports: "_FileReports") -> LogStore:
-    """Where records lie, no log open yet; what is wrong with files becomes lines of the log."""
+    """The store of records, no log open yet; problems of files are logged."""
     compaction = _compaction(config, system.scheduler, log)
     if system.disk is None:
         from oncelog.broker.storage.memory.store import MemoryLogStore  # a start from files needs none of it
@@ -337,7 +337,7 @@ def _store(config: BrokerConfig, system: System, log: Any, failure: Failure, rep
 
 
 def check_directory(config: BrokerConfig, disk: Disk) -> None:
-    """Raises StartError for a directory that is not ours to write into, OSError."""
+    """Raises StartError for a directory that cannot be our data directory, OSError."""
     try:
         check_data_directory(disk, directory_of(METADATA_TOPIC, 0))
     except ForeignDirectoryError as error:
@@ -349,7 +349,7 @@ def _load_metadata(
 ) -> Sliced[MetadataLog]:
     """The replayed metadata log; a first start writes the cluster id and the features of this release."""
     max_new_bytes = config.get_int("metadata.log.max.record.bytes.between.snapshots")
-    # A segment is deleted whole, so it should hold no more than lies between two snapshots.
+    # A segment is deleted as a whole, so it should contain no more than lies between two snapshots.
     log_config = replace(METADATA_LOG_CONFIG, segment_bytes=min(METADATA_LOG_CONFIG.segment_bytes, max_new_bytes))
     metadata_log = yield from logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, log_config)
     if metadata_log.offline_error is not None:
@@ -418,14 +418,14 @@ def _log_check(log: Any, summary: "CheckSummary") -> None:
 
 
 def _progress(system: System, log: Any) -> RecoveryProgress:
-    def tell(scanned_bytes: int, partition_count: int, name: str) -> None:
+    def report(scanned_bytes: int, partition_count: int, name: str) -> None:
         log.info("log.recovering", partitions_done=partition_count, bytes_read=scanned_bytes, reading=name)
 
-    return RecoveryProgress(system.clock, tell)
+    return RecoveryProgress(system.clock, report)
 
 
 class _FileReports:
-    """Where lines about files become lines of the log, and are counted."""
+    """Logs and counts what is reported about files."""
 
     def __init__(self, log: Any, metrics: Metrics) -> None:
         self._log = log
@@ -439,8 +439,8 @@ class _FileReports:
     def on_recovery(self, report: "RecoveryReport") -> None:
         event = "log.offline" if report.offline_error else "log.recovered"
         for line in report.lines:
-            told = f"{line}; {WHAT_TO_DO}" if line == report.offline_error else line
-            self.on_problem(event, told, topic=report.topic, partition=report.partition)
+            text = f"{line}; {WHAT_TO_DO}" if line == report.offline_error else line
+            self.on_problem(event, text, topic=report.topic, partition=report.partition)
 
     def on_damage(self, damaged: PartitionLog, line: str) -> None:
         self.on_problem("log.offline", f"{line}; {WHAT_TO_DO}", topic=damaged.topic, partition=damaged.partition)

@@ -1,4 +1,4 @@
-"""The settings of consumer groups as they are now, for the coordinator (KIP-848, KIP-1043).
+"""The current settings of consumer groups, for the coordinator (KIP-848, KIP-1043).
 
 Owns: where each setting comes from. Does not own: the values (`broker.config.live`), bounds
 (`broker.config.group_config`).

@@ -1,7 +1,7 @@
-"""Makes the coordinator of groups, once a group is asked for or found in the log.
+"""Makes the group coordinator, once it is needed by a request or found in the log.
 
-Owns: which part it gets, its limits. Apart from `broker.assembly.broker` because it is imported late: the code of
-groups is a fifth of what a broker would have to load before it can answer anybody.
+Owns: its parts and its limits. Separate from `broker.assembly.broker` because it is imported late: the code of groups
+is a fifth of what a broker would otherwise load before its first response.
 """
 
 from typing import TYPE_CHECKING

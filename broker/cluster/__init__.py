@@ -1,1 +1,1 @@
-"""What the cluster is: topics, their durable description, features, who leads what."""
+"""The state of the cluster: topics and their durable metadata, features, leadership."""

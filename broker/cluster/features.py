@@ -1,7 +1,7 @@
 """The features of this broker: which levels it supports, and how the finalized ones may change (KIP-584, KIP-1022).
 
-Owns: the table and the verdict on an update. Does not own: the finalized levels (`broker.cluster.metadata_log`), what a
-level does. Invariant: a finalized level is always one that is supported here.
+Owns: the table and the check of an update. Does not own: the finalized levels (`broker.cluster.metadata_log`), the
+effect of a level. Invariant: a finalized level is always one that is supported here.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ class Feature:
     minimum: int
     maximum: int
     setting: str | None = None
-    """The setting of the level that a new data directory begins with; without one, the highest."""
+    """The setting that gives the level of a new data directory; without one, the highest."""
 
 
 _TABLE = (
-    # One level alone: the records and requests of Kafka 4.3 are what is written and read here.
+    # A single level: records and requests are those of Kafka 4.3.
     Feature("metadata.version", 30, 30),
     Feature("transaction.version", 0, 2, "oncelog.feature.transaction.version"),
     Feature("group.version", 0, 1),
@@ -36,7 +36,7 @@ FEATURES = {feature.name: feature for feature in _TABLE}
 
 
 def first_levels(config: "BrokerConfig") -> Mapping[str, int]:
-    """What is finalized when a data directory is made."""
+    """The finalized levels of a new data directory."""
     return {
         feature.name: feature.maximum if feature.setting is None else config.get_int(feature.setting)
         for feature in FEATURES.values()
@@ -44,7 +44,7 @@ def first_levels(config: "BrokerConfig") -> Mapping[str, int]:
 
 
 def check_update(node_id: int, levels: Mapping[str, int], name: str, level: int, upgrade_type: int) -> None:
-    """Raises KafkaError(INVALID_UPDATE_VERSION), in Kafka's words, when this may not become the level of a feature."""
+    """Raises KafkaError(INVALID_UPDATE_VERSION), in Kafka's words, if the feature may not change to this level."""
     feature, now = FEATURES.get(name), levels.get(name, 0)
     if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         problem = "The controller does not support the given upgrade type."

@@ -1,6 +1,6 @@
-"""A partition's leader epochs as clients ask for them (KIP-320, KIP-101), for Fetch, ListOffsets, OffsetForLeaderEpoch.
+"""Leader epochs in requests (KIP-320, KIP-101), for Fetch, ListOffsets, OffsetForLeaderEpoch.
 
-Which epoch is the current one is `broker.cluster.leadership`'s, where each began `broker.log.leader_epochs`'.
+Does not own: the current epoch (`broker.cluster.leadership`), where each epoch began (`broker.log.leader_epochs`).
 """
 
 from oncelog.broker.log.partition_log import PartitionLog
@@ -16,5 +16,5 @@ def check_leader_epoch(log: PartitionLog, current_leader_epoch: int) -> None:
 
 
 def end_offset_for_epoch(log: PartitionLog, epoch: int) -> tuple[int, int]:
-    """The largest epoch up to `epoch` that the log has, and where it ended; −1 and −1 if that cannot be told."""
+    """The largest epoch up to `epoch` that the log has, and its end offset; −1 and −1 if unknown."""
     return log.epochs.end_of(epoch, log.log_end_offset)

@@ -1,16 +1,16 @@
-"""Who leads a partition, and with which leader epoch: asked here and nowhere else.
+"""Leadership: which node leads a partition, in which leader epoch. Everything else asks here.
 
-Owns: the answer, and how an epoch follows from the metadata log. Does not own: the records
-(`broker.cluster.metadata_log`), where in a log an epoch began (`broker.log.partition_log`), what clients may ask with
-an old one (`broker.cluster.leader_epoch`).
+Owns: the leader and epoch of each partition, and how an epoch follows from the metadata log. Does not own: the records
+(`broker.cluster.metadata_log`), where in a log an epoch began (`broker.log.partition_log`), the check of a client's
+epoch (`broker.cluster.leader_epoch`).
 Invariants
-- This node leads every partition there is. Each of its starts is a new leadership: one RegisterBrokerRecord raises the
-  epoch of every partition at once, however many there are, and is durable before a batch carries such an epoch. While
-  the disk has no room for it, logs are read as the last start left them, and take nothing.
-- The epochs of a partition only grow, and no two lives of the broker share one. A new partition has epoch 0.
+- This node leads every existing partition. Each start of it is a new leadership: one RegisterBrokerRecord raises the
+  epochs of all partitions at once, however many there are, and is durable before a batch carries such an epoch. While
+  the disk has no room for it, logs can be read as the last start left them, and not appended to.
+- The epochs of a partition only increase, and no two runs of the broker share one. A new partition has epoch 0.
 
-Leaders that change while the broker runs would come here too: what depends on a leadership asks here each time, or
-watches. KIP-101, KIP-320, KIP-631.
+Leader changes at run time would be made here too: code that depends on leadership asks here each time, or watches.
+KIP-101, KIP-320, KIP-631.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from oncelog.broker.cluster.metadata_log import MetadataLog, Topic
 
 EPOCHS_A_START = 2
-"""As in Kafka with one broker, after a clean stop and after a crash: one epoch in which nobody leads, one that leads
-again. With a step of one, each recorded answer of Kafka's would differ; clients see no more than that it grows."""
+"""As in Kafka with one broker, after a clean stop and after a crash: one epoch without a leader, and one with a leader
+again. With a step of one, every recorded response of Kafka would differ from ours; clients need no more than growth."""
 _RETRY_MS = 1_000
 
 EpochOrigins = tuple[tuple[int, int], ...]
-"""From which partition of a topic on, and its leader epoch less what all starts together have added: partitions that
-were made later have begun with 0 later."""
+"""The first partition, and its leader epoch minus the sum of all starts so far: partitions that were created later
+began with 0 later."""
 
 
 class Leader(NamedTuple):
@@ -41,7 +41,7 @@ class Leader(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """A start of a node as the metadata log knows it."""
+    """A start of a node, as recorded in the metadata log."""
 
     node_id: int
     broker_epoch: int
@@ -49,12 +49,12 @@ class Registration(NamedTuple):
 
 
 def with_partitions(origins: EpochOrigins, first: int, origin: int) -> EpochOrigins:
-    """`origins` once partitions from `first` on have come."""
+    """`origins` after partitions from `first` on were added."""
     return origins if origins and origins[-1][1] == origin else (*origins, (first, origin))
 
 
 def spans(origins: EpochOrigins, indexes: range) -> Iterator[tuple[range, int]]:
-    """The partitions `indexes` in order, those of one origin together."""
+    """The partitions `indexes` in order, grouped by origin."""
     ends = [first for first, _ in origins[1:]] + [indexes.stop]
     for (first, origin), end in zip(origins, ends, strict=True):
         span = range(max(first, indexes.start), min(end, indexes.stop))
@@ -65,16 +65,17 @@ def spans(origins: EpochOrigins, indexes: range) -> Iterator[tuple[range, int]]:
 class Leadership:
     def __init__(self, node_id: int, metadata: "MetadataLog", scheduler: Scheduler) -> None:
         self.node_id = node_id
-        """This node. Who leads, coordinates or controls is asked below, even while it is always this one."""
+        """This node. For the leader, coordinator or controller use the methods below, even while it is always this one.
+        """
         self.is_durable = False
-        """Whether the epochs of this start are: before that nothing may be appended."""
+        """Whether the epochs of this start are durable: before that nothing may be appended."""
         self._metadata = metadata
         self._state = metadata.state
         self._scheduler = scheduler
         self._watchers: list[Callable[[], None]] = []
 
     def begin(self, incarnation_id: UUID) -> None:
-        """Lead everything, with new epochs, once that is durable."""
+        """Lead every partition, in a new epoch, once that is durable."""
 
         def on_written(written: Completion[None]) -> None:
             if written.error is not None:
@@ -87,18 +88,18 @@ class Leadership:
         self._metadata.register(self.node_id, incarnation_id).then(on_written)
 
     def watch(self, on_gained: Callable[[], None]) -> None:
-        """Call `on_gained()` when this node leads with other epochs than before."""
+        """Call `on_gained()` when this node's leader epochs have changed."""
         self._watchers.append(on_gained)
 
     @property
     def registration(self) -> Registration:
-        """The newest start of this node that the metadata log knows."""
+        """The newest start of this node in the metadata log."""
         record = self._state.registration
         return Registration(self.node_id, -1 if record is None else record.broker_epoch)
 
     @property
     def controller(self) -> Leader:
-        """Who leads the metadata log."""
+        """The leader of the metadata log."""
         return Leader(self.node_id, self._metadata.leader_epoch)
 
     @property
@@ -106,7 +107,7 @@ class Leadership:
         return Leader(self.node_id, FIRST_EPOCH)
 
     def leader_of(self, topic: str, partition: int) -> Leader | None:
-        """None when there is no such partition (any more)."""
+        """None if the partition does not exist (any more)."""
         known = self._state.topics.get(topic)
         if known is None:
             return self.controller if (topic, partition) == (METADATA_TOPIC, 0) else None
@@ -115,18 +116,18 @@ class Leadership:
         return self.leaders_of(known, range(partition, partition + 1))[0]
 
     def leaders_of(self, topic: "Topic", partitions: range) -> list[Leader]:
-        """Of each of these partitions, which there are, in order."""
+        """The leader of each of these partitions, which must exist, in order."""
         leaders: list[Leader] = []
         for span, origin in spans(topic.epoch_origins, partitions):
             leaders += [Leader(self.node_id, origin + self._state.epochs_of_starts)] * len(span)
         return leaders
 
     def node_of(self, topic: str, partition: int) -> int | None:
-        """The node that leads a partition."""
+        """The node that leads a partition; None if the partition does not exist."""
         leader = self.leader_of(topic, partition)
         return None if leader is None else leader.node_id
 
     def epoch_of(self, topic: str, partition: int) -> int | None:
-        """With which epoch this node leads a partition; None where it does not."""
+        """The epoch in which this node leads a partition; None if it does not."""
         leader = self.leader_of(topic, partition)
         return leader.epoch if leader is not None and leader.node_id == self.node_id else None

@@ -1,17 +1,17 @@
-"""The one metadata log: cluster id, topics with ids and settings, settings of brokers and groups, finalized features,
+"""The metadata log: cluster id, topics with ids and settings, settings of brokers and groups, finalized features,
 producer-id blocks.
 
-Owns: `ClusterState`, changed only by replaying a record of `__cluster_metadata-0`, the writing of such records, and
-when their sum is kept as a snapshot. Does not own: which partition logs are open (`broker.cluster.topics`), what a
-config means, the form of snapshots (`broker.cluster.metadata_snapshot`).
+Owns: `ClusterState`, changed only by replaying a record of `__cluster_metadata-0`; writing such records; when to take a
+snapshot. Does not own: which partition logs are open (`broker.cluster.topics`), the meaning of a config, the format of
+snapshots (`broker.cluster.metadata_snapshot`).
 Invariants
-- A write is replayed in the turn in which it is appended; its completion ends once it is durable.
-- A snapshot holds only what is durable in the log. The log is deleted below the snapshot before the newest one, so
-  either of the two is enough to load from, and a damaged newest one costs nothing.
+- A write is replayed in the turn in which it is appended; it completes once durable.
+- A snapshot contains only what is durable in the log. The log is deleted only below the second newest snapshot, so
+  either of the two is enough to load from, and damage to the newest one loses nothing.
 
 Records are Kafka's own metadata records in Kafka's own framing (KIP-631), so that `kafka-dump-log.sh
 --cluster-metadata-decoder` reads the files. Kafka keeps its cluster id in a file beside the log; here it is a broker
-config record named `cluster.id`, because one replayed log must be enough to know everything.
+config record named `cluster.id`, so that the replayed log alone is enough.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ _FILLER_RECORDS = 1_000
 
 
 class ResourceType(IntEnum):
-    """What can have settings: Kafka's ConfigResource.Type."""
+    """The kinds of resources that have settings: Kafka's ConfigResource.Type."""
 
     TOPIC = 2
     BROKER = 4
@@ -77,7 +77,7 @@ class ResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the metadata log tells it; `config` holds only what was set on the topic itself."""
+    """A topic in the metadata log; `config` contains only what was set on the topic itself."""
 
     name: str
     topic_id: UUID
@@ -91,33 +91,33 @@ class Topic:
 
 
 def folded(name: str) -> str:
-    """What Kafka's metrics make of a topic's name."""
+    """The form of a topic's name in Kafka's metrics."""
     return name.replace(".", "_")
 
 
 class ClusterState:
-    """What the replayed records add up to."""
+    """The state that the records add up to."""
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         self.removed: dict[UUID, str] = {}
-        """Topics whose removal was replayed, and whose files may not all be gone yet: id and name."""
+        """Topics whose removal was replayed and whose files may not all be deleted yet: id and name."""
         self.names_by_folded: dict[str, str] = {}
-        """Names of topics by what metrics make of them: '.' and '_' are one there."""
+        """Names of topics by their form in metrics, where '.' and '_' are the same."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
-        """Settings of brokers ("" for all of them) and groups, by resource type and name; topics hold their own."""
+        """Settings of brokers ("" for all of them) and groups, by resource type and name; topics have their own."""
         self.features: dict[str, int] = {}
         self.features_epoch = 0
         self.next_producer_id = 0
         self.registration: register_broker_record.RegisterBrokerRecord | None = None
-        """The newest start; None in a directory that nobody has started from since starts are counted."""
+        """The newest start; None for a directory that was never started since starts are recorded."""
         self.epochs_of_starts = 0
-        """What the starts that were replayed have added to the leader epoch of each partition."""
+        """What all replayed starts have added to the leader epoch of each partition."""
 
     def replay(self, record: Any, offset: int) -> None:
-        """Apply one record; unknown ids are refused, because skipping would give another state than before."""
+        """Apply one record; raises for an unknown one, because skipping it would lead to a different state."""
         match record:
             case topic_record.TopicRecord():
                 self._put(Topic(record.name, record.topic_id, 0, {}))
@@ -148,7 +148,7 @@ class ClusterState:
         topic = self._topic(topic_id, offset)
         first = topic.partition_count
         origins = with_partitions(topic.epoch_origins, first, leader_epoch - self.epochs_of_starts)
-        # Not by `replace`, which takes five times as long, and a start replays each partition.
+        # Not by `replace`, which takes five times as long: a start replays every partition.
         self._put(Topic(topic.name, topic.topic_id, first + count, topic.config, origins))
 
     def _replay_config(self, record: config_record.ConfigRecord) -> None:
@@ -177,14 +177,14 @@ class ClusterState:
             del self.configs[resource]
 
     def config(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """What is set on the resource itself; nothing for one that is not there."""
+        """The settings of the resource itself; empty for one that does not exist."""
         if resource_type == ResourceType.TOPIC:
             topic = self.topics.get(name)
             return topic.config if topic is not None else {}
         return self.configs.get((resource_type, name), {})
 
     def records(self) -> Iterator[Any]:
-        """Records that add up to this state as it is now, whatever becomes of it while they are taken."""
+        """Records that add up to the current state, even if it changes during the iteration."""
         topics, epochs_of_starts = list(self.topics.values()), self.epochs_of_starts
         registration = self.registration
         node_id = -1 if registration is None else registration.broker_id
@@ -237,12 +237,12 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSettings:
-    """When a snapshot is due: once so much was logged since the last one, or after this time."""
+    """When a snapshot is due: after so many bytes since the last one, or after this time."""
 
     scheduler: Scheduler
     max_new_bytes: int
     max_interval_ms: int
-    """0: never because of time."""
+    """0: no time limit."""
     delete_log_below: Callable[[PartitionLog, int], Completion[None]]
     failure: Failure
 
@@ -255,7 +255,7 @@ class MetadataLog:
         files: SnapshotFiles | MemorySnapshots,
         snapshots: SnapshotSettings | None = None,
     ) -> None:
-        """Without `snapshots` none is taken: for those who only read."""
+        """Without `snapshots` none is taken: for read-only use."""
         self._log = log
         self._clock = clock
         self._files = files
@@ -275,10 +275,10 @@ class MetadataLog:
     # -- loading
 
     def load(self) -> Sliced[list[str]]:
-        """Replay the newest whole snapshot and the log behind it; once, before the first request.
+        """Replay the newest whole snapshot and the log after it; called once, before the first request.
 
-        Returns a line for whatever was not as it should be. Raises KafkaError(CORRUPT_MESSAGE) when the log begins
-        behind everything that is whole.
+        Returns a line for each problem. Raises KafkaError(CORRUPT_MESSAGE) if the log starts after the end of every
+        whole snapshot.
         """
         log = self._log
         lines: list[str] = []
@@ -311,7 +311,7 @@ class MetadataLog:
                 self._new_bytes += len(batch)
                 for record in decode_records(batch):
                     self._replay(record)
-        # Who loads leads: with an epoch that no record has.
+        # Loading comes before leading: with an epoch that no record has.
         log.lead(last_epoch + 1)
         return lines
 
@@ -325,13 +325,13 @@ class MetadataLog:
         data = self._files.read(snapshot)
         self._snapshot_bytes = len(data)
         for record in decode_snapshot(data):
-            # The offset of each is gone; the epoch of the features may not fall behind what clients have seen.
+            # The offset of each record is lost; the epoch of the features must not fall below what clients have seen.
             state.replay(record, snapshot.end_offset - 1)
         return state
 
     def _fill(self, end_offset: int) -> None:
-        """With `oncelog.flush.policy=os` a power cut may take from the log what the snapshot holds. New records must
-        come behind the snapshot: offsets up to there are used up by records that change nothing. Raises KafkaError."""
+        """With `oncelog.flush.policy=os` the log may lose records in a power cut that the snapshot contains. New
+        records must follow the snapshot, so offsets up to its end are filled with no-op records. Raises KafkaError."""
         filler = feature_records(self.state.features)[:1] or [cluster_id_record(self.state.cluster_id or "")]
         while (missing := end_offset - self._log.log_end_offset) > 0:
             written = self.write(filler * min(missing, _FILLER_RECORDS))
@@ -341,7 +341,7 @@ class MetadataLog:
     # -- writing
 
     def register(self, node_id: int, incarnation_id: UUID) -> Completion[None]:
-        """A new start of this node: all that it leads it leads with a new epoch."""
+        """Record a new start of this node: it leads all its partitions in a new epoch."""
         record = register_broker_record.RegisterBrokerRecord(
             broker_id=node_id, incarnation_id=incarnation_id, broker_epoch=self._log.log_end_offset, fenced=False
         )
@@ -365,8 +365,8 @@ class MetadataLog:
         return self._log.when_durable(appended.last_offset + 1)
 
     def _maybe_take_snapshot(self, settings: SnapshotSettings, last_timestamp_ms: int) -> None:
-        """The state of this turn, written once it is durable. As much must be new as the last snapshot was large:
-        then the cost of snapshots is a constant factor, however much there is to keep."""
+        """Take the state of this turn, and write it once durable. At least as much must be new as the last snapshot
+        contained: then the cost of snapshots is a constant factor, however large the state is."""
         interval_ms = settings.max_interval_ms
         is_due = self._new_bytes >= max(settings.max_new_bytes, self._snapshot_bytes)
         if not is_due and interval_ms:
@@ -408,16 +408,16 @@ class MetadataLog:
         deleted.then(delete_files)
 
     def _judge(self, settings: SnapshotSettings, error: Exception) -> None:
-        """Where there is no room, the next snapshot may find some."""
+        """A full disk is not fatal: the next snapshot may find room."""
         if isinstance(error, OSError) and not is_transient(error):
             settings.failure.fail(error)
 
     def set_features(self, levels: Mapping[str, int]) -> Completion[None]:
-        """Finalize these levels; in force at once."""
+        """Finalize these levels, with immediate effect."""
         return self.write(feature_records(levels))
 
     def set_config(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> Completion[None]:
-        """Set, or with None unset, settings of a resource."""
+        """Set settings of a resource, or unset those that are None."""
         return self.write(
             [
                 config_record.ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
@@ -426,12 +426,12 @@ class MetadataLog:
         )
 
     def durable(self) -> Completion[None]:
-        """Completes once all that the state holds now is durable."""
+        """Completes once everything in the current state is durable."""
         return self._log.when_durable(self._log.log_end_offset)
 
 
 def cluster_id_records(cluster_id: str, features: Mapping[str, int]) -> list[Any]:
-    """What the very first start writes."""
+    """The records of the very first start."""
     return [*feature_records(features), cluster_id_record(cluster_id)]
 
 

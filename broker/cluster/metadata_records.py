@@ -1,8 +1,8 @@
 """Metadata records as bytes: Kafka's MetadataRecordSerde (KIP-631).
 
 Owns: the framing (frame version, record type and record version as unsigned varints, then the message), the list of
-records that this broker writes, their batches. Invariant: what is not on the list is refused, because skipping it would
-give another state than the one that wrote it.
+records that this broker writes, their batches. Invariant: a record that is not on the list raises an error, because
+skipping it would lead to a different state.
 """
 
 from collections.abc import Sequence
@@ -39,13 +39,13 @@ _MODULES: dict[int, ModuleType] = {
     )
 }
 _PARTITION_ID_AT = 3
-"""In an encoded PartitionRecord, whose first field it is."""
+"""Of the number in an encoded PartitionRecord, whose first field it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """The PartitionRecords of new partitions of a topic, led by one node with one epoch: they differ in nothing but
-    their number, and there may be so many that a record at a time would keep the event loop."""
+    """The PartitionRecords of a topic's new partitions, with one leader and epoch: they differ only in their number,
+    and may be so many that creating each record would block the event loop."""
 
     topic_id: UUID
     indexes: range
@@ -53,7 +53,7 @@ class NewPartitions:
 
 
 def count_of(record: Any) -> int:
-    """How many records of the log this is."""
+    """The number of log records that this stands for."""
     return len(record.indexes) if isinstance(record, NewPartitions) else 1
 
 

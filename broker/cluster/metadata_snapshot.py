@@ -1,11 +1,12 @@
-"""Snapshots of the metadata log (KIP-630): all that the records below an offset add up to, in files beside the log.
+"""Snapshots of the metadata log (KIP-630): the state that the records below an offset add up to, in files beside the
+log.
 
 Owns: the files, named `{end offset}-{epoch}.checkpoint` and written as Kafka writes its own: a SnapshotHeader control
-record, metadata records, a SnapshotFooter. Does not own: when one is taken, which is used
+record, metadata records, a SnapshotFooter. Does not own: when one is taken, and which one is used
 (`broker.cluster.metadata_log`).
 Invariants
-- A file has its name only once it is whole and on disk.
-- `decode_snapshot` returns all records of a snapshot or raises: a file that was cut or changed gives nothing.
+- A file gets its final name only once it is whole and on disk.
+- `decode_snapshot` returns all records of a snapshot or raises: a truncated or changed file yields nothing.
 """
 
 import re
@@ -29,7 +30,7 @@ _HEADER, _FOOTER = Struct(">hqB"), Struct(">hB")
 
 
 class SnapshotId(NamedTuple):
-    """Which one it is: where it ends (exclusive), and the leader epoch in which it was taken."""
+    """Identifies a snapshot: its end offset (exclusive), and the leader epoch in which it was taken."""
 
     end_offset: int
     epoch: int

@@ -1,8 +1,8 @@
-"""What may be asked of a topic: names, numbers of partitions, and who shall hold them, in Kafka's words.
+"""The rules for new and growing topics: names, partition counts and replica assignments, in Kafka's words.
 
-Owns: the rules that need no more than the request, the names that exist and this node's id. Does not own: the topics
+Owns: the rules that need only the request, the existing names and this node's id. Does not own: the topics
 (`broker.cluster.topics`), their settings (`broker.config.topic_config`). Invariant: a rule raises KafkaError and
-changes nothing. KIPs: 599 (bounds on what one request makes).
+changes nothing. KIPs: 599 (limits on what one request creates).
 """
 
 import re
@@ -31,20 +31,20 @@ def check_topic_name(name: str) -> None:
 
 
 def check_collision(name: str, alike: str | None) -> None:
-    """`alike` is the topic that is the same but for '.' and '_', if there is one: Kafka folds them in metric names and
-    refuses the pair; a topic made here must fit there."""
+    """`alike` is an existing topic that differs only in '.' and '_', if any: Kafka maps both to one name in metrics and
+    rejects the second topic; a topic created here must be valid there."""
     if alike is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {alike}")
 
 
 def check_total(partition_count: int) -> None:
-    """The partitions that one request asks for, over all its topics."""
+    """Limits the partitions of one request, over all its topics."""
     if partition_count > MAX_PARTITIONS_PER_REQUEST:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def check_sizes(partition_count: int, replication_factor: int) -> None:
-    """The numbers of a new topic; −1 means the default. One node holds one replica."""
+    """The counts of a new topic; −1 means the default. One node has one replica."""
     if replication_factor < -1 or replication_factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -78,7 +78,7 @@ def check_numbering(indexes: Sequence[int]) -> None:
 
 
 def check_assignment(broker_ids: Sequence[int], node_id: int) -> None:
-    """Who shall hold one partition: only this node is there."""
+    """The replicas of one partition: only this node exists."""
     if len(broker_ids) == 1 and broker_ids[0] == node_id:
         return  # of up to 10,000 partitions in one request
     problem = None

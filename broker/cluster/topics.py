@@ -1,11 +1,11 @@
 """Which topics and partitions exist, and the open log of each partition.
 
-Owns: creation, growth and deletion (through the metadata log), the way from (topic, index) to a `PartitionLog`.
-Does not own: the rules (`broker.cluster.topic_rules`), records and files (`broker.log`), the durable description
+Owns: creation, growth and deletion (through the metadata log), the lookup from (topic, index) to a `PartitionLog`.
+Does not own: the rules (`broker.cluster.topic_rules`), records and files (`broker.log`), the durable metadata
 (`broker.cluster.metadata_log`).
 Invariants
-- A partition has a log only if the metadata log says that it exists.
-- A topic's files go only once its removal is durable; until they have left their places its name cannot be used again.
+- A partition has a log only if it exists in the metadata log.
+- A topic's files are deleted only once its removal is durable; its name is free again once they are out of the way.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,24 +51,23 @@ class Topics:
         self._leadership = leadership
         self._log_config = log_config
         self._log_configs: dict[str, tuple[Topic, LogConfig]] = {}
-        """By topic, as they were worked out: all partitions share them, and that takes longer than opening a log."""
+        """Cached by topic: all partitions share one, and computing it takes longer than opening a log."""
         self._slices = slices
         self._internal_topics = internal_topics
         self._deleting: set[str] = set()
         self._hidden = {METADATA_TOPIC}
-        """Topics whose logs are open, yet nobody may use them: that of the metadata log, where whoever writes could end
-        the broker for good, and those whose removal is durable."""
+        """Topics with open logs that clients may not use: that of the metadata log, where a write could ruin the broker
+        for good, and those whose removal is durable."""
         self._watchers: list[Callable[[str], None]] = []
         self._removal_watchers: list[Callable[[str], Sliced[None]]] = []
         leadership.watch(self._on_gained)
 
     def watch(self, on_change: Callable[[str], None]) -> None:
-        """Call `on_change(name)` whenever a topic was made, was deleted or got more partitions, in that turn."""
+        """Call `on_change(name)` in the turn in which a topic is created, deleted or extended."""
         self._watchers.append(on_change)
 
     def watch_removals(self, on_removed: Callable[[str], Sliced[None]]) -> None:
-        """Take the steps of `on_removed(name)` once the removal of a topic is durable, before its name can be used
-        again."""
+        """Run the steps of `on_removed(name)` once the removal of a topic is durable, before its name is free again."""
         self._removal_watchers.append(on_removed)
 
     def _changed(self, name: str) -> None:
@@ -76,10 +75,10 @@ class Topics:
             on_change(name)
 
     def load(self) -> Sliced[list[str]]:
-        """Open every partition that was there before, which recovers it; called once, before the first request.
+        """Open every existing partition, which recovers it; called once, before the first request.
 
-        What a stop has left of removed topics is deleted. Files of partitions that the metadata log does not know are
-        neither opened nor touched. Returns a line for each thing that was done, and one for all that is left alone.
+        Files of removed topics that a stop has left are deleted. Files of partitions that are not in the metadata log
+        are neither opened nor touched. Returns a line for each change, and one for everything left alone.
         """
         state = self._metadata.state
         store = self._logs.store
@@ -97,7 +96,7 @@ class Topics:
         store.begin_serving()
         unknown = store.unknown_entries(known)
         if unknown:
-            lines.append(f"left as it is, because the metadata log knows nothing of it: {shown(unknown)}")
+            lines.append(f"left as it is, because it is not in the metadata log: {shown(unknown)}")
         return lines
 
     def get(self, name: str) -> Topic | None:
@@ -110,7 +109,7 @@ class Topics:
         return self._metadata.state.topics.values()
 
     def partition(self, name: str, index: int) -> PartitionLog:
-        """The log of a partition; raises UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR when it is offline."""
+        """The log of a partition; raises UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR if it is offline."""
         log = self.find_partition(name, index)
         if log is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name[:300]}-{index}")
@@ -129,7 +128,7 @@ class Topics:
         topic = self.get(name)
         if topic is None or not 0 <= index < topic.partition_count:
             return None
-        self._slices.charge(LOG_OPEN_ELEMENTS)  # which takes as long as several requests
+        self._slices.charge(LOG_OPEN_ELEMENTS)  # it takes as long as several requests
         log = self._logs.create(name, index, topic.topic_id, self._config_of(topic))
         self._lead(log, topic)
         return log
@@ -146,7 +145,7 @@ class Topics:
                 self._lead(log, topic)
 
     def open_log(self, name: str, index: int) -> PartitionLog | None:
-        """The log of a partition if it is open, which every one is that had files at the start."""
+        """The log of a partition if it is open, as all are that had files at the start."""
         return self._logs.get(name, index)
 
     def _config_of(self, topic: Topic) -> LogConfig:
@@ -156,7 +155,7 @@ class Topics:
         return known[1]
 
     def create(self, name: str, partition_count: int, config: Mapping[str, str] | None = None) -> Completion[Topic]:
-        """Create a topic; usable at once, answered once durable. Raises KafkaError when it may not be made."""
+        """Create a topic; usable at once, completes once durable. Raises KafkaError if it may not be created."""
         self.check_name(name)
         if partition_count <= 0:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
@@ -168,7 +167,7 @@ class Topics:
         return written.map(lambda _: made)
 
     def _write(self, records: Sequence[Any]) -> Completion[None]:
-        """Raises KafkaError when the log takes none of it, as on a full disk: nothing has changed then."""
+        """Raises KafkaError if the records cannot be appended, as on a full disk: nothing has changed then."""
         written = self._metadata.write(records)
         if written.error is not None:
             raise written.error
@@ -180,24 +179,24 @@ class Topics:
         return self._write(records)
 
     def _make_way(self, name: str, partitions: range) -> None:
-        """Before their creation is logged: at the next start nobody could tell whose such a directory is."""
+        """Runs before the creation is logged: after a restart the owner of such a directory would be unknown."""
         try:
             self._logs.store.make_way(name, partitions)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot make room for {name}: {error}") from error
 
     def check_name(self, name: str) -> None:
-        """Raises KafkaError when no topic of this name may be made."""
+        """Raises KafkaError if no topic of this name may be created."""
         check_topic_name(name)
         if name == METADATA_TOPIC:
-            # Deleting such a topic would take the metadata log with it.
+            # Deleting such a topic would delete the metadata log with it.
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         if name in self._metadata.state.topics or name in self._deleting:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         check_collision(name, self._metadata.state.names_by_folded.get(folded(name)))
 
     def grow(self, name: str, partition_count: int) -> Completion[None]:
-        """Give a topic more partitions; usable at once, answered once durable. Raises KafkaError."""
+        """Add partitions to a topic; usable at once, completes once durable. Raises KafkaError."""
         topic = self.get(name)
         if topic is None or partition_count <= topic.partition_count:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"{name[:300]!r} cannot grow to {partition_count}.")
@@ -208,8 +207,8 @@ class Topics:
         return written
 
     def on_config_change(self, resource_type: int, name: str) -> None:
-        """Settings of a topic, or of the broker below all topics, have changed: open logs work with them at once, where
-        they are very many within a few turns."""
+        """Settings of a topic, or the broker's defaults for all topics, have changed: open logs apply them at once, or
+        within a few turns if there are very many."""
         self._log_configs.clear()
         if resource_type == ResourceType.BROKER:
             self._slices.run_own(self._set_up_logs())
@@ -230,7 +229,7 @@ class Topics:
                 yield 1 if is_known else LOG_OPEN_ELEMENTS
 
     def delete(self, name: str) -> Completion[None]:
-        """Delete a topic; done once that is durable and the name is free. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """Delete a topic; completes once that is durable and the name is free. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         topic = self.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
@@ -241,7 +240,7 @@ class Topics:
         return written.flat_map(lambda _: self._slices.run_own(self._remove(topic)))
 
     def _remove(self, topic: Topic) -> Sliced[None]:
-        """What there was of a topic whose removal is durable; not in one turn: it may have 10,000 open logs."""
+        """Remove what is left of a topic whose removal is durable; in slices, as it may have 10,000 open logs."""
         name = topic.name
         self._hidden.add(name)
         for on_removed in self._removal_watchers:
@@ -258,7 +257,7 @@ class Topics:
             self._metadata.state.removed.pop(withdrawn.topic_id, None)
 
     def ensure_internal(self, name: str) -> Completion[Topic]:
-        """`__consumer_offsets` or `__transaction_state`, made at its first need with one replica. Raises KafkaError."""
+        """`__consumer_offsets` or `__transaction_state`, created on first use with one replica. Raises KafkaError."""
         topic = self.get(name)
         if topic is not None:
             return Completion.of(topic)
@@ -267,7 +266,7 @@ class Topics:
 
 
 class InternalTopicSource:
-    """The partitions of one internal topic, as the coordinator runtime asks for them."""
+    """The partitions of one internal topic, for the coordinator runtime."""
 
     def __init__(self, topics: Topics, name: str) -> None:
         if name not in INTERNAL_TOPICS:

@@ -317,7 +317,5 @@ def test_stop_at_any_write_of_a_topics_life_leaves_no_directory_that_is_served_a
         # After a power cut the journal may lag: what it does not know to be left of a removal is left, with a line.
         assert not left or stop == "power cut"
         broker = broker.killed()
-        assert broker.lines == [
-            f"left as it is, because the metadata log knows nothing of it: {name!r}" for name in left
-        ]
+        assert broker.lines == [f"left as it is, because it is not in the metadata log: {name!r}" for name in left]
         check_life(broker, told)
