@@ -84,10 +84,10 @@ def assemble(config: BrokerConfig, system: System, log: Any) -> Completion[Broke
     """A broker that is recovered and ready to listen; completes once its store has opened every log. Raises StartError,
     or fails with it."""
     slices = Slices(system.scheduler)
-    return slices.run_own(_judged(config, _assemble(config, system, log, slices)))
+    return slices.run_own(_explain_errors(config, _assemble(config, system, log, slices)))
 
 
-def _judged(config: BrokerConfig, assembling: Sliced[Broker]) -> Sliced[Broker]:
+def _explain_errors(config: BrokerConfig, assembling: Sliced[Broker]) -> Sliced[Broker]:
     try:
         return (yield from assembling)
     except OSError as error:

@@ -90,7 +90,7 @@ class Topic:
         return self.name in INTERNAL_TOPICS
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """The form of a topic's name in Kafka's metrics."""
     return name.replace(".", "_")
 
@@ -130,7 +130,7 @@ class ClusterState:
             case remove_topic_record.RemoveTopicRecord():
                 topic = self._topic(record.topic_id, offset)
                 del self.topics[topic.name]
-                self.names_by_folded.pop(folded(topic.name), None)
+                self.names_by_folded.pop(fold_name(topic.name), None)
                 del self.topics_by_id[topic.topic_id]
                 self.removed[topic.topic_id] = topic.name
             case register_broker_record.RegisterBrokerRecord():
@@ -231,7 +231,7 @@ class ClusterState:
 
     def _put(self, topic: Topic) -> None:
         self.topics[topic.name] = topic
-        self.names_by_folded[folded(topic.name)] = topic.name
+        self.names_by_folded[fold_name(topic.name)] = topic.name
         self.topics_by_id[topic.topic_id] = topic
 
 
@@ -284,7 +284,7 @@ class MetadataLog:
         lines: list[str] = []
         for snapshot in self._files.found():
             try:
-                self.state = self._replayed(snapshot)
+                self.state = self._load_snapshot(snapshot)
             except (KafkaError, ProtocolError, OSError, ValueError) as error:
                 lines.append(f"the snapshot {self._files.path(snapshot)} cannot be used: {error}")
                 continue
@@ -320,7 +320,7 @@ class MetadataLog:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"an empty metadata record at offset {record.offset}")
         self.state.replay(decode_metadata_record(memoryview(record.value), record.offset), record.offset)
 
-    def _replayed(self, snapshot: SnapshotId) -> ClusterState:
+    def _load_snapshot(self, snapshot: SnapshotId) -> ClusterState:
         state = ClusterState()
         data = self._files.read(snapshot)
         self._snapshot_bytes = len(data)

@@ -132,7 +132,7 @@ def decode_snapshot(data: bytes) -> list[Any]:
         if header.is_control:
             control_types.append(_type_of(batch))
         else:
-            records += _decoded(batch)
+            records += _decode_batch(batch)
     if control_types != [_HEADER_TYPE, _FOOTER_TYPE] or size != len(data):
         raise ProtocolError(f"it is not whole: {size} of {len(data)} bytes can be read")
     return records
@@ -145,7 +145,7 @@ def _type_of(batch: memoryview) -> int:
     return int(_KEY.unpack(record.key)[1])
 
 
-def _decoded(batch: memoryview) -> Iterator[Any]:
+def _decode_batch(batch: memoryview) -> Iterator[Any]:
     for record in decode_records(batch):
         if record.value is None:
             raise ProtocolError(f"an empty record at offset {record.offset}")

@@ -16,7 +16,7 @@ from oncelog.broker.cluster.metadata_log import (
     MetadataLog,
     ResourceType,
     Topic,
-    folded,
+    fold_name,
     topic_records,
 )
 from oncelog.broker.cluster.metadata_records import NewPartitions
@@ -70,7 +70,7 @@ class Topics:
         """Run the steps of `on_removed(name)` once the removal of a topic is durable, before its name is free again."""
         self._removal_watchers.append(on_removed)
 
-    def _changed(self, name: str) -> None:
+    def _notify_watchers(self, name: str) -> None:
         for on_change in self._watchers:
             on_change(name)
 
@@ -162,7 +162,7 @@ class Topics:
         topic = Topic(name, self._entropy.uuid(), partition_count, dict(config or {}))
         partitions = NewPartitions(topic.topic_id, range(partition_count), self._leadership.of_new_partitions)
         written = self._write_partitions(name, partitions.indexes, topic_records(topic, partitions))
-        self._changed(name)
+        self._notify_watchers(name)
         made = self._metadata.state.topics[name]
         return written.map(lambda _: made)
 
@@ -193,7 +193,7 @@ class Topics:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         if name in self._metadata.state.topics or name in self._deleting:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        check_collision(name, self._metadata.state.names_by_folded.get(folded(name)))
+        check_collision(name, self._metadata.state.names_by_folded.get(fold_name(name)))
 
     def grow(self, name: str, partition_count: int) -> Completion[None]:
         """Add partitions to a topic; usable at once, completes once durable. Raises KafkaError."""
@@ -203,7 +203,7 @@ class Topics:
         new = range(topic.partition_count, partition_count)
         partitions = NewPartitions(topic.topic_id, new, self._leadership.of_new_partitions)
         written = self._write_partitions(name, new, [partitions])
-        self._changed(name)
+        self._notify_watchers(name)
         return written
 
     def on_config_change(self, resource_type: int, name: str) -> None:
@@ -236,7 +236,7 @@ class Topics:
         self._logs.store.prepare_removal(topic.topic_id)
         written = self._write([RemoveTopicRecord(topic_id=topic.topic_id)])
         self._deleting.add(name)
-        self._changed(name)
+        self._notify_watchers(name)
         return written.flat_map(lambda _: self._slices.run_own(self._remove(topic)))
 
     def _remove(self, topic: Topic) -> Sliced[None]:

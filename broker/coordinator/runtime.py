@@ -2,7 +2,7 @@
 
 Owns: the lives of its partitions (`life`), and the order "decide, append, replay, respond when durable". Does not own
 what a record means (the shard), where records are stored (`log`), when a log is replayed (`loading`), leadership (the
-caller of `gained` and `lost`).
+caller of `gain` and `lose`).
 Invariants
 - A shard changes only by replaying a record, live and while loading alike, so a restart rebuilds the same shard.
 - A response is sent only once all state that it depends on is durable: the high watermark has passed the log end
@@ -162,9 +162,9 @@ class CoordinatorRuntime(Generic[ShardT]):
         for partition in list(self._source.partitions_with_data()):
             epoch = self._epoch_of(self.topic, partition)
             if epoch is not None:
-                self.gained(partition, epoch)
+                self.gain(partition, epoch)
 
-    def gained(self, partition: int, epoch: int) -> None:
+    def gain(self, partition: int, epoch: int) -> None:
         """This node now leads the partition: replay its log, then serve it. Does nothing for an epoch that is over or
         already served, or if the topic is deleted."""
         if not self.is_available:
@@ -187,7 +187,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         else:
             self._begin(life, self._make_shard(partition, epoch))
 
-    def lost(self, partition: int) -> None:
+    def lose(self, partition: int) -> None:
         """This node no longer leads the partition: requests and waiters get NOT_COORDINATOR."""
         if not self.is_available:
             return
@@ -258,19 +258,19 @@ class CoordinatorRuntime(Generic[ShardT]):
     def _active(self, partition: int) -> Life[ShardT]:
         life = self._lives.get(partition)
         if life is None:
-            life = self._needed(partition)
+            life = self._gain_on_first_use(partition)
         if life.state is not LifeState.ACTIVE:
             raise life.refusal()
         return life
 
-    def _needed(self, partition: int) -> Life[ShardT]:
+    def _gain_on_first_use(self, partition: int) -> Life[ShardT]:
         """It had no records at the start, so it needs no replay."""
         self._source.partition(partition)  # raises if the topic or partition is unusable
         epoch = self._epoch_of(self.topic, partition)
         if epoch is None:
-            self.lost(partition)
+            self.lose(partition)
         else:
-            self.gained(partition, epoch)
+            self.gain(partition, epoch)
         return self._lives[partition]
 
     # --- operations ---------------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ class CoordinatorRuntime(Generic[ShardT]):
             self._append(life, records, -1, -1, 0)
         except KafkaError as error:
             return Completion.failed(error)
-        return _released(life, None)
+        return _respond_when_durable(life, None)
 
     def write_marker(
         self,
@@ -331,7 +331,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         life.shard.replay_end_transaction_marker(
             producer_id=producer_id, producer_epoch=producer_epoch, committed=committed, offset=appended.base_offset
         )
-        return _released(life, None)
+        return _respond_when_durable(life, None)
 
     def _run(
         self,
@@ -348,7 +348,7 @@ class CoordinatorRuntime(Generic[ShardT]):
                 self._append(life, result.records, producer_id, producer_epoch, transaction_version)
         except KafkaError as error:
             return Completion.failed(error)
-        return _released(life, result.response)
+        return _respond_when_durable(life, result.response)
 
     def _writable(self, partition: int) -> Life[ShardT]:
         life = self._active(partition)
@@ -404,7 +404,7 @@ def _replay_batch(shard: Replayed, header: BatchHeader, batch: memoryview) -> No
         shard.replay(CoordinatorRecord(record.key, record.value), offset=record.offset, producer_id=producer_id)
 
 
-def _released(life: Life[ShardT], response: T) -> Completion[T]:
+def _respond_when_durable(life: Life[ShardT], response: T) -> Completion[T]:
     """The response, once everything now in the log is durable; NOT_COORDINATOR if the life ends first."""
     released: Completion[T] = Completion()
     log, waiting = life.log, life.waiting

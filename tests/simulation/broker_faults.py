@@ -72,7 +72,7 @@ def leave_prepared_transactions_after_a_restart(patch: pytest.MonkeyPatch) -> No
 
 
 def answer_before_the_decision_is_durable(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(runtime, "_released", lambda life, response: Completion.of(response))
+    patch.setattr(runtime, "_respond_when_durable", lambda life, response: Completion.of(response))
 
 
 def let_transactions_live_for_ever(patch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def delete_the_state_under_open_transactions(patch: pytest.MonkeyPatch) -> None:
 
 def leave_prepared_transactions_of_a_partition_that_comes_back(patch: pytest.MonkeyPatch) -> None:
     """Only a start finishes what is prepared."""
-    lose, make = CoordinatorRuntime.lost, TransactionCoordinator.make_shard
+    lose, make = CoordinatorRuntime.lose, TransactionCoordinator.make_shard
     lost: list[tuple[int, int]] = []
 
     def noted(self: Any, partition: int) -> None:
@@ -179,7 +179,7 @@ def leave_prepared_transactions_of_a_partition_that_comes_back(patch: pytest.Mon
             life.on_active = lambda: None  # type: ignore[method-assign]
         return life
 
-    patch.setattr(CoordinatorRuntime, "lost", noted)
+    patch.setattr(CoordinatorRuntime, "lose", noted)
     patch.setattr(TransactionCoordinator, "make_shard", careless)
 
 

@@ -43,11 +43,11 @@ class Handovers:
         elif (runtime.topic, partition) not in self._away:
             self.count += 1
             self._away.add((runtime.topic, partition))
-            runtime.lost(partition)
+            runtime.lose(partition)
             broker.time.call_later(self._random.choice([0, 1, 20, 300, 1_500]), lambda: self._gain(runtime, partition))
 
     def _gain(self, runtime: CoordinatorRuntime[Any], partition: int) -> None:
         self._away.discard((runtime.topic, partition))
         epoch = runtime._epoch_of(runtime.topic, partition)
         if epoch is not None:
-            runtime.gained(partition, epoch)
+            runtime.gain(partition, epoch)

@@ -65,7 +65,7 @@ class GroupAdministration:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id[:300]} is not a classic group.")
         group = life.classic.get(group_id)
         if group is not None:
-            return group.described()
+            return group.description()
         if not shard.knows(group_id):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id[:300]} not found.")
         return GroupDescription(group_id, GroupState.EMPTY.value, "")
@@ -82,13 +82,13 @@ class GroupAdministration:
             for group_id in life.shard.group_ids():
                 if life.shard.knows(group_id) or group_id in life.classic:
                     listed.add(group_id)
-                    yield self._listed(life, group_id)
+                    yield self._list_entry(life, group_id)
         for life in self._runtime.shards():
             for group_id in tuple(life.classic):
                 if group_id not in listed and group_id in life.classic:
-                    yield self._listed(life, group_id)
+                    yield self._list_entry(life, group_id)
 
-    def _listed(self, life: GroupShardLife, group_id: str) -> GroupDescription:
+    def _list_entry(self, life: GroupShardLife, group_id: str) -> GroupDescription:
         consumer_group = life.shard.consumer_group(group_id)
         if consumer_group is not None:
             return GroupDescription(group_id, consumer_group.state.value, CONSUMER, group_type=CONSUMER_TYPE)
@@ -205,12 +205,12 @@ class GroupAdministration:
         size_bytes = 0
         for record in records:
             if batch and size_bytes + len(record.key) > _BATCH_BYTES:
-                self._runtime.write(group_id, partial(_logged, batch))
+                self._runtime.write(group_id, partial(_write_all, batch))
                 batch, size_bytes = [], 0
             batch.append(record)
             size_bytes += len(record.key) + _RECORD_OVERHEAD_BYTES
         if batch:
-            self._runtime.write(group_id, partial(_logged, batch))
+            self._runtime.write(group_id, partial(_write_all, batch))
 
     def _idle_since_ms(self, life: GroupShardLife, group_id: str) -> int | None:
         """Since when a group that had members is empty, even if offsets were committed since; None where each commit's
@@ -245,5 +245,5 @@ class GroupAdministration:
             self._on_deleted(group)
 
 
-def _logged(records: Sequence[CoordinatorRecord], _: GroupShardLife) -> WriteResult[None]:
+def _write_all(records: Sequence[CoordinatorRecord], _: GroupShardLife) -> WriteResult[None]:
     return WriteResult(records, None)

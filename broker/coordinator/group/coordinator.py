@@ -113,9 +113,9 @@ class GroupCoordinator:
         life = self._runtime.shard(request.group_id)
         limits, member_id = self._limits, request.member_id
         if not request.group_id:
-            return _refused(ErrorCode.INVALID_GROUP_ID, member_id)
+            return _join_error(ErrorCode.INVALID_GROUP_ID, member_id)
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
-            return _refused(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
+            return _join_error(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
         consumer_group = life.shard.consumer_group(request.group_id)
         if consumer_group is not None:
             if consumer_group.members:
@@ -124,14 +124,14 @@ class GroupCoordinator:
         group = life.classic.get(request.group_id)
         if group is None:
             if member_id:
-                return _refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+                return _join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
             group = life.classic[request.group_id] = Group(request.group_id)
         if not group.has_room_for(member_id, limits.max_size):
             self._rebalancer.remove(group, member_id)
             self._rebalancer.forget_pending(group, member_id)
-            return _refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
+            return _join_error(ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not group.accepts(request):
-            return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+            return _join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
         return self._join_known(group, request) if member_id else self._join_new(group, request)
 
     def _join_new(self, group: Group, request: JoinRequest) -> Completion[JoinResult]:
@@ -144,7 +144,7 @@ class GroupCoordinator:
                 return self._replace_static(group, group.members[previous_id], member_id, request)
         elif request.requires_known_member_id:
             self._rebalancer.await_pending(group, member_id, request.session_timeout_ms)
-            return _refused(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            return _join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         return self._add(group, member_id, request)
 
     def _add(self, group: Group, member_id: str, request: JoinRequest) -> Completion[JoinResult]:
@@ -158,7 +158,7 @@ class GroupCoordinator:
             return self._add(group, member_id, request)
         error = group.check_member(member_id, request.group_instance_id)
         if error:
-            return _refused(error, member_id)
+            return _join_error(error, member_id)
         member = group.members[member_id]
         is_same = list(member.protocols) == list(request.protocols)
         # The response to its first try was lost. A leader that rejoins a stable group has a reason: it assigns again.
@@ -167,7 +167,7 @@ class GroupCoordinator:
         )
         if is_same and is_repeated:
             self._rebalancer.on_alive(group, member)
-            return Completion.of(group.joined(member_id))
+            return Completion.of(group.join_result(member_id))
         member.update(request)
         return self._rebalancer.await_join(group, member)
 
@@ -188,9 +188,9 @@ class GroupCoordinator:
         if logged.error is not None:  # not appended, perhaps because the disk is full: the old id is still the member
             group.replace_static(member, previous)
             self._rebalancer.on_alive(group, previous)
-            return _refused(append_error(logged.error))
+            return _join_error(append_error(logged.error))
         self._rebalancer.on_alive(group, member)
-        answer = self._rejoined(group, member_id, previous_leader_id, request.supports_skip_assignment)
+        answer = self._rejoin_result(group, member_id, previous_leader_id, request.supports_skip_assignment)
         result: Completion[JoinResult] = Completion()
 
         def on_logged(done: Completion[None]) -> None:
@@ -200,7 +200,7 @@ class GroupCoordinator:
         logged.then(on_logged)
         return result
 
-    def _rejoined(self, group: Group, member_id: str, previous_leader_id: str, skips: bool) -> JoinResult:
+    def _rejoin_result(self, group: Group, member_id: str, previous_leader_id: str, skips: bool) -> JoinResult:
         """The response to a returning static member of a stable group.
 
         A leader must not assign again, as no member would ask for the result. Its response says so (KIP-814), or, if it
@@ -248,7 +248,7 @@ class GroupCoordinator:
         member.owes_sync = False
         self._rebalancer.on_alive(group, member)
         if group.state is GroupState.STABLE:
-            return Completion.of(group.synced(member))
+            return Completion.of(group.sync_result(member))
         waiter = self._rebalancer.await_sync(group, member)
         if member_id == group.leader_id:
             self._rebalancer.assign(group, dict(assignments))
@@ -294,7 +294,7 @@ class GroupCoordinator:
         return error
 
     def _log_generation(self, group: Group, assignments: Mapping[str, bytes]) -> Completion[None]:
-        record = group_record(group.group_id, group.stored(assignments, self._clock.wall_ms()))
+        record = group_record(group.group_id, group.to_stored(assignments, self._clock.wall_ms()))
         return self._runtime.write(group.group_id, lambda _: WriteResult((record,), None))
 
     def _make_classic(self, group: ConsumerGroup) -> None:
@@ -321,5 +321,5 @@ def _find(
     return group, error
 
 
-def _refused(error: ErrorCode, member_id: str = "") -> Completion[JoinResult]:
+def _join_error(error: ErrorCode, member_id: str = "") -> Completion[JoinResult]:
     return Completion.of(JoinResult(error, member_id))

@@ -211,7 +211,7 @@ class Group:
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    def joined(self, member_id: str) -> JoinResult:
+    def join_result(self, member_id: str) -> JoinResult:
         """The response to a member of the current generation; the leader's lists the members."""
         return JoinResult(
             member_id=member_id,
@@ -228,12 +228,12 @@ class Group:
             for member in self.members.values()
         )
 
-    def synced(self, member: Member) -> SyncResult:
+    def sync_result(self, member: Member) -> SyncResult:
         return SyncResult(
             protocol_type=self.protocol_type, protocol_name=self.protocol_name, assignment=member.assignment
         )
 
-    def described(self) -> GroupDescription:
+    def description(self) -> GroupDescription:
         """Outside Stable there is no agreed protocol, and so no metadata to show."""
         is_stable = self.state is GroupState.STABLE
         return GroupDescription(
@@ -254,7 +254,7 @@ class Group:
             ],
         )
 
-    def stored(self, assignments: Mapping[str, bytes], wall_ms: WallMs) -> StoredGroup:
+    def to_stored(self, assignments: Mapping[str, bytes], wall_ms: WallMs) -> StoredGroup:
         """The generation in the form in which it is logged, with the assignment of each member."""
         return StoredGroup(
             self.protocol_type or "",
@@ -285,7 +285,7 @@ def _common_protocols(members: Collection[Member]) -> Iterable[str]:
     return [name for name, _ in first.protocols if all(name in names for names in known)]
 
 
-def restored(group_id: str, stored: StoredGroup) -> Group:
+def restore_group(group_id: str, stored: StoredGroup) -> Group:
     """The group as last logged: stable if it had members, with the one protocol that was chosen."""
     group = Group(
         group_id,

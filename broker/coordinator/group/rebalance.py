@@ -175,7 +175,7 @@ class Rebalancer:
         for member in group.members.values():
             member.owes_sync, member.is_new = True, False
             self.on_alive(group, member)
-            member.answer_join(group.joined(member.member_id))
+            member.answer_join(group.join_result(member.member_id))
 
     # --- syncing ------------------------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class Rebalancer:
                 member.assignment = assignments.get(member.member_id, b"")
                 if member.sync_waiter is not None:
                     self.on_alive(group, member)
-                    member.answer_sync(group.synced(member))
+                    member.answer_sync(group.sync_result(member))
 
         self._log_generation(group, assignments).then(on_durable)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
 from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings
 from oncelog.broker.coordinator.group.consumer.sessions import Sessions, Wait
-from oncelog.broker.coordinator.group.membership import Group, restored
+from oncelog.broker.coordinator.group.membership import Group, restore_group
 from oncelog.broker.coordinator.group.rebalance import Rebalancer
 from oncelog.broker.coordinator.group.shard import GroupShard
 from oncelog.broker.ports import Clock, Scheduler
@@ -49,7 +49,7 @@ class GroupShardLife:
     def on_active(self) -> None:
         """Members continue where they were, with a new session."""
         for group_id, stored in self.shard.groups().items():
-            group = restored(group_id, stored)
+            group = restore_group(group_id, stored)
             # max.size may have been lowered while it was down: the first members to rejoin stay.
             self.adopt(group, must_rebalance=len(group.members) > self._classic_max_size)
         for group_id, consumer_group in self.shard.consumer_groups().items():

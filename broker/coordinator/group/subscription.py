@@ -45,7 +45,7 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment | None:
     return read
 
 
-def written_assignment(partitions: Mapping[str, Sequence[int]], metadata: bytes) -> bytes:
+def encode_assignment(partitions: Mapping[str, Sequence[int]], metadata: bytes) -> bytes:
     """An assignment in the version of the member's subscription."""
     version = min(_VERSION.unpack_from(metadata)[0], consumer_protocol_assignment.VERSIONS[-1])
     topics = [TopicPartition(name, numbers) for name, numbers in partitions.items()]

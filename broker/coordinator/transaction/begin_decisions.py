@@ -87,7 +87,7 @@ def _take_over(
         next_producer = ProducerIdAndEpoch(fresh_producer_id, 0)
     return Decision(
         target=replace(
-            metadata.moved_to(TransactionState.ONGOING, wall_ms),
+            metadata.with_state(TransactionState.ONGOING, wall_ms),
             next_producer_id=next_producer.producer_id,
             next_producer_epoch=next_producer.producer_epoch,
             last_producer_epoch=producer_epoch,
@@ -117,7 +117,7 @@ def _bump(
 ) -> Decision:
     is_new_instance = producer_epoch == NO_PRODUCER_EPOCH
     emptied = replace(
-        metadata.moved_to(TransactionState.EMPTY, wall_ms),
+        metadata.with_state(TransactionState.EMPTY, wall_ms),
         timeout_ms=timeout_ms,
         partitions=frozenset(),
         start_timestamp_ms=NO_TIMESTAMP,
@@ -178,7 +178,7 @@ def prepare_add_partitions(
         return NOTHING_TO_DO
     return Decision(
         target=replace(
-            metadata.moved_to(TransactionState.ONGOING, wall_ms),
+            metadata.with_state(TransactionState.ONGOING, wall_ms),
             partitions=added,
             start_timestamp_ms=metadata.start_timestamp_ms if is_ongoing else wall_ms,
             client_transaction_version=transaction_version,

@@ -128,17 +128,17 @@ class TransactionCoordinator:
         """The same with the options of two-phase commit (KIP-939): `enables` requests transactions without a timeout,
         `keeps_prepared` leaves the open transaction for this instance to end."""
         if transactional_id == "" or (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_PRODUCER_EPOCH):
-            return _failed(ErrorCode.INVALID_REQUEST)
+            return _failure(ErrorCode.INVALID_REQUEST)
         if transactional_id is None:
             return self._producer_ids.next_id().map(
                 lambda fresh: InitializedProducer(ProducerIdAndEpoch(fresh, 0), NO_PRODUCER)
             )
         if enables and not self._limits.two_phase_commit:
-            return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return _failure(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if keeps_prepared and not (self._limits.two_phase_commit and self._limits.compatibility.keeps_prepared):
-            return _failed(ErrorCode.UNSUPPORTED_VERSION)
+            return _failure(ErrorCode.UNSUPPORTED_VERSION)
         if not enables and not 0 < timeout_ms <= self._limits.max_timeout_ms:
-            return _failed(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+            return _failure(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
         def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
             return prepare_init_producer_id(
@@ -154,7 +154,7 @@ class TransactionCoordinator:
                 keeps_prepared=keeps_prepared,
             )
 
-        return self._transition(transactional_id, decide).map(_initialized)
+        return self._transition(transactional_id, decide).map(_to_initialized_producer)
 
     def add_partitions(
         self,
@@ -167,7 +167,7 @@ class TransactionCoordinator:
     ) -> Completion[ProducerIdAndEpoch]:
         """Add partitions to the open transaction, or open one; completes once durable."""
         if not transactional_id:
-            return _failed(ErrorCode.INVALID_REQUEST)
+            return _failure(ErrorCode.INVALID_REQUEST)
         wanted = frozenset(partitions)
 
         def decide(metadata: TransactionMetadata | None, is_pending: bool, _: int | None) -> Decision:
@@ -225,7 +225,7 @@ class TransactionCoordinator:
         Returns the producer id and epoch to use next; version 2 always changes them.
         """
         if not transactional_id:
-            return _failed(ErrorCode.INVALID_REQUEST)
+            return _failure(ErrorCode.INVALID_REQUEST)
 
         def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
             wall_ms = self._clock.wall_ms()
@@ -430,7 +430,7 @@ def _producer(decided: TransactionMetadata | None) -> ProducerIdAndEpoch:
     return NO_PRODUCER if decided is None else decided.producer
 
 
-def _initialized(decided: TransactionMetadata | None) -> InitializedProducer:
+def _to_initialized_producer(decided: TransactionMetadata | None) -> InitializedProducer:
     is_kept = decided is not None and decided.is_taken_over and decided.state is TransactionState.ONGOING
     return InitializedProducer(_producer(decided), decided.own if decided is not None and is_kept else NO_PRODUCER)
 
@@ -439,5 +439,5 @@ def _is_concurrent(error: Exception) -> bool:
     return isinstance(error, KafkaError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def _failed(error: ErrorCode) -> Completion[T]:
+def _failure(error: ErrorCode) -> Completion[T]:
     return Completion.failed(KafkaError(error))

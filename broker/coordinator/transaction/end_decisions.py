@@ -54,7 +54,7 @@ def prepare_end_transaction_v1(
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is not _S.ONGOING:
         return refuse(_ALREADY_ENDED[metadata.state][0 if committed else 1])
-    target = replace(metadata.moved_to(_prepared(committed), wall_ms), client_transaction_version=0)
+    target = replace(metadata.with_state(_prepare_state(committed), wall_ms), client_transaction_version=0)
     if metadata.is_taken_over:
         target = replace(target, producer_epoch=_after(metadata.producer_epoch))
     return Decision(target=target)
@@ -101,7 +101,7 @@ def prepare_end_transaction_v2(
         return refuse(_ALREADY_ENDED[metadata.state][0 if committed else 1])
     if metadata.state is not _S.ONGOING and committed:
         return refuse(ErrorCode.INVALID_TXN_STATE)
-    return _bumped(metadata, _prepared(committed), fresh_producer_id, wall_ms)
+    return _prepare_with_next_epoch(metadata, _prepare_state(committed), fresh_producer_id, wall_ms)
 
 
 def _is_valid_epoch(state: TransactionState, *, is_retry: bool, is_current: bool) -> bool:
@@ -122,9 +122,9 @@ def prepare_abort_by_coordinator(
     is fenced for good.
     """
     if transaction_version >= TRANSACTION_V2:
-        return _bumped(metadata, _S.PREPARE_ABORT, fresh_producer_id, wall_ms)
+        return _prepare_with_next_epoch(metadata, _S.PREPARE_ABORT, fresh_producer_id, wall_ms)
     target = replace(
-        metadata.moved_to(_S.PREPARE_ABORT, wall_ms),
+        metadata.with_state(_S.PREPARE_ABORT, wall_ms),
         producer_epoch=_after(metadata.producer_epoch),
         next_producer_epoch=_after(metadata.next_producer_epoch) if metadata.is_taken_over else NO_PRODUCER_EPOCH,
         last_producer_epoch=NO_PRODUCER_EPOCH,
@@ -133,7 +133,7 @@ def prepare_abort_by_coordinator(
     return Decision(target=target)
 
 
-def _prepared(committed: bool) -> TransactionState:
+def _prepare_state(committed: bool) -> TransactionState:
     return _S.PREPARE_COMMIT if committed else _S.PREPARE_ABORT
 
 
@@ -142,12 +142,12 @@ def _after(producer_epoch: int) -> int:
     return min(producer_epoch + 1, FENCING_PRODUCER_EPOCH)
 
 
-def _bumped(
+def _prepare_with_next_epoch(
     metadata: TransactionMetadata, state: TransactionState, fresh_producer_id: int | None, wall_ms: WallMs
 ) -> Decision:
     """PREPARE with the next epoch; after the last epoch also with the next producer id, which COMPLETE adopts."""
     client = metadata.client
-    prepared = metadata.moved_to(state, wall_ms)
+    prepared = metadata.with_state(state, wall_ms)
     if metadata.is_epoch_exhausted:
         if fresh_producer_id is None:
             return NEEDS_PRODUCER_ID

@@ -89,7 +89,7 @@ class TransactionMetadata:
     def is_epoch_exhausted(self) -> bool:
         return self.client.producer_epoch >= EXHAUSTED_PRODUCER_EPOCH
 
-    def moved_to(self, state: TransactionState, wall_ms: WallMs) -> "TransactionMetadata":
+    def with_state(self, state: TransactionState, wall_ms: WallMs) -> "TransactionMetadata":
         """The same transaction in the next state. Raises IllegalTransition.
 
         Drops the producer id before a rotation: it exists for the retry of a lost response, and must not return in a
@@ -103,11 +103,11 @@ class TransactionMetadata:
             last_update_timestamp_ms=max(wall_ms, self.last_update_timestamp_ms),
         )
 
-    def completed(self, wall_ms: WallMs) -> "TransactionMetadata":
+    def to_completed(self, wall_ms: WallMs) -> "TransactionMetadata":
         """All markers are durable: nothing is open, and the next producer id, if any, becomes the current one."""
         committed = self.state is TransactionState.PREPARE_COMMIT
         target = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
-        completed = replace(self.moved_to(target, wall_ms), partitions=frozenset())
+        completed = replace(self.with_state(target, wall_ms), partitions=frozenset())
         if self.next_producer_id == NO_PRODUCER_ID:
             return completed
         return replace(

@@ -144,7 +144,7 @@ class TransactionShardLife:
         """Every marker is durable."""
         if self.has_resigned:
             return
-        completed = prepared.completed(self._dependencies.clock.wall_ms())
+        completed = prepared.to_completed(self._dependencies.clock.wall_ms())
         transactional_id = prepared.transactional_id
 
         def on_durable(done: Completion[None]) -> None:

@@ -55,9 +55,9 @@ class TransactionTimeouts:
             del self._timers[opened.transactional_id]
             self._on_timeout(opened)
 
-        self._timers[opened.transactional_id] = self._scheduler.call_later(self._checked_in_ms(delay_ms), expire)
+        self._timers[opened.transactional_id] = self._scheduler.call_later(self._delay_until_check_ms(delay_ms), expire)
 
-    def _checked_in_ms(self, delay_ms: int) -> int:
+    def _delay_until_check_ms(self, delay_ms: int) -> int:
         if self._check_interval_ms == 0:
             return delay_ms
         running_ms = self._clock.monotonic_ms() - self._started_ms

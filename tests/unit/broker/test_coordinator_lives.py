@@ -183,7 +183,7 @@ def test_a_start_gains_what_has_records_and_only_that() -> None:
 def test_whoever_waits_in_a_lost_partition_is_told_so_at_once_and_nobody_else() -> None:
     stage = Stage()
     lost, ended, kept = stage.write(0, "a"), stage.marker(0), stage.write(1, "b")
-    stage.runtime.lost(0)
+    stage.runtime.lose(0)
     assert isinstance(ended.error, KafkaError)
     assert code(lost) is ended.error.code is E.NOT_COORDINATOR
     assert not kept.done
@@ -199,14 +199,14 @@ def test_whoever_waits_in_a_lost_partition_is_told_so_at_once_and_nobody_else() 
 def test_a_partition_gained_again_is_replayed_into_a_new_shard_as_often_as_that_comes() -> None:
     stage = Stage()
     for epoch, word in enumerate(("a", "b", "c"), start=1):
-        stage.runtime.gained(0, epoch)
+        stage.runtime.gain(0, epoch)
         stage.time.settle()
         stage.write(0, word)
         stage.marker(0)
         stage.topic.logs[0].flush()
-        stage.runtime.lost(0)
-        stage.runtime.lost(0)
-    stage.runtime.gained(0, 4)
+        stage.runtime.lose(0)
+        stage.runtime.lose(0)
+    stage.runtime.gain(0, 4)
     stage.time.settle()
     assert stage.known(0) == [b"a", b"b", b"c"]
     assert [(shard.epoch, shard.is_active) for shard in stage.made] == [(1, False), (2, False), (3, False), (4, True)]
@@ -214,28 +214,28 @@ def test_a_partition_gained_again_is_replayed_into_a_new_shard_as_often_as_that_
 
 def test_a_later_epoch_ends_the_life_before_and_an_earlier_or_equal_one_changes_nothing() -> None:
     stage = Stage()
-    stage.runtime.gained(0, 5)
+    stage.runtime.gain(0, 5)
     written = stage.write(0, "a")
     for epoch in (4, 5):
-        stage.runtime.gained(0, epoch)
+        stage.runtime.gain(0, epoch)
     assert (stage.known(0), written.done) == ([b"a"], False)
-    stage.runtime.gained(0, 6)
+    stage.runtime.gain(0, 6)
     assert code(written) is E.NOT_COORDINATOR
     assert stage.refusal(0) is E.COORDINATOR_LOAD_IN_PROGRESS
     stage.topic.logs[0].flush()
     stage.time.settle()
     assert (stage.known(0), stage.runtime.shard(KEYS[0]).epoch) == ([b"a"], 6)
-    stage.runtime.lost(0)
-    stage.runtime.gained(0, 5)
+    stage.runtime.lose(0)
+    stage.runtime.gain(0, 5)
     assert stage.refusal(0) is E.NOT_COORDINATOR, "an epoch that is over"
 
 
 def test_a_partition_lost_while_it_is_replayed_never_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading_module, "RECORDS_IN_A_SLICE", 1)
     stage = Stage(filled("a", "b"), filled(), filled())
-    stage.runtime.gained(0, 1)
+    stage.runtime.gain(0, 1)
     stage.time.turn()
-    stage.runtime.lost(0)
+    stage.runtime.lose(0)
     stage.time.settle()
     assert (stage.made[0].known, stage.made[0].is_active) == ([b"a"], False)
     assert stage.refusal(0) is E.NOT_COORDINATOR
@@ -270,7 +270,7 @@ def test_a_log_that_cannot_be_replayed_fails_its_partition_and_no_other(monkeypa
     assert stage.known(1) == [b"x"]
     stage.runtime.check_loaded()
     monkeypatch.undo()
-    stage.runtime.gained(0, 0)  # it was repaired
+    stage.runtime.gain(0, 0)  # it was repaired
     stage.time.settle()
     assert stage.known(0) == [b"a", b"b"]
 
@@ -319,9 +319,9 @@ def test_a_partition_lost_while_a_piece_is_on_its_way_is_not_read_any_further(mo
 
     stage = Stage(filled("a"), filled(), filled())
     monkeypatch.setattr(stage.topic.logs[0], "replay", pieces)
-    stage.runtime.gained(0, 1)
+    stage.runtime.gain(0, 1)
     stage.time.settle()
-    stage.runtime.lost(0)
+    stage.runtime.lose(0)
     later.complete(None)
     stage.time.settle()
     assert stage.refusal(0) is E.NOT_COORDINATOR
@@ -360,10 +360,10 @@ def test_a_log_that_cannot_be_read_for_a_while_is_replayed_as_soon_as_it_can(mon
     stage.write(2, "z")  # it has caught up
     stage.topic.logs[0].write(CoordinatorRecord(b"a", b""))
     stage.topic.logs[0].flush()
-    stage.runtime.gained(1, 1)
+    stage.runtime.gain(1, 1)
     stage.time.settle()
     monkeypatch.setattr(stage.topic.logs[0], "replay", pieces)
-    stage.runtime.gained(0, 1)
+    stage.runtime.gain(0, 1)
     stage.time.advance(5_000)
     assert (stage.refusal(0), stage.known(1), stage.failures) == (E.COORDINATOR_LOAD_IN_PROGRESS, [b"x"], [])
     monkeypatch.undo()
@@ -374,8 +374,8 @@ def test_a_log_that_cannot_be_read_for_a_while_is_replayed_as_soon_as_it_can(mon
 def test_what_the_life_before_has_logged_counts_once_it_is_durable() -> None:
     stage = Stage()
     stage.write(0, "a")
-    stage.runtime.lost(0)
-    stage.runtime.gained(0, 1)
+    stage.runtime.lose(0)
+    stage.runtime.gain(0, 1)
     stage.time.settle()
     assert stage.refusal(0) is E.COORDINATOR_LOAD_IN_PROGRESS
     stage.topic.logs[0].flush()

@@ -110,9 +110,9 @@ def test_damage_in_a_partition_that_is_gained_later_is_told_and_the_others_serve
     lost, other = Producer(broker, "open").init(), Producer(broker, "other").init()
     partition = runtime.partition_for("open")
     assert partition != runtime.partition_for("other")
-    runtime.lost(partition)
+    runtime.lose(partition)
     nobody_can_have_written(broker, TRANSACTION_STATE, partition)
-    runtime.gained(partition, 1)
+    runtime.gain(partition, 1)
     broker.time.settle()
     assert broker.disk_failures == []
     (line,) = broker.lines

@@ -22,7 +22,7 @@ from oncelog.broker.coordinator.group.consumer.records import (
     TargetEpoch,
     TargetEpochChanged,
     decode,
-    encoded,
+    encode,
 )
 from oncelog.broker.coordinator.group.shard import GroupShard
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
@@ -36,7 +36,7 @@ from oncelog.protocol.state_record_codec import encode_value
 def test_a_tombstone_makes_no_consumer_group() -> None:
     shard = GroupShard(0)
     for change in (GroupChanged(None), TargetEpochChanged(None), MemberChanged("m", None), CurrentChanged("m", None)):
-        shard.replay(encoded("g", change), offset=0, producer_id=-1)
+        shard.replay(encode("g", change), offset=0, producer_id=-1)
     assert shard.group_ids() == []
 
 
@@ -62,12 +62,12 @@ _PARTITIONS = {UUID(int=7): {0: 3, 5: 4}, UUID(int=8): {1: 4}}
     ids=lambda change: type(change).__name__,  # a set's repr is another one in each process
 )
 def test_each_change_of_a_consumer_group_is_read_as_it_was_written(change: Change) -> None:
-    assert decode(encoded("g", change)) == ("g", change)
+    assert decode(encode("g", change)) == ("g", change)
 
 
 def test_partitions_written_before_they_had_epochs_have_the_members() -> None:
     change = CurrentChanged("m", CurrentAssignment(4, 3))
-    key = encoded("g", change).key
+    key = encode("g", change).key
     owned = [TopicPartitions(UUID(int=7), [1, 2], None)]
     value = encode_value(ConsumerGroupCurrentMemberAssignmentValue(4, 3, 0, owned, ()), 0)
     _, read = decode(CoordinatorRecord(key, value))
@@ -75,7 +75,7 @@ def test_partitions_written_before_they_had_epochs_have_the_members() -> None:
 
 
 def test_a_state_that_is_not_known_is_kept_as_unknown() -> None:
-    key = encoded("g", CurrentChanged("m", None)).key
+    key = encode("g", CurrentChanged("m", None)).key
     value = encode_value(ConsumerGroupCurrentMemberAssignmentValue(4, 3, 55, (), ()), 0)
     _, read = decode(CoordinatorRecord(key, value))
     assert read == CurrentChanged("m", CurrentAssignment(4, 3, MemberState.UNKNOWN))

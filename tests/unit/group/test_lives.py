@@ -32,12 +32,12 @@ def two_partitions(*overrides: str) -> VirtualBroker:
 
 
 def lose(broker: VirtualBroker) -> None:
-    broker.broker.groups._runtime.lost(LOST)
+    broker.broker.groups._runtime.lose(LOST)
     broker.time.settle()
 
 
 def gain(broker: VirtualBroker, epoch: int) -> None:
-    broker.broker.groups._runtime.gained(LOST, epoch)
+    broker.broker.groups._runtime.gain(LOST, epoch)
     broker.time.settle()
 
 
@@ -129,7 +129,7 @@ def test_a_commit_that_is_not_durable_when_the_partition_goes_is_answered_at_onc
     request = OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[data])])
     reply = broker.start(request, 8)
     assert not reply.is_there
-    broker.broker.groups._runtime.lost(LOST)
+    broker.broker.groups._runtime.lose(LOST)
     broker.time.settle()
     assert reply.message.topics[0].partitions[0].error_code == E.NOT_COORDINATOR
     gain(broker, 1)
@@ -200,7 +200,7 @@ def test_a_topic_that_grows_while_the_partition_is_lost_is_noticed_by_the_next_l
 def test_without_its_partition_a_coordinator_of_groups_is_asked_for_in_vain_and_the_other_kind_serves() -> None:
     broker = two_partitions()
     lose(broker)
-    broker.broker.groups._runtime.lost(1 - LOST)
+    broker.broker.groups._runtime.lose(1 - LOST)
     assert commit(broker, 1) is commit(broker, 1, group_id=OTHER) is E.NOT_COORDINATOR
     assert broker.ask(FindCoordinatorRequest(key="transactional", key_type=1), 1).error_code == E.NONE
     Producer(broker).init()
@@ -217,8 +217,8 @@ def test_at_whatever_step_of_a_rebalance_the_partition_goes_and_comes_the_group_
         if turns_left:
             broker.time.call_soon(lambda: hand_over_in(turns_left - 1))
         else:
-            runtime.lost(LOST)
-            broker.time.call_later(50, lambda: runtime.gained(LOST, 1))
+            runtime.lose(LOST)
+            broker.time.call_later(50, lambda: runtime.gain(LOST, 1))
 
     form(one)
     hand_over_in(turns)

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.coordinator.group.membership import restored
+from oncelog.broker.coordinator.group.membership import restore_group
 from oncelog.broker.coordinator.group.records import (
     CommittedOffset,
     OffsetKey,
@@ -69,7 +69,7 @@ def test_groups_of_every_version_are_restored(version: int) -> None:
         assignment=b"a",
     )
     value = GroupMetadataValue(protocol_type="consumer", generation=4, protocol="range", leader="m", members=[member])
-    group = restored("g", decode_group(encode_value(value, version)))
+    group = restore_group("g", decode_group(encode_value(value, version)))
     assert (group.state, group.generation_id, group.leader_id) == (GroupState.STABLE, 4, "m")
     again = group.members["m"]
     assert (again.session_timeout_ms, again.rebalance_timeout_ms) == (20, 30 if version >= 1 else 20)

@@ -163,7 +163,7 @@ def test_the_last_epoch_ends_with_a_new_producer_id_that_complete_takes_up(commi
     assert prepared is not None
     assert (prepared.producer_id, prepared.producer_epoch, prepared.next_producer_id) == (7, 32_767, 9)
     assert prepared.producer == ProducerIdAndEpoch(9, 0), "the client is told at once"
-    completed = prepared.completed(NOW_MS)
+    completed = prepared.to_completed(NOW_MS)
     check_step(prepared, completed)
     assert (completed.producer_id, completed.producer_epoch) == (9, 0)
     assert (completed.previous_producer_id, completed.next_producer_id) == (7, -1)
@@ -206,7 +206,7 @@ def test_after_a_timeout_version_1_fences_the_producer_for_good_and_version_2_le
     ):
         prepared = abort(metadata(), version)
         assert prepared is not None
-        completed = prepared.completed(NOW_MS)
+        completed = prepared.to_completed(NOW_MS)
         end = end_v1 if version == 1 else end_v2
         assert end(completed, False, epoch=3) == Decision(on_abort)
         assert end(completed, True, epoch=3) == Decision(on_commit)
@@ -225,4 +225,4 @@ def test_an_abort_never_overflows_the_epoch() -> None:
         check_step(metadata(producer_epoch=epoch), target)
         target = abort(metadata(producer_epoch=epoch), 2, fresh=9)
         assert target is not None and (target.producer_epoch, target.next_producer_id) == (32_767, 9)
-        assert target.completed(NOW_MS).producer == ProducerIdAndEpoch(9, 0)
+        assert target.to_completed(NOW_MS).producer == ProducerIdAndEpoch(9, 0)

@@ -39,7 +39,7 @@ def known(coordinator: Coordinator) -> TransactionMetadata:
 
 
 def gain(coordinator: Coordinator, epoch: int) -> None:
-    coordinator.runtime.gained(LOST, epoch)
+    coordinator.runtime.gain(LOST, epoch)
     coordinator.time.settle()
 
 
@@ -58,7 +58,7 @@ def transact_in_the_other(coordinator: Coordinator) -> None:
 def test_while_a_partition_is_lost_its_ids_are_told_so_and_the_other_one_serves() -> None:
     coordinator = two_partitions()
     pair = coordinator.begun(P0)
-    coordinator.runtime.lost(LOST)
+    coordinator.runtime.lose(LOST)
     asked: list[Callable[[], ErrorCode]] = [
         lambda: coordinator.init().error,
         lambda: coordinator.add(pair, P1).error,
@@ -76,7 +76,7 @@ def test_an_open_transaction_goes_on_with_the_next_life(version: int, commit: bo
     coordinator.level = 2 if version else 1
     pair = coordinator.begun(P0, version=version)
     for epoch in (1, 2):
-        coordinator.runtime.lost(LOST)
+        coordinator.runtime.lose(LOST)
         transact_in_the_other(coordinator)
         gain(coordinator, epoch)
         assert coordinator.verify(pair, P0) is E.NONE
@@ -91,7 +91,7 @@ def test_an_open_transaction_goes_on_with_the_next_life(version: int, commit: bo
 def test_a_lost_partition_has_no_timers_and_the_next_life_counts_from_the_start_of_the_transaction() -> None:
     coordinator = two_partitions()
     coordinator.begun(P0)
-    coordinator.runtime.lost(LOST)
+    coordinator.runtime.lose(LOST)
     assert coordinator.time.timer_count == 0
     coordinator.time.advance(TIMEOUT_MS - 1_000)
     gain(coordinator, 1)
@@ -104,7 +104,7 @@ def test_a_lost_partition_has_no_timers_and_the_next_life_counts_from_the_start_
 def test_a_transaction_over_its_time_while_nobody_had_the_partition_is_aborted_by_the_next_life() -> None:
     coordinator = two_partitions()
     coordinator.begun(P0)
-    coordinator.runtime.lost(LOST)
+    coordinator.runtime.lose(LOST)
     coordinator.time.advance(3 * TIMEOUT_MS)
     assert coordinator.markers.sent == []
     gain(coordinator, 1)
@@ -118,7 +118,7 @@ def test_what_is_prepared_is_completed_once_by_the_next_life(answers_late: bool,
     coordinator.markers.holds = True
     pair = coordinator.begun(P0, P1)
     assert coordinator.end(pair, commit).error is E.NONE
-    coordinator.runtime.lost(LOST)
+    coordinator.runtime.lose(LOST)
     if not answers_late:  # the markers of the life before are durable, and there is nobody to tell
         coordinator.markers.release()
     transact_in_the_other(coordinator)
@@ -142,7 +142,7 @@ def test_markers_that_a_partition_refused_are_not_sent_again_by_a_life_that_is_o
     pair = coordinator.begun(P0)
     coordinator.end(pair, True)
     coordinator.markers.release(E.NOT_LEADER_OR_FOLLOWER)
-    coordinator.runtime.lost(LOST)
+    coordinator.runtime.lose(LOST)
     coordinator.time.advance(60_000)
     assert len(coordinator.markers.sent) == 1
 
@@ -154,7 +154,7 @@ def test_complete_that_could_not_be_logged_is_logged_by_the_next_life_alone() ->
     coordinator.end(pair, True)
     log_of_id(coordinator).flushes_by_itself = False
     coordinator.markers.release()  # COMPLETE is in the log, and not durable
-    coordinator.runtime.lost(LOST)
+    coordinator.runtime.lose(LOST)
     coordinator.time.advance(60_000)
     assert coordinator.time.timer_count == 0
     log_of_id(coordinator).flush()
@@ -169,7 +169,7 @@ def test_a_decision_that_is_not_durable_when_the_partition_goes_is_answered_at_o
     log_of_id(coordinator).flushes_by_itself = False
     ended = coordinator.end(pair, True)
     assert not ended.is_answered
-    coordinator.runtime.lost(LOST)
+    coordinator.runtime.lose(LOST)
     assert ended.error is E.NOT_COORDINATOR
     log_of_id(coordinator).flush()
     assert coordinator.markers.sent == []
@@ -183,7 +183,7 @@ def test_who_waits_for_a_producer_id_while_the_partition_goes_is_told_to_look_ag
     coordinator = two_partitions()
     coordinator.ids.holds = True
     asked = coordinator.init()
-    coordinator.runtime.lost(LOST)
+    coordinator.runtime.lose(LOST)
     coordinator.ids.release()
     assert asked.error is E.NOT_COORDINATOR
     gain(coordinator, 1)
@@ -194,7 +194,7 @@ def test_who_waits_for_a_producer_id_while_the_partition_goes_is_told_to_look_ag
 def test_no_id_expires_in_a_partition_that_is_lost() -> None:
     coordinator = two_partitions()
     coordinator.init()
-    coordinator.runtime.lost(LOST)
+    coordinator.runtime.lose(LOST)
     coordinator.time.advance(10 * 3_600_000)
     coordinator.core.step()
     assert len(log_of_id(coordinator).records) == 1
@@ -212,9 +212,9 @@ def test_a_marker_of_the_life_before_is_refused_where_the_next_one_has_written()
     producer.add(0)
     producer.produce(0)
     assert producer.end(True) is E.NONE
-    runtime.lost(0)
+    runtime.lose(0)
     broker.let_pass(1_000)
-    runtime.gained(0, 1)
+    runtime.gain(0, 1)
     broker.let_pass(1_000)
     log = log_of(broker)
     assert log.last_stable_offset == log.log_end_offset == 2, "the next life has ended it"
@@ -259,8 +259,8 @@ def test_at_whatever_step_of_an_end_the_partition_goes_and_comes_the_transaction
         if turns_left:
             broker.time.call_soon(lambda: hand_over_in(turns_left - 1))
         else:
-            runtime.lost(lost)
-            broker.time.call_later(50, lambda: runtime.gained(lost, 1))
+            runtime.lose(lost)
+            broker.time.call_later(50, lambda: runtime.gain(lost, 1))
 
     hand_over_in(turns)
     answer = producer.ask_end(True, version)

@@ -96,11 +96,11 @@ def test_a_tombstone_forgets_the_id_and_a_key_of_another_kind_is_refused() -> No
 
 def test_a_compacted_log_replays_to_the_same_shard_though_steps_are_missing() -> None:
     opened = metadata(client_transaction_version=2)
-    prepared = replace(opened.moved_to(S.PREPARE_COMMIT, NOW_MS), producer_epoch=4)
+    prepared = replace(opened.with_state(S.PREPARE_COMMIT, NOW_MS), producer_epoch=4)
     shard = TransactionShard(0)
-    for offset, value in ((3, opened), (5, prepared.completed(NOW_MS))):
+    for offset, value in ((3, opened), (5, prepared.to_completed(NOW_MS))):
         shard.replay(to_record(value, 2), offset=offset, producer_id=-1)
-    assert shard.get("id") == prepared.completed(NOW_MS)
+    assert shard.get("id") == prepared.to_completed(NOW_MS)
 
 
 def test_an_epoch_that_goes_back_is_refused_as_no_coordinator_wrote_it() -> None:

@@ -45,7 +45,7 @@ def _assign_equal(
     free = iter([partition for partition in everything if partition not in owned])
     for member_id, count in wanted:
         kept[member_id].extend(partition for _, partition in zip(range(count), free, strict=False))
-    return {member_id: grouped(partitions) for member_id, partitions in kept.items()}
+    return {member_id: group_by_topic(partitions) for member_id, partitions in kept.items()}
 
 
 def _still_valid(
@@ -57,7 +57,7 @@ def _still_valid(
                 yield topic_id, number
 
 
-def grouped(partitions: Iterable[Partition]) -> TopicPartitions:
+def group_by_topic(partitions: Iterable[Partition]) -> TopicPartitions:
     numbers: dict[UUID, list[int]] = {}
     for topic_id, number in partitions:
         numbers.setdefault(topic_id, []).append(number)

@@ -63,15 +63,15 @@ class ClassicMembers:
             raise _inconsistent("Malformed embedded consumer protocol in subscription deserialization.")
         replaced = group.static_member(request.group_instance_id)
         self._enter(update, member_id, request)
-        has_new_subscription = update.describe_member(member_id, _described(update, member_id, request, subscription))
+        has_new_subscription = update.describe_member(member_id, _to_metadata(update, member_id, request, subscription))
         if has_new_subscription or request.group_id not in life.checked:
             update.look_at_topics()
-        owned = _owned(self._topics, subscription)
+        owned = _owned_partitions(self._topics, subscription)
         if replaced is not None and self._downgrades(group, replaced):
             return self._decide_downgrade(life, update, member_id, owned, has_new_subscription)
         update.maybe_assign()
         member = update.reconcile(member_id, owned, has_new_subscription=has_new_subscription)
-        return Decision(update, _joined(member), [lambda: _await_sync(life, request, member)])
+        return Decision(update, _join_result(member), [lambda: _await_sync(life, request, member)])
 
     def _check_join(self, group: ConsumerGroup, member_id: str, request: JoinRequest) -> None:
         if self._settings.migration_policy is MigrationPolicy.DISABLED:
@@ -111,7 +111,7 @@ class ClassicMembers:
             update.reconcile(member_id, owned, has_new_subscription=has_new_subscription)
         member = update.group.members[member_id]
         follow = self._coordinator.downgrade(life, update, (), must_rebalance=must_rebalance)
-        return Decision(update, _joined(member), [follow])
+        return Decision(update, _join_result(member), [follow])
 
     # --- a member's life ----------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class ClassicMembers:
                 protocol_name=protocol_name,
                 assignment=classic_assignment(member, self._topics),
             )
-            return Decision(self._writer.update(group), result, [lambda: _synced(life, group, member)])
+            return Decision(self._writer.update(group), result, [lambda: _on_synced(life, group, member)])
 
         return self._writer.write(group.group_id, decide)
 
@@ -175,7 +175,7 @@ class ClassicMembers:
                 errors.append(ErrorCode.NONE)
             except KafkaError as error:
                 errors.append(error.code)
-        update, then = self._coordinator.without(life, group, gone)
+        update, then = self._coordinator.prepare_removal(life, group, gone)
         return Decision(update, errors, then)
 
     def _find(
@@ -200,7 +200,7 @@ def _await_sync(life: GroupShardLife, request: JoinRequest, member: ConsumerMemb
     life.sessions.expect(request.group_id, member.member_id, Wait.SYNC, request.rebalance_timeout_ms)
 
 
-def _synced(life: GroupShardLife, group: ConsumerGroup, member: ConsumerMember) -> None:
+def _on_synced(life: GroupShardLife, group: ConsumerGroup, member: ConsumerMember) -> None:
     life.sessions.done(group.group_id, member.member_id, Wait.SYNC)
     life.start_session(group.group_id, member)
 
@@ -227,7 +227,7 @@ def _protocols(member: ConsumerMember) -> Sequence[tuple[str, bytes]]:
     return () if classic is None else classic.protocols
 
 
-def _joined(member: ConsumerMember) -> JoinResult:
+def _join_result(member: ConsumerMember) -> JoinResult:
     return JoinResult(
         member_id=member.member_id,
         generation_id=member.epoch,
@@ -236,7 +236,7 @@ def _joined(member: ConsumerMember) -> JoinResult:
     )
 
 
-def _described(
+def _to_metadata(
     update: GroupUpdate, member_id: str, request: JoinRequest, subscription: ConsumerProtocolSubscription
 ) -> MemberMetadata:
     member = update.group.members.get(member_id)
@@ -254,7 +254,9 @@ def _described(
     )
 
 
-def _owned(topics: TopicCatalog, subscription: ConsumerProtocolSubscription) -> Mapping[UUID, frozenset[int]]:
+def _owned_partitions(
+    topics: TopicCatalog, subscription: ConsumerProtocolSubscription
+) -> Mapping[UUID, frozenset[int]]:
     return by_topic_id(topics, {entry.topic: entry.partitions for entry in subscription.owned_partitions})
 
 

@@ -28,7 +28,12 @@ from oncelog.broker.coordinator.group.consumer.member import (
     PartitionEpochs,
     without_epochs,
 )
-from oncelog.broker.coordinator.group.consumer.migration import check_upgrade, downgraded, may_downgrade, upgraded
+from oncelog.broker.coordinator.group.consumer.migration import (
+    check_upgrade,
+    may_downgrade,
+    to_classic_group,
+    upgrade_changes,
+)
 from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings, TopicCatalog, metadata_hash
 from oncelog.broker.coordinator.group.consumer.records import CurrentChanged, GroupChanged, GroupEpoch
 from oncelog.broker.coordinator.group.consumer.sessions import Wait
@@ -88,11 +93,11 @@ class ConsumerGroupCoordinator:
             return Completion.failed(error)
 
     def _decide_heartbeat(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
-        update, then = self._entered(life, request)
+        update, then = self._begin_update(life, request)
         check_room(update.group, request.member_id, request.instance_id, self._settings.max_size)
         member_id = request.member_id or self.new_member_id()
         before = self._find_member(update, member_id, request)
-        has_new_subscription = update.describe_member(member_id, _described(before, request))
+        has_new_subscription = update.describe_member(member_id, _to_metadata(before, request))
         if has_new_subscription or request.group_id not in life.checked:
             update.look_at_topics()
         update.maybe_assign()
@@ -114,7 +119,7 @@ class ConsumerGroupCoordinator:
     def new_member_id(self) -> str:
         return urlsafe_b64encode(self._entropy.uuid().bytes).decode().rstrip("=")
 
-    def _entered(self, life: GroupShardLife, request: HeartbeatRequest) -> tuple[GroupUpdate, list[Follow]]:
+    def _begin_update(self, life: GroupShardLife, request: HeartbeatRequest) -> tuple[GroupUpdate, list[Follow]]:
         """The group to work on, which may be created or upgraded from a classic one for this."""
         group_id, shard = request.group_id, life.shard
         group, classic = shard.consumer_group(group_id), life.classic.get(group_id)
@@ -131,7 +136,7 @@ class ConsumerGroupCoordinator:
         then: list[Follow] = [lambda: life.release(group_id)]
         if classic.state is not GroupState.EMPTY:
             check_upgrade(classic, self._settings)
-            changes = list(upgraded(classic, self._topics))
+            changes = list(upgrade_changes(classic, self._topics))
             update.records.append(group_record(group_id, None))
             update.change(*changes)
             converted = list(update.group.members.values())
@@ -182,7 +187,7 @@ class ConsumerGroupCoordinator:
             member = check_static(group.static_member(request.instance_id), request.member_id, request.instance_id)
             if request.member_epoch == STATIC_LEAVE_EPOCH:
                 return self._decide_static_leave(group, member, response)
-        update, then = self.without(life, group, [request.member_id])
+        update, then = self.prepare_removal(life, group, [request.member_id])
         return Decision(update, response, then)
 
     def _decide_static_leave(
@@ -204,7 +209,7 @@ class ConsumerGroupCoordinator:
         is_there = group_id in life.classic or life.shard.knows(group_id)
         raise _not_found(f"Group {group_id} {'is not a consumer group' if is_there else 'not found'}.")
 
-    def without(
+    def prepare_removal(
         self, life: GroupShardLife, group: ConsumerGroup, member_ids: Collection[str]
     ) -> tuple[GroupUpdate, list[Follow]]:
         """Members are removed: the others continue in a new epoch, or as a classic group if that is possible."""
@@ -224,9 +229,9 @@ class ConsumerGroupCoordinator:
         self, life: GroupShardLife, update: GroupUpdate, leaving: Collection[str], *, must_rebalance: bool
     ) -> Follow:
         """The group becomes a classic one; call the result once that is logged."""
-        classic, assignments = downgraded(update.group, leaving, self._topics)
+        classic, assignments = to_classic_group(update.group, leaving, self._topics)
         update.dissolve()
-        update.records.append(group_record(classic.group_id, classic.stored(assignments, self.writer.wall_ms)))
+        update.records.append(group_record(classic.group_id, classic.to_stored(assignments, self.writer.wall_ms)))
         return lambda: life.adopt(classic, must_rebalance=must_rebalance)
 
     def on_expired(self, life: GroupShardLife, group_id: str, member_id: str) -> None:
@@ -236,7 +241,7 @@ class ConsumerGroupCoordinator:
             group = life.shard.consumer_group(group_id)
             if group is None or member_id not in group.members:
                 return Decision(self.writer.update(ConsumerGroup(group_id)), False)
-            update, then = self.without(life, group, [member_id])
+            update, then = self.prepare_removal(life, group, [member_id])
             return Decision(update, True, then)
 
         if self.writer.write(group_id, decide).error is not None:
@@ -302,7 +307,7 @@ def _since_ever(assigned: PartitionEpochs) -> PartitionEpochs:
     return {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in assigned.items()}
 
 
-def _described(before: ConsumerMember | None, request: HeartbeatRequest) -> MemberMetadata:
+def _to_metadata(before: ConsumerMember | None, request: HeartbeatRequest) -> MemberMetadata:
     known = MemberMetadata() if before is None else before.metadata
     names = known.topic_names if request.topic_names is None else tuple(sorted(set(request.topic_names)))
     timeout_ms = request.rebalance_timeout_ms

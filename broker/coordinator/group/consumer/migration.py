@@ -36,9 +36,9 @@ from oncelog.broker.coordinator.group.membership import Group, Member
 from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.group.subscription import (
     CONSUMER,
+    encode_assignment,
     read_assignment,
     read_subscription,
-    written_assignment,
 )
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -55,18 +55,18 @@ def check_upgrade(group: Group, settings: ConsumerGroupSettings) -> None:
         problem = "the group size exceeds the consumer group maximum size"
     else:
         return
-    raise _refused(group, problem)
+    raise _upgrade_error(group, problem)
 
 
-def _refused(group: Group, problem: str) -> KafkaError:
+def _upgrade_error(group: Group, problem: str) -> KafkaError:
     text = f"Cannot upgrade classic group {group.group_id[:300]} to consumer group because {problem}."
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
 
 
-def upgraded(group: Group, topics: TopicCatalog) -> Iterable[Change]:
+def upgrade_changes(group: Group, topics: TopicCatalog) -> Iterable[Change]:
     """The same members, each with what it owns; the generation becomes the epoch. Raises GROUP_ID_NOT_FOUND."""
     metadata = {member.member_id: _member_metadata(group, member) for member in group.members.values()}
-    owned = {member.member_id: _owned(group, member, topics) for member in group.members.values()}
+    owned = {member.member_id: _owned_partitions(group, member, topics) for member in group.members.values()}
     epoch = group.generation_id
     names = {name for said in metadata.values() for name in said.topic_names}
     for member_id, said in metadata.items():
@@ -84,7 +84,7 @@ def _member_metadata(group: Group, member: Member) -> MemberMetadata:
     metadata = member.metadata_for(group.protocol_name) or next(data for _, data in member.protocols)
     subscription = read_subscription(metadata)
     if subscription is None:
-        raise _refused(group, "the embedded consumer protocol is malformed")
+        raise _upgrade_error(group, "the embedded consumer protocol is malformed")
     return MemberMetadata(
         instance_id=member.group_instance_id,
         rack_id=subscription.rack_id or None,
@@ -96,15 +96,15 @@ def _member_metadata(group: Group, member: Member) -> MemberMetadata:
     )
 
 
-def _owned(group: Group, member: Member, topics: TopicCatalog) -> TopicPartitions:
+def _owned_partitions(group: Group, member: Member, topics: TopicCatalog) -> TopicPartitions:
     if not member.assignment:
         return {}
     assignment = read_assignment(member.assignment)
     if assignment is None:
-        raise _refused(group, "the embedded consumer protocol is malformed")
+        raise _upgrade_error(group, "the embedded consumer protocol is malformed")
     if assignment.user_data:
         # The state of such an assignor cannot be given back to it.
-        raise _refused(
+        raise _upgrade_error(
             group,
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
             "assignor before re-attempting the upgrade",
@@ -129,7 +129,7 @@ def may_downgrade(
     )
 
 
-def downgraded(
+def to_classic_group(
     group: ConsumerGroup, leaving: Collection[str], topics: TopicCatalog
 ) -> tuple[Group, Mapping[str, bytes]]:
     """A stable classic group of the members that stay, each assigned its target."""
@@ -140,7 +140,7 @@ def downgraded(
     classic.protocol_name = classic.elect_protocol()
     for stays in classic.members.values():
         named = _by_name(group.target_of(stays.member_id), topics)
-        stays.assignment = written_assignment(named, stays.metadata_for(classic.protocol_name))
+        stays.assignment = encode_assignment(named, stays.metadata_for(classic.protocol_name))
     return classic, {stays.member_id: stays.assignment for stays in classic.members.values()}
 
 
@@ -169,4 +169,4 @@ def classic_assignment(member: ConsumerMember, topics: TopicCatalog) -> bytes:
     classic = member.metadata.classic
     partitions = {topic_id: frozenset(epochs) for topic_id, epochs in member.current.assigned.items()}
     metadata = classic.protocols[0][1] if classic is not None else b"\x00\x00"
-    return written_assignment(_by_name(partitions, topics), metadata)
+    return encode_assignment(_by_name(partitions, topics), metadata)

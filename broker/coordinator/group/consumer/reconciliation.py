@@ -33,7 +33,7 @@ class Step:
     has_new_subscription: bool = False
 
 
-def reconciled(current: CurrentAssignment, step: Step) -> CurrentAssignment:
+def reconcile(current: CurrentAssignment, step: Step) -> CurrentAssignment:
     """The same value if there is nothing to do. Raises FENCED_MEMBER_EPOCH for an unknown state."""
     match current.state:
         case MemberState.STABLE:

@@ -132,7 +132,7 @@ class RegexChanged:
 Change = GroupChanged | TargetEpochChanged | MemberChanged | TargetChanged | CurrentChanged | RegexChanged
 
 
-def encoded(group_id: str, change: Change) -> CoordinatorRecord:
+def encode(group_id: str, change: Change) -> CoordinatorRecord:
     key, value = _messages(group_id, change)
     return CoordinatorRecord(
         state_record_codec.encode_key(key), None if value is None else state_record_codec.encode_value(value, _VERSION)
@@ -200,12 +200,12 @@ def _current_value(current: CurrentAssignment) -> ConsumerGroupCurrentMemberAssi
         current.member_epoch,
         current.previous_epoch,
         current.state,
-        _owned(current.assigned),
-        _owned(current.pending_revocation),
+        _to_owned_partitions(current.assigned),
+        _to_owned_partitions(current.pending_revocation),
     )
 
 
-def _owned(partitions: PartitionEpochs) -> list[OwnedPartitions]:
+def _to_owned_partitions(partitions: PartitionEpochs) -> list[OwnedPartitions]:
     return [OwnedPartitions(topic_id, list(epochs), list(epochs.values())) for topic_id, epochs in partitions.items()]
 
 
@@ -228,7 +228,7 @@ def _change(key: Message, value: Message | None) -> Change:
         case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id):
             return CurrentChanged(member_id, _current(value))
         case ConsumerGroupRegularExpressionKey(regular_expression=regex):
-            return RegexChanged(regex, _resolved(value))
+            return RegexChanged(regex, _resolved_regex(value))
         case _:
             return GroupChanged(_group_epoch(value))
 
@@ -299,7 +299,7 @@ def _epochs(entries: Sequence[OwnedPartitions], member_epoch: int) -> PartitionE
     return read
 
 
-def _resolved(value: Message | None) -> ResolvedRegex | None:
+def _resolved_regex(value: Message | None) -> ResolvedRegex | None:
     if not isinstance(value, ConsumerGroupRegularExpressionValue):
         return None
     return ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)

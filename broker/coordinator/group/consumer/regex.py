@@ -10,7 +10,7 @@ from typing import Any
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
-def compiled(regex: str) -> Any:
+def compile_regex(regex: str) -> Any:
     """Raises INVALID_REGULAR_EXPRESSION."""
     import re2
 
@@ -31,7 +31,7 @@ def _reason(error: Exception) -> str:
     return text[:300]
 
 
-def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
+def matching_names(regex: str, names: Iterable[str]) -> frozenset[str]:
     """The names that match from end to end. Raises INVALID_REGULAR_EXPRESSION."""
-    pattern = compiled(regex)
+    pattern = compile_regex(regex)
     return frozenset(name for name in names if pattern.fullmatch(name))

@@ -25,7 +25,7 @@ from oncelog.broker.coordinator.group.consumer.ports import (
     metadata_hash,
     topic_ids,
 )
-from oncelog.broker.coordinator.group.consumer.reconciliation import Step, reconciled
+from oncelog.broker.coordinator.group.consumer.reconciliation import Step, reconcile
 from oncelog.broker.coordinator.group.consumer.records import (
     Change,
     CurrentChanged,
@@ -36,9 +36,9 @@ from oncelog.broker.coordinator.group.consumer.records import (
     TargetChanged,
     TargetEpoch,
     TargetEpochChanged,
-    encoded,
+    encode,
 )
-from oncelog.broker.coordinator.group.consumer.regex import matching
+from oncelog.broker.coordinator.group.consumer.regex import matching_names
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.ports import WallMs
 
@@ -68,7 +68,7 @@ class GroupUpdate:
             self._is_copy = True
         for change in changes:
             self.group.apply(change)
-            self.records.append(encoded(self.group.group_id, change))
+            self.records.append(encode(self.group.group_id, change))
             if isinstance(change, CurrentChanged):
                 self.touched[change.member_id] = None
 
@@ -125,7 +125,7 @@ class GroupUpdate:
 
     def _resolve(self, regex: str) -> bool:
         """Match against the current topics; True if the result has changed."""
-        topics = matching(regex, (topic.name for topic in self._topics.all()))
+        topics = matching_names(regex, (topic.name for topic in self._topics.all()))
         known = self.group.regexes.get(regex)
         if known is not None and known.topics == topics:
             return False
@@ -183,7 +183,7 @@ class GroupUpdate:
         member = group.members[member_id]
         if not has_new_subscription and member.current.is_reconciled_to(group.assignment_epoch):
             return member
-        current = reconciled(
+        current = reconcile(
             member.current,
             Step(
                 group.assignment_epoch,
@@ -206,7 +206,7 @@ class GroupUpdate:
 
 def tombstones(group: ConsumerGroup) -> list[CoordinatorRecord]:
     """For everything that the log has of the group."""
-    return [encoded(group.group_id, change) for change in _end_of(group)]
+    return [encode(group.group_id, change) for change in _end_of(group)]
 
 
 def _end_of(group: ConsumerGroup) -> list[Change]:
