@@ -31,8 +31,8 @@ again. With a step of one, every recorded response of Kafka would differ from ou
 _RETRY_MS = 1_000
 
 EpochOrigins = tuple[tuple[int, int], ...]
-"""The first partition, and its leader epoch minus the sum of all starts so far: partitions that were created later
-began with 0 later."""
+"""For each span of partitions of a topic: the first one, and its leader epoch minus what all starts have added.
+Partitions created later have a different origin, as they began with epoch 0 later."""
 
 
 class Leader(NamedTuple):

@@ -311,7 +311,7 @@ class MetadataLog:
                 self._new_bytes += len(batch)
                 for record in decode_records(batch):
                     self._replay(record)
-        # Loading comes before leading: with an epoch that no record has.
+        # The process that loads the log leads it, in an epoch that no record has yet.
         log.lead(last_epoch + 1)
         return lines
 

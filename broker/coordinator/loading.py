@@ -40,7 +40,7 @@ class CoordinatorLoading:
         self._need_turn()
 
     def add_later(self, replay: Replay) -> None:
-        """Retry a replay that lacked something temporarily."""
+        """Retry later a replay that failed for a temporary reason."""
         self._scheduler.call_later(RETRY_MS, lambda: self.add(replay))
 
     def begin(self) -> None:

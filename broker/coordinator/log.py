@@ -46,5 +46,5 @@ class CoordinatorLog(Protocol):
         """Completes once everything below `next_offset` is durable."""
 
     def replay(self) -> Iterator[Piece | Completion[None]]:
-        """The whole log, in order. A completion stands for a piece that is not cached: wait for it, then continue.
+        """The whole log, in order. A completion stands for a piece not available yet: wait for it, then continue.
         Raises KafkaError, or the completion fails with it, for what cannot be read."""

@@ -7,17 +7,18 @@ of its open transaction, and a state of the table in `states`:
                      └──▶ PrepareAbort  ──▶ CompleteAbort
 
 **Who decides.** Pure functions (`begin_decisions`, `end_decisions`): from the metadata and a request they return an
-error or the next metadata, and change nothing. `coordinator` calls them for requests and for timeouts. The check of a
-transition (`check_step`) follows each decision, before anything is logged.
+error or the next metadata, and change nothing. `coordinator` calls them for requests and timeouts, and checks each new
+value against the previous one (`check_step`) before it is logged.
 
 **What is logged.** The next metadata, as one record of `__transaction_state` (`records`), in the turn of the decision.
 Replaying that record is the only way a shard (`shard`) changes, so a restart rebuilds the same state. The response
-leaves once the record is durable. Until then the id is pending and requests get CONCURRENT_TRANSACTIONS.
+is sent once the record is durable. Until then, and from PREPARE until COMPLETE is durable, the id is pending and
+requests get CONCURRENT_TRANSACTIONS.
 
 **How a marker travels.** Once PREPARE is durable, the outcome is fixed:
 
-    PREPARE durable ──▶ `marker_delivery` ──▶ `markers.MarkerSender` ──▶ partition leader ──▶ marker appended
-    COMPLETE logged ◀── each partition has a durable marker, is deleted, or has fenced this coordinator ◀──┘
+    PREPARE durable ──▶ `marker_delivery` ──▶ `markers.MarkerSender` ──▶ partition leader appends the marker
+    COMPLETE logged ◀── each partition has a durable marker, is deleted, or has fenced this coordinator ◀─┘
 
 Delivery retries until no partition is left. A commit, an abort, a timeout, a new instance that fences the old one, and
 a restart that finds PREPARE in the log all take this path; an outcome is never inferred from a missing marker.

@@ -310,8 +310,8 @@ class TransactionCoordinator:
             yield from life.statuses()
 
     def move_epoch_on(self, transactional_id: str, producer_epoch: int) -> Completion[None]:
-        """Advance the epoch of an id with no open transaction, as that many new instances would; for tests of epoch
-        exhaustion. Fails with KafkaError."""
+        """Advance the epoch of an id with no open transaction, as that many new instances would, to test how epochs
+        run out. Fails with KafkaError."""
 
         def operation(life: "TransactionShardLife") -> WriteResult[None]:
             metadata = life.get(transactional_id)

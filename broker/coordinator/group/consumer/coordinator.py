@@ -103,7 +103,7 @@ class ConsumerGroupCoordinator:
         update.maybe_assign()
         member = update.reconcile(member_id, request.owned, has_new_subscription=has_new_subscription)
         has_new_partitions = before is None or before.current.assigned != member.current.assigned
-        is_told = request.is_joining or request.is_full or has_new_partitions
+        includes_assignment = request.is_joining or request.is_full or has_new_partitions
         then.append(lambda: life.start_session(request.group_id, member))
         return Decision(
             update,
@@ -111,7 +111,7 @@ class ConsumerGroupCoordinator:
                 member_id,
                 member.epoch,
                 self._settings.heartbeat_interval_ms(request.group_id),
-                without_epochs(member.current.assigned) if is_told else None,
+                without_epochs(member.current.assigned) if includes_assignment else None,
             ),
             then,
         )
