@@ -23,9 +23,9 @@ from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDeliver
 from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
 from oncelog.broker.handlers import produce
-from oncelog.broker.log import partition_log
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.storage.local import local_log
 from oncelog.protocol.errors import ErrorCode
 from tests.simulation.compaction_faults import (
     drop_tombstones_at_once,
@@ -114,7 +114,7 @@ def append_a_retry_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def list_no_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(partition_log, "collect_aborted", lambda *_: ())
+    patch.setattr(local_log, "collect_aborted", lambda *_: ())
 
 
 def forget_a_partition_of_the_transaction(patch: pytest.MonkeyPatch) -> None:
