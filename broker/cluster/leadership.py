@@ -13,57 +13,21 @@ Leader changes at run time would be made here too: code that depends on leadersh
 KIP-101, KIP-320, KIP-631.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
 from uuid import UUID
 
+from oncelog.broker.cluster.metadata_log import MetadataLog, Topic
+from oncelog.broker.cluster.metadata_records import Leader, Registration, spans
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.leader_epochs import FIRST_EPOCH
 from oncelog.broker.ports import Scheduler
 from oncelog.protocol.topics import METADATA_TOPIC
 
-if TYPE_CHECKING:
-    from oncelog.broker.cluster.metadata_log import MetadataLog, Topic
-
-EPOCHS_A_START = 2
-"""As in Kafka with one broker, after a clean stop and after a crash: one epoch without a leader, and one with a leader
-again. With a step of one, every recorded response of Kafka would differ from ours; clients need no more than growth."""
 _RETRY_MS = 1_000
-
-EpochOrigins = tuple[tuple[int, int], ...]
-"""For each span of partitions of a topic: the first one, and its leader epoch minus what all starts have added.
-Partitions created later have a different origin, as they began with epoch 0 later."""
-
-
-class Leader(NamedTuple):
-    node_id: int
-    epoch: int
-
-
-class Registration(NamedTuple):
-    """A start of a node, as recorded in the metadata log."""
-
-    node_id: int
-    broker_epoch: int
-    """The offset of its record, as in Kafka."""
-
-
-def with_partitions(origins: EpochOrigins, first: int, origin: int) -> EpochOrigins:
-    """`origins` after partitions from `first` on were added."""
-    return origins if origins and origins[-1][1] == origin else (*origins, (first, origin))
-
-
-def spans(origins: EpochOrigins, indexes: range) -> Iterator[tuple[range, int]]:
-    """The partitions `indexes` in order, grouped by origin."""
-    ends = [first for first, _ in origins[1:]] + [indexes.stop]
-    for (first, origin), end in zip(origins, ends, strict=True):
-        span = range(max(first, indexes.start), min(end, indexes.stop))
-        if span:
-            yield span, origin
 
 
 class Leadership:
-    def __init__(self, node_id: int, metadata: "MetadataLog", scheduler: Scheduler) -> None:
+    def __init__(self, node_id: int, metadata: MetadataLog, scheduler: Scheduler) -> None:
         self.node_id = node_id
         """This node. For the leader, coordinator or controller use the methods below, even while it is always this one.
         """
@@ -115,7 +79,7 @@ class Leadership:
             return None
         return self.leaders_of(known, range(partition, partition + 1))[0]
 
-    def leaders_of(self, topic: "Topic", partitions: range) -> list[Leader]:
+    def leaders_of(self, topic: Topic, partitions: range) -> list[Leader]:
         """The leader of each of these partitions, which must exist, in order."""
         leaders: list[Leader] = []
         for span, origin in spans(topic.epoch_origins, partitions):

@@ -21,18 +21,16 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from oncelog.broker.cluster.leadership import (
+from oncelog.broker.cluster.metadata_records import (
     EPOCHS_A_START,
     EpochOrigins,
     Leader,
-    spans,
-    with_partitions,
-)
-from oncelog.broker.cluster.metadata_records import (
     NewPartitions,
     count_of,
     decode_metadata_record,
     encode_metadata_batch,
+    spans,
+    with_partitions,
 )
 from oncelog.broker.cluster.metadata_snapshot import (
     MemorySnapshots,

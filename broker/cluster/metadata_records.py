@@ -1,17 +1,16 @@
 """Metadata records as bytes: Kafka's MetadataRecordSerde (KIP-631).
 
 Owns: the framing (frame version, record type and record version as unsigned varints, then the message), the list of
-records that this broker writes, their batches. Invariant: a record that is not on the list raises an error, because
-skipping it would lead to a different state.
+records that this broker writes, their batches, and how leader epochs follow from them. Invariant: a record that is not
+on the list raises an error, because skipping it would lead to a different state.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from oncelog.broker.cluster.leadership import Leader
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated import (
     config_record,
@@ -26,6 +25,42 @@ from oncelog.protocol.records.batch import assemble_batch
 from oncelog.protocol.records.record import Record, encode_numbered_records, encode_record
 
 _FRAME_VERSION = 1
+EPOCHS_A_START = 2
+"""As in Kafka with one broker, after a clean stop and after a crash: one epoch without a leader, and one with a leader
+again. With a step of one, every recorded response of Kafka would differ from ours; clients need no more than growth."""
+
+EpochOrigins = tuple[tuple[int, int], ...]
+"""For each span of partitions of a topic: the first one, and its leader epoch minus what all starts have added.
+Partitions created later have a different origin, as they began with epoch 0 later."""
+
+
+class Leader(NamedTuple):
+    node_id: int
+    epoch: int
+
+
+class Registration(NamedTuple):
+    """A start of a node, as recorded in the metadata log."""
+
+    node_id: int
+    broker_epoch: int
+    """The offset of its record, as in Kafka."""
+
+
+def with_partitions(origins: EpochOrigins, first: int, origin: int) -> EpochOrigins:
+    """`origins` after partitions from `first` on were added."""
+    return origins if origins and origins[-1][1] == origin else (*origins, (first, origin))
+
+
+def spans(origins: EpochOrigins, indexes: range) -> Iterator[tuple[range, int]]:
+    """The partitions `indexes` in order, grouped by origin."""
+    ends = [first for first, _ in origins[1:]] + [indexes.stop]
+    for (first, origin), end in zip(origins, ends, strict=True):
+        span = range(max(first, indexes.start), min(end, indexes.stop))
+        if span:
+            yield span, origin
+
+
 _MODULES: dict[int, ModuleType] = {
     module.API_KEY: module
     for module in (

@@ -8,8 +8,8 @@ ProducerIdManager, KIP-730).
 from collections import deque
 from collections.abc import Callable
 
-from oncelog.broker.cluster.leadership import Registration
 from oncelog.broker.cluster.metadata_log import MetadataLog
+from oncelog.broker.cluster.metadata_records import Registration
 from oncelog.broker.completion import Completion
 from oncelog.protocol.generated.producer_ids_record import ProducerIdsRecord
 

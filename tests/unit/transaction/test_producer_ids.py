@@ -5,8 +5,8 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.broker.cluster.leadership import Registration
 from oncelog.broker.cluster.metadata_log import MetadataLog
+from oncelog.broker.cluster.metadata_records import Registration
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.producer_ids import BLOCK_SIZE, ProducerIdManager
 from oncelog.protocol.errors import ErrorCode, KafkaError
