@@ -4,6 +4,7 @@ By default a property meets the same examples in each run, so a failure is alway
 `make test ARGS='--hypothesis-profile=search -k …'`.
 """
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
+
+
+def pytest_collection_finish() -> None:
+    """Eleven thousand tests stay to the end: no collection of garbage walks through them (a fifth of all the time)."""
+    gc.collect()
+    gc.freeze()
 
 
 # A machine that is busy with other things is no reason to fail.

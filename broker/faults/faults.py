@@ -53,6 +53,7 @@ class Faults:
         # Whether any rule is planted there: the points check this first.
         self.watches_requests = False
         self.watches_appends = False
+        self.watches_markers = False
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
@@ -98,6 +99,7 @@ class Faults:
         points = {planted.rule.point for planted in self._rules.values()}
         self.watches_requests = not points.isdisjoint((Point.REQUEST, Point.ANSWER))
         self.watches_appends = not points.isdisjoint((Point.APPEND, Point.APPENDED))
+        self.watches_markers = not points.isdisjoint((Point.MARKER, Point.MARKER_WRITTEN))
 
     # --- at the points ------------------------------------------------------------------------------------------------
 

@@ -52,18 +52,13 @@ class FaultMarkers:
         """The result of one partition."""
         faults = self._faults
         single = replace(marker, partitions=(partition,))
-        occurrence = Occurrence(
-            Point.MARKER,
-            transactional_ids=faults.transactional_ids_of(marker.producer_id),
-            partitions=(partition,),
-            state="PrepareCommit" if marker.committed else "PrepareAbort",
-        )
 
         def write() -> Completion[ErrorCode]:
-            return self._markers.send(node_id, single).flat_map(
-                lambda answers: self._answered(replace(occurrence, point=Point.MARKER_WRITTEN), answers[0])
-            )
+            return self._markers.send(node_id, single).flat_map(lambda answers: self._answered(single, answers[0]))
 
+        if not faults.watches_markers:
+            return write()
+        occurrence = self._occurrence(Point.MARKER, single)
         planted = faults.fire(occurrence)
         if planted is None:
             return write()
@@ -84,7 +79,19 @@ class FaultMarkers:
 
         self._faults.wait(planted, occurrence).flat_map(lambda _: self._markers.send(node_id, marker)).then(on_answer)
 
-    def _answered(self, occurrence: Occurrence, error: ErrorCode) -> Completion[ErrorCode]:
+    def _occurrence(self, point: Point, marker: EndMarker) -> Occurrence:
+        """Looks at every transactional id, so only where a rule may match."""
+        return Occurrence(
+            point,
+            transactional_ids=self._faults.transactional_ids_of(marker.producer_id),
+            partitions=marker.partitions,
+            state="PrepareCommit" if marker.committed else "PrepareAbort",
+        )
+
+    def _answered(self, marker: EndMarker, error: ErrorCode) -> Completion[ErrorCode]:
+        if not self._faults.watches_markers:
+            return Completion.of(error)
+        occurrence = self._occurrence(Point.MARKER_WRITTEN, marker)
         planted = self._faults.fire(occurrence)
         if planted is None:
             return Completion.of(error)

@@ -31,6 +31,9 @@ from tests.support.messages import (
 
 QUICK = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
 EVERY_SCHEMA = pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+SAMPLE_AND_MORE = pytest.mark.parametrize(
+    "thoroughness", [pytest.param(1, id="sample"), pytest.param(2, id="more", marks=pytest.mark.slow)]
+)
 
 
 def _examples_of_each_version(schema: Schema, count: int) -> int:
@@ -54,9 +57,12 @@ def _decoded(schema: Schema, version: int, data: bytes) -> tuple[Any, int] | Non
     return as_container(message, schema.structure, version, schema.is_flexible(version)), position
 
 
+@SAMPLE_AND_MORE
 @EVERY_SCHEMA
-def test_generated_and_construct_write_the_same_bytes_and_read_the_same_values(schema: Schema) -> None:
-    @settings(QUICK, max_examples=_examples_of_each_version(schema, 4))
+def test_generated_and_construct_write_the_same_bytes_and_read_the_same_values(
+    schema: Schema, thoroughness: int
+) -> None:
+    @settings(QUICK, max_examples=_examples_of_each_version(schema, 2 * thoroughness))
     @given(st.sampled_from(schema.version_range), st.data())
     def check(version: int, data: st.DataObject) -> None:
         message = data.draw(messages(schema, version))
@@ -85,8 +91,11 @@ def _check_slices(schema: Schema, version: int, message: Any, encoded: bytes) ->
         assert _last(codec.decode_in_slices(memoryview(encoded), version)) == (message, len(encoded))
 
 
+@SAMPLE_AND_MORE
 @EVERY_SCHEMA
-def test_a_declaration_that_is_followed_field_by_field_gives_what_generated_code_gives(schema: Schema) -> None:
+def test_a_declaration_that_is_followed_field_by_field_gives_what_generated_code_gives(
+    schema: Schema, thoroughness: int
+) -> None:
     """So that which messages have code of their own is a question of speed alone."""
     module = generated(schema)
     names = [structure.name for structure in (schema.structure, *schema.structure.nested())]
@@ -98,7 +107,7 @@ def test_a_declaration_that_is_followed_field_by_field_gives_what_generated_code
         except ProtocolError:
             return None
 
-    @settings(QUICK, max_examples=_examples_of_each_version(schema, 4))
+    @settings(QUICK, max_examples=_examples_of_each_version(schema, 2 * thoroughness))
     @given(st.sampled_from(schema.version_range), st.data(), st.integers(0, 2**32))
     def check(version: int, data: st.DataObject, seed: int) -> None:
         message = data.draw(messages(schema, version))
@@ -132,9 +141,10 @@ def test_every_truncation_is_refused(schema: Schema, version: int) -> None:
             decode(encoded[:end], version)
 
 
+@SAMPLE_AND_MORE
 @EVERY_SCHEMA
-def test_damaged_messages_are_refused_or_read_just_as_construct_reads_them(schema: Schema) -> None:
-    @settings(QUICK, max_examples=_examples_of_each_version(schema, 6))
+def test_damaged_messages_are_refused_or_read_just_as_construct_reads_them(schema: Schema, thoroughness: int) -> None:
+    @settings(QUICK, max_examples=_examples_of_each_version(schema, 3 * thoroughness))
     @given(st.sampled_from(schema.version_range), st.integers(0, 2**32))
     def check(version: int, seed: int) -> None:
         source = random.Random(seed)
@@ -153,9 +163,10 @@ def _damaged(encoded: bytes, source: random.Random) -> bytes:
     return bytes(data)
 
 
+@SAMPLE_AND_MORE
 @EVERY_SCHEMA
-def test_arbitrary_bytes_are_refused_or_read_just_as_construct_reads_them(schema: Schema) -> None:
-    @settings(QUICK, max_examples=_examples_of_each_version(schema, 3))
+def test_arbitrary_bytes_are_refused_or_read_just_as_construct_reads_them(schema: Schema, thoroughness: int) -> None:
+    @settings(QUICK, max_examples=_examples_of_each_version(schema, 2 * thoroughness))
     @given(st.sampled_from(schema.version_range), st.binary(max_size=64))
     def check(version: int, data: bytes) -> None:
         assert _decoded(schema, version, data) == _oracle(schema, version, data)

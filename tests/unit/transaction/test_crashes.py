@@ -29,6 +29,8 @@ from tests.fakes.logs import read_records
 TOPIC, GROUP, TRANSACTIONAL_ID = "topic", "group", "mover"
 PARTITIONS = (0, 1)
 TIMEOUT_MS = 10_000
+ONE_PARTITION = ("offsets.topic.num.partitions=1", "transaction.state.log.num.partitions=1")
+"""Most of a start is for the partitions of the coordinators, and one of each is all that one transaction touches."""
 CHANCES = 2
 PARTS = 4
 """Each takes every fourth operation: parts of a test can run side by side."""
@@ -168,7 +170,7 @@ def test_a_transaction_is_whole_or_not_there_wherever_the_machine_stops(
     committed: bool, how: str, chances_at_the_end: int, part: int
 ) -> None:
     for operation in count(part, PARTS):
-        broker = VirtualBroker(seed=operation)
+        broker = VirtualBroker(*ONE_PARTITION, seed=operation)
         broker.disk.operations_left = operation
         mover = Mover(committed)
         try:
@@ -194,7 +196,7 @@ def test_a_transaction_is_whole_or_not_there_wherever_the_machine_stops(
 
 
 def test_an_open_transaction_outlives_a_restart_and_its_timeout_goes_on_counting() -> None:
-    broker = VirtualBroker()
+    broker = VirtualBroker(*ONE_PARTITION)
     mover = Mover(True)
     broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)]), 4)
     for kind in (0, 1):
@@ -214,7 +216,7 @@ def test_an_open_transaction_outlives_a_restart_and_its_timeout_goes_on_counting
 
 
 def test_a_producer_id_is_never_given_twice_across_power_cuts() -> None:
-    broker = VirtualBroker()
+    broker = VirtualBroker(*ONE_PARTITION)
     given: list[int] = []
     for round_number in range(5):
         for _ in range(3):
