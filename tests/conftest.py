@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests stay to the end: no garbage collection walks through them (measured: a fifth of test_costs)."""
+    """Thousands of tests stay to the end: no garbage collection walks them (measured: a fifth of test_costs)."""
     gc.collect()
     gc.freeze()
 
