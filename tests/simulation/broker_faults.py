@@ -191,10 +191,10 @@ def go_on_after_the_loss_of_a_partition(patch: pytest.MonkeyPatch) -> None:
 def leave_a_topic_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
     records = ClusterState.records
 
-    def shortened(self: ClusterState, node_id: int) -> Any:
+    def shortened(self: ClusterState) -> Any:
         forgetful = copy(self)
         forgetful.topics = {name: topic for name, topic in self.topics.items() if name != "output"}
-        return records(forgetful, node_id)
+        return records(forgetful)
 
     patch.setattr(ClusterState, "records", shortened)
 
