@@ -47,7 +47,7 @@ def test_gigabyte_in_ten_thousand_segments_is_read_again_within_ten_seconds(tmp_
         if damage is not None:
             (tmp_path / "topic-0" / damage).unlink()
         started_s = time.monotonic()
-        log = start(tmp_path)[0].open("topic", 0, TOPIC_ID, config)
+        log = at_once(start(tmp_path)[0].open("topic", 0, TOPIC_ID, config))
         duration_s = time.monotonic() - started_s
         what = f"{log.size_bytes:,} bytes in {len(segments_of(log)):,} segments"
         print(f"{damage or 'nothing'} lost: {what}: {duration_s:.1f} s")
