@@ -7,6 +7,7 @@ Invariants
   each of the last `_SLOW_CHECKS` checks, half a second apart, is closed for the benefit of the waiting ones: one that
   keeps pace is done within 30 s, Kafka's request timeout, and no client waits longer. While there is enough, none is
   closed.
+- Those that may read are counted with what their next read brings: all may come in one turn, before any can wait.
 - Requests complete one by one: the oldest may always read, and so may those with little missing. A request that arrives
   in one piece never waits.
 - Near the bound of unsent responses, the next ones get smaller, down to `SMALL_ANSWER_BYTES`.
@@ -162,13 +163,13 @@ class RequestMemory:
             return True
         account = account or ledger.open(reader)
         ledger.set(account, held_bytes, missing_bytes, held_bytes - account.held_bytes)
-        if not ledger.is_above(self._room_bytes):
+        if not ledger.is_above(self._kept_free_bytes):
             return True
         ledger.close_above_allowance()
         if reader not in ledger.accounts or not self._must_wait(reader, account):
             return reader in ledger.accounts
         self._waiting[reader] = None
-        ledger.close_slow(self._room_bytes)
+        ledger.close_slow(self._kept_free_bytes)
         self._wake()
         return reader in ledger.accounts and reader not in self._waiting
 
@@ -186,9 +187,15 @@ class RequestMemory:
             if reader not in self._waiting and not reader.is_held_up:
                 account.check()
         if self._waiting:
-            self._ledger.close_slow(self._room_bytes)
+            self._ledger.close_slow(self._kept_free_bytes)
             self._wake()
             self._probe()
+
+    @property
+    def _kept_free_bytes(self) -> int:
+        """That, and what those that may read bring with the next read of each: all of them may come in one turn, before
+        any can be made to wait, and none that moves is to be closed for it."""
+        return self._room_bytes + (len(self._ledger.accounts) - len(self._waiting)) * _CHUNK_BYTES
 
     def _must_wait(self, reader: Holder, account: _Account) -> bool:
         if account.moved_bytes < _PROBE_BYTES or reader in self._hurrying:
@@ -204,14 +211,12 @@ class RequestMemory:
     def _wake(self) -> None:
         """Let waiting connections read, in the order they started to wait: no more at once than there is space for the
         next read of each."""
-        ledger, woken = self._ledger, 0
+        ledger = self._ledger
         for reader in list(self._waiting):
             account = ledger.accounts.get(reader)
             if account is None or reader not in self._waiting:
                 continue
-            if not ledger.is_above(self._room_bytes + (woken + 1) * _CHUNK_BYTES):
-                woken += 1
-            elif self._must_wait(reader, account):
+            if ledger.is_above(self._kept_free_bytes + _CHUNK_BYTES) and self._must_wait(reader, account):
                 continue
             self._resume(reader, account)
 

@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -157,6 +158,26 @@ def test_many_connections_just_below_a_mebibyte_are_within_the_bound_and_a_reque
     # Once for those that hold nearly all, once for those that had come to wait before it.
     assert looks <= 2 * (LOOKS_UNTIL_SLOW + 1)
     assert good not in room.closed
+
+
+@pytest.mark.parametrize("good_comes_in_turn", [1, 2, 3, 5, 20])
+@pytest.mark.parametrize("turns_a_check", [1, 3, 10])
+def test_those_that_may_read_all_do_in_one_turn_and_none_that_moves_is_closed_for_it(
+    turns_a_check: int, good_comes_in_turn: int
+) -> None:
+    """A busy machine: while the broker did not run, 900 kB of each of 200 requests have come to their sockets."""
+    room = Room(64 * MIB, allowance_bytes=8_000_000)
+    arrived = {room.sender(1_000_000): 900_000 for _ in range(200)}
+    good = None
+    for turn in range(200):
+        if turn == good_comes_in_turn:
+            good = room.sender(900_000)
+            arrived[good] = 900_000
+        for sender, size in arrived.items():
+            arrived[sender] -= sender.arrive(min(250_000, size)) if size else 0
+        if turn % turns_a_check == 0:
+            room.look()
+    assert good is not None and not good.is_closed and not good.left_bytes
 
 
 def test_none_is_closed_while_there_is_enough() -> None:
