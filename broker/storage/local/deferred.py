@@ -73,15 +73,12 @@ class DeferredWork:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._running: dict[Hashable, Fetching] = {}
-        self.count = 0
-        """The number of cache misses."""
 
     def start(self, deferred: Deferred, judge: Callable[[Exception], Exception]) -> Fetching:
         """Completes when the work is done; fails with its error, converted by `judge`."""
         running = self._running.get(deferred.key)
         if running is not None:
             return running
-        self.count += 1
         done: Fetching = Completion()
         self._running[deferred.key] = done
 
