@@ -88,6 +88,7 @@ class PartitionListener(Protocol):
 
 class PartitionLog:
     __slots__ = (
+        "__weakref__",
         "_clock",
         "_failure",
         "_kept_epochs",

@@ -26,7 +26,12 @@ class WireReply:
 
     @property
     def is_there(self) -> bool:
-        return self._message is not None or bool(select.select([self._connection], [], [], _HELD_S)[0])
+        return self._message is not None or self._is_answered()
+
+    def _is_answered(self) -> bool:
+        waiting = select.poll()  # unlike select, for descriptors above 1,023 too
+        waiting.register(self._connection, select.POLLIN)
+        return bool(waiting.poll(_HELD_S * 1_000))
 
     @property
     def message(self) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, FunctionType
 
-OURS = ("broker.", "protocol.")
+OURS = ("oncelog.",)
 
 
 @contextmanager

@@ -198,7 +198,8 @@ class LogCleaner(Generic[LogT]):
 
     def _on_disk_error(self, log: LogT, error: OSError) -> None:
         if is_transient(error):
-            self._settings.on_problem(f"{log.owner.name} is not compacted for now: {error}")
+            if not log.is_deleted:
+                self._settings.on_problem(f"{log.owner.name} is not compacted for now: {error}")
         else:
             self._failure.fail(error)
 

@@ -7,6 +7,7 @@ Invariants
 - Files of removed segments are deleted only when no sync uses them and the snapshot after them is durable.
 """
 
+import weakref
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
@@ -94,7 +95,7 @@ class LocalLog:
         self._removed: list[Segment] = []
 
     def attach(self, owner: LogOwner) -> None:
-        self.owner = owner
+        self.owner = weakref.proxy(owner)
 
     @property
     def config(self) -> LogConfig:

@@ -4,6 +4,7 @@ Owns: the batches, in segments of up to `segment.bytes`, so that retention and c
 they do with files. An append is as durable as it gets.
 """
 
+import weakref
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
@@ -117,7 +118,7 @@ class MemoryLog:
         self.owner: LogOwner
 
     def attach(self, owner: LogOwner) -> None:
-        self.owner = owner
+        self.owner = weakref.proxy(owner)
 
     @property
     def size_bytes(self) -> int:

@@ -1,5 +1,7 @@
 """What an operation costs does not grow with the log. Work is counted in lines of Python, not in time."""
 
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import mean
 
@@ -15,7 +17,7 @@ from bench.log_worlds import (
     Segments,
 )
 from bench.measure import Operation, count_lines
-from tests.fakes.logs import segments_of
+from tests.fakes.logs import files_of, segments_of
 
 ALLOWED = 2.0
 """A search takes a step more for twice the size; a walk through all would be twenty times the work."""
@@ -34,6 +36,14 @@ def lines_by_operation(operations: list[Operation]) -> dict[str, float]:
     }
 
 
+def worlds(kind: type[LogWorld], path: Path, sizes: tuple[int, int]) -> Iterator[LogWorld]:
+    """One after the other, each closed before the next: a large one has a descriptor a segment."""
+    for size in sizes:
+        world = kind(path / str(size), size).filled(lambda _: None)
+        yield world
+        files_of(world.log).close()
+
+
 @pytest.mark.parametrize(
     ("kind", "sizes"),
     [
@@ -47,25 +57,25 @@ def lines_by_operation(operations: list[Operation]) -> dict[str, float]:
 def test_appends_transactions_and_reads_do_as_much_in_a_large_log_as_in_a_small_one(
     kind: type[LogWorld], sizes: tuple[int, int], tmp_path: Path
 ) -> None:
-    small, large = (
-        lines_by_operation(kind(tmp_path / str(size), size).filled(lambda _: None).operations()) for size in sizes
-    )
+    small, large = (lines_by_operation(world.operations()) for world in worlds(kind, tmp_path, sizes))
     assert {name: large[name] / small[name] for name in small if large[name] > ALLOWED * small[name]} == {}
 
 
 def test_a_transaction_does_as_much_at_a_coordinator_of_many_open_ones_as_at_an_idle_one(tmp_path: Path) -> None:
-    small, large = (
-        lines_by_operation(Coordinator(tmp_path / str(size), size).filled(lambda _: None).operations())
-        for size in (2, 600)
-    )
+    sides = []
+    for size in (2, 600):
+        world = Coordinator(tmp_path / str(size), size).filled(lambda _: None)
+        sides.append(lines_by_operation(world.operations()))
+        assert world.broker.broker.logs.close() is None
+    small, large = sides
     assert {name: large[name] / small[name] for name in small if large[name] > ALLOWED * small[name]} == {}
 
 
 def test_a_walk_through_everything_would_be_noticed(tmp_path: Path) -> None:
     """The measure itself: what looks at each segment is told apart from what does not."""
-    small, large = (Segments(tmp_path / str(size), size).filled(lambda _: None) for size in (FEWER, MORE))
 
     def walk(world: LogWorld) -> int:
         return sum(segment.size_bytes for segment in segments_of(world.log))
 
-    assert count_lines(lambda: walk(large)) > 10 * count_lines(lambda: walk(small))
+    small, large = (count_lines(partial(walk, world)) for world in worlds(Segments, tmp_path, (FEWER, MORE)))
+    assert large > 10 * small
