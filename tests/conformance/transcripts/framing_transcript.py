@@ -64,10 +64,13 @@ def _produce(correlation_id: int, *, acks: int = -1, version: int = 8, topic: st
     return request(ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=topics), version, correlation_id)
 
 
-def _waiting_fetch(correlation_id: int) -> bytes:
+def _waiting_fetch(correlation_id: int, max_wait_ms: int = 300) -> bytes:
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
     message = FetchRequest(
-        max_wait_ms=300, min_bytes=1, max_bytes=1_000, topics=[FetchTopic(topic="empty", partitions=[partition])]
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=1_000,
+        topics=[FetchTopic(topic="empty", partitions=[partition])],
     )
     return request(message, 11, correlation_id)
 
@@ -259,7 +262,9 @@ ROWS = (
     Row("a request and half of another, then the end", (_metadata(8) + _metadata(8)[:9],), _META_8, ends=True),
     Row("half a request, then the end", (_metadata(8)[:9],), ends=True),
     Row("nothing, then the end", (), ends=True),
-    Row("a fetch that waits, then the end", (_waiting_fetch(21),), ((ApiKey.FETCH, 11),), ends=True),
+    Row(
+        "a fetch that waits, then the end", (_waiting_fetch(21, max_wait_ms=10_000),), ((ApiKey.FETCH, 11),), ends=True
+    ),
     # SASL where no listener asks for it.
     Row(
         "sasl_handshake v0 on PLAINTEXT",
