@@ -11,8 +11,8 @@ from math import ceil, floor, log10
 
 WIDTH, HEIGHT = 760, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 230, 64, 56
-_INK, _GREY, _GRID, _PAPER = "#1f2933", "#7b8794", "#e4e7eb", "#fbfbf9"
-_COLOURS = ("#3b7dd8", "#2f9e6e", "#d64545", "#e9b44c", "#8e5bb5", "#23a6b5", "#b8643a", "#52606d")
+INK, GREY, GRID, PAPER = "#1f2933", "#7b8794", "#e4e7eb", "#fbfbf9"
+COLOURS = ("#3b7dd8", "#2f9e6e", "#d64545", "#e9b44c", "#8e5bb5", "#23a6b5", "#b8643a", "#52606d")
 _FONT = "font-family='ui-sans-serif, system-ui, Helvetica, Arial, sans-serif'"
 _LABEL_HEIGHT = 16.0
 
@@ -27,24 +27,20 @@ def draw(title: str, subtitle: str, x_name: str, curves: Sequence[Curve]) -> str
     xs = [x for curve in curves for x, _ in curve.points]
     ys = [y for curve in curves for _, y in curve.points]
     scale = _Scale(log10(min(xs)), log10(max(xs)), floor(log10(min(ys))), max(ceil(log10(max(ys))), 3))
-    parts = [_text(_LEFT, 28, title, 17, weight="600"), _text(_LEFT, 48, subtitle, 12, _GREY)]
+    parts = [label(_LEFT, 28, title, 17, weight="600"), label(_LEFT, 48, subtitle, 12, GREY)]
     parts += _grid(scale, x_name)
     parts += _growth(scale)
     places = _label_places([scale.y(curve.points[-1][1]) for curve in curves])
     for number, (curve, place) in enumerate(zip(curves, places, strict=True)):
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = COLOURS[number % len(COLOURS)]
         places_of_points = [(scale.x(x), scale.y(y)) for x, y in curve.points]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places_of_points)
         parts.append(f"<polyline points='{line}' fill='none' stroke='{colour}' stroke-width='2'/>")
         parts += [
             f"<circle cx='{scale.x(x):.1f}' cy='{scale.y(y):.1f}' r='3' fill='{colour}'/>" for x, y in curve.points
         ]
-        parts.append(_text(WIDTH - _RIGHT + 12, place + 4, curve.name, 12, colour))
-    body = "\n".join(parts)
-    return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{WIDTH}' height='{HEIGHT}' viewBox='0 0 {WIDTH} {HEIGHT}'>\n"
-        f"<rect width='{WIDTH}' height='{HEIGHT}' fill='{_PAPER}'/>\n{body}\n</svg>\n"
-    )
+        parts.append(label(WIDTH - _RIGHT + 12, place + 4, curve.name, 12, colour))
+    return document(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +64,13 @@ def _grid(scale: _Scale, x_name: str) -> list[str]:
     left, right, top, bottom = _LEFT, WIDTH - _RIGHT, _TOP, HEIGHT - _BOTTOM
     for exponent in range(floor(scale.y_low), ceil(scale.y_high) + 1):
         y = scale.y(10.0**exponent)
-        parts.append(f"<line x1='{left}' y1='{y:.1f}' x2='{right}' y2='{y:.1f}' stroke='{_GRID}'/>")
-        parts.append(_text(left - 8, y + 4, _duration(exponent), 12, _GREY, "end"))
+        parts.append(f"<line x1='{left}' y1='{y:.1f}' x2='{right}' y2='{y:.1f}' stroke='{GRID}'/>")
+        parts.append(label(left - 8, y + 4, _duration(exponent), 12, GREY, "end"))
     for exponent in range(ceil(scale.x_low), floor(scale.x_high) + 1):
         x = scale.x(10.0**exponent)
-        parts.append(f"<line x1='{x:.1f}' y1='{top}' x2='{x:.1f}' y2='{bottom}' stroke='{_GRID}'/>")
-        parts.append(_text(x, bottom + 18, f"{10**exponent:,}", 12, _GREY, "middle"))
-    parts.append(_text((left + right) / 2, HEIGHT - 14, x_name, 13, _INK, "middle"))
+        parts.append(f"<line x1='{x:.1f}' y1='{top}' x2='{x:.1f}' y2='{bottom}' stroke='{GRID}'/>")
+        parts.append(label(x, bottom + 18, f"{10**exponent:,}", 12, GREY, "middle"))
+    parts.append(label((left + right) / 2, HEIGHT - 14, x_name, 13, INK, "middle"))
     return parts
 
 
@@ -84,8 +80,8 @@ def _growth(scale: _Scale) -> list[str]:
     start, end = (10**scale.x_low, 10**scale.y_low), (10 ** (scale.x_low + decades), 10 ** (scale.y_low + decades))
     (x1, y1), (x2, y2) = ((scale.x(x), scale.y(y)) for x, y in (start, end))
     return [
-        f"<line x1='{x1:.1f}' y1='{y1:.1f}' x2='{x2:.1f}' y2='{y2:.1f}' stroke='{_GREY}' stroke-dasharray='3 4'/>",
-        _text(x2 + 8, y2 + 14, "what grows with the size", 11, _GREY),
+        f"<line x1='{x1:.1f}' y1='{y1:.1f}' x2='{x2:.1f}' y2='{y2:.1f}' stroke='{GREY}' stroke-dasharray='3 4'/>",
+        label(x2 + 8, y2 + 14, "what grows with the size", 11, GREY),
     ]
 
 
@@ -105,8 +101,16 @@ def _label_places(wanted: Sequence[float]) -> list[float]:
     return [place - excess for place in places]
 
 
-def _text(
-    x: float, y: float, text: str, size: int, colour: str = _INK, anchor: str = "start", weight: str = "400"
+def document(parts: Sequence[str], height: int = HEIGHT) -> str:
+    body = "\n".join(parts)
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{WIDTH}' height='{height}' viewBox='0 0 {WIDTH} {height}'>\n"
+        f"<rect width='{WIDTH}' height='{height}' fill='{PAPER}'/>\n{body}\n</svg>\n"
+    )
+
+
+def label(
+    x: float, y: float, text: str, size: int, colour: str = INK, anchor: str = "start", weight: str = "400"
 ) -> str:
     return (
         f"<text x='{x:.1f}' y='{y:.1f}' {_FONT} font-size='{size}' fill='{colour}' "

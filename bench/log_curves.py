@@ -26,10 +26,8 @@ from bench.log_worlds import (
     Segments,
 )
 from bench.measure import Point, measure
+from bench.page import IMAGES, PAGE, ROOT, aligned, write_block
 
-ROOT = Path(__file__).parent.parent
-PAGE, IMAGES = ROOT / "docs" / "performance.md", ROOT / "docs" / "images"
-BEGIN, END = "<!-- begin: make bench-log -->\n", "<!-- end -->\n"
 _SMALLEST = 1
 World = type[LogWorld] | type[Coordinator]
 _WORLDS: tuple[tuple[World, int, str], ...] = (
@@ -108,7 +106,7 @@ def table(family: Family) -> str:
         costs = [f"{_number(point.cpu_us)} / {_number(point.wall_us)}" for point in points]
         growth = f"{points[-1].cpu_us / points[0].cpu_us:.2f}"
         rows.append([name, *costs, growth, f"{points[0].lines:,} … {points[-1].lines:,}"])
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def footprint_table(footprints: Sequence[Footprint]) -> str:
@@ -116,24 +114,11 @@ def footprint_table(footprints: Sequence[Footprint]) -> str:
     for found in footprints:
         starts = ["" if value is None else f"{value:,.0f}" for value in (found.clean_start_ms, found.killed_start_ms)]
         rows.append([found.kind, f"{found.count:,}", f"{found.bytes_each:,.0f}", *starts])
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def _number(value: float) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """A table that reads as text and as Markdown."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for number, row in enumerate(rows):
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        lines.append(f"| {' | '.join(cells)} |")
-        if number == 0:
-            rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-            lines.append(f"| {' | '.join(rules)} |")
-    return "\n".join(lines)
 
 
 def picture(family: Family) -> str:
@@ -144,16 +129,14 @@ def picture(family: Family) -> str:
 
 
 def write_page(families: Sequence[Family], footprints: Sequence[Footprint]) -> None:
-    """Put tables and pictures into the page, between its two markers."""
+    """Put tables and pictures into the page."""
     parts = []
     for family in families:
         (IMAGES / f"{family.image}.svg").write_text(picture(family), encoding="utf-8")
         title = family.axis[0].upper() + family.axis[1:]
         parts.append(f"### {title}\n\n![Cost against {family.axis}](images/{family.image}.svg)\n\n{table(family)}\n\n")
     parts.append(f"### Memory and starts\n\n{footprint_table(footprints)}\n")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + BEGIN + "\n" + "".join(parts) + "\n" + END + after, encoding="utf-8")
+    write_block("make bench-log", "".join(parts))
 
 
 def main() -> None:

@@ -51,30 +51,10 @@ class Kafka:
         java = shutil.which("java")
         if libraries is None or java is None:
             pytest.skip("needs java, and ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")
-        port, controller_port = _free_ports(2)
+        settings, port = write_settings(directory, static_quorum=static_quorum, overrides=overrides)
         self.bootstrap = f"127.0.0.1:{port}"
-        settings = directory / "server.properties"
-        quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
-        if static_quorum:
-            quorum = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
-        written = _SETTINGS.format(port=port, controller_port=controller_port, directory=directory, quorum=quorum)
-        settings.write_text("\n".join((written, *overrides)))
         run = [java, "-Xmx512m", "-cp", f"{libraries}/*"]
-        identity = uuid.uuid4().hex[:22]
-        format_storage = [
-            *run,
-            "kafka.tools.StorageTool",
-            "format",
-            "-t",
-            identity,
-            "-c",
-            str(settings),
-        ]
-        if not static_quorum:
-            format_storage.append("--standalone")
-        for feature in features:
-            format_storage += ["--feature", feature]
-        subprocess.run(format_storage, check=True, capture_output=True, cwd=directory, timeout=60)
+        format_storage(run, settings, features, static_quorum=static_quorum)
         self._directory, self._port = directory, port
         self._command = [*run, "kafka.Kafka", str(settings)]
         self.start()
@@ -115,7 +95,31 @@ class Kafka:
         self._process.wait(30)
 
 
-def _free_ports(count: int) -> list[int]:
+def write_settings(directory: Path, *, static_quorum: bool = False, overrides: Sequence[str] = ()) -> tuple[Path, int]:
+    """Of one node that keeps its data below `directory`: the file, and the port to come."""
+    port, controller_port = free_ports(2)
+    quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
+    if static_quorum:
+        quorum = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
+    written = _SETTINGS.format(port=port, controller_port=controller_port, directory=directory, quorum=quorum)
+    settings = directory / "server.properties"
+    settings.write_text("\n".join((written, *overrides)))
+    return settings, port
+
+
+def format_storage(
+    run: Sequence[str], settings: Path, features: Sequence[str] = (), *, static_quorum: bool = False
+) -> None:
+    """What Kafka wants done to its directory before its first start; `run` is Java with its class path."""
+    command = [*run, "kafka.tools.StorageTool", "format", "-t", uuid.uuid4().hex[:22], "-c", str(settings)]
+    if not static_quorum:
+        command.append("--standalone")
+    for feature in features:
+        command += ["--feature", feature]
+    subprocess.run(command, check=True, capture_output=True, cwd=settings.parent, timeout=60)
+
+
+def free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:

@@ -1,0 +1,221 @@
+"""Rounds: each runs every workload once on every contestant.
+
+Owns: the order, what is counted around a workload, what becomes of a failure. Does not own: tables (`report`).
+Invariants
+- In each round the order of contestants starts one further, and from workload to workload, too.
+- What fails once on a contestant is not tried on it again; the report says what it was. The others continue.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+from typing import TypeVar
+
+from confluent_kafka import KafkaException
+
+from bench.peers import workloads as client
+from bench.peers.broker import Broker, BrokerFailed
+from bench.peers.contestants import Contestant
+from bench.peers.workloads import Clock, Incomplete, Scene, Workload
+
+Value = TypeVar("Value")
+Progress = Callable[[str, int, int], None]
+"""What is running, the number of steps that are done, and of all."""
+_IDLE_S = 2.0
+_COUNTED_PART = 5
+"""Syncs are counted over a fifth of the operations: they need no clock."""
+_EXPECTED = (KafkaException, Incomplete, BrokerFailed, OSError, BufferError, subprocess.SubprocessError)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One workload on one contestant in one round."""
+
+    value: float
+    """A rate, or the median time of an operation in ms."""
+    p99_ms: float | None
+    wall_s: float
+    broker_cpu_s: float
+    client_cpu_s: float
+
+
+@dataclass(slots=True)
+class Results:
+    """Samples and counts by workload, then by contestant, both by key."""
+
+    samples: dict[str, dict[str, list[Sample]]] = field(default_factory=dict)
+    syncs: dict[str, dict[str, float]] = field(default_factory=dict)
+    """For each operation."""
+    start_ms: dict[str, list[float]] = field(default_factory=dict)
+    idle_mb: dict[str, float] = field(default_factory=dict)
+    idle_cpu_percent: dict[str, float] = field(default_factory=dict)
+    """Of one processor."""
+    final_mb: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By contestant, then by workload or by what else could not be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    workloads: Sequence[Workload]
+    contestants: Sequence[Contestant]
+    rounds: int
+    scale: int
+    """The counts of operations are divided by it."""
+    limit_s: float
+    """For one workload on one contestant."""
+    place: Path
+    """A directory for all data, which is emptied."""
+
+    @property
+    def steps(self) -> int:
+        measured = (self.rounds + 1) * len(self.workloads) + self.rounds + 1
+        return (measured + 1) * len(self.contestants)
+
+
+def run(plan: Plan, progress: Progress) -> Results:
+    return _Run(plan, progress).all()
+
+
+class _Run:
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self._plan = plan
+        self._progress = progress
+        self._done = 0
+        self._results = Results()
+        self._brokers: dict[str, Broker] = {}
+
+    def all(self) -> Results:
+        shutil.rmtree(self._plan.place, ignore_errors=True)
+        try:
+            self._start()
+            for number in range(self._plan.rounds + 1):
+                name = f"round {number} of {self._plan.rounds}" if number else "warm-up"
+                for position, workload in enumerate(self._plan.workloads):
+                    for contestant in rotated(self._plan.contestants, number + position):
+                        self._step(f"{name}: {workload.title}: {contestant.name}")
+                        sample = self._guard(contestant, workload.key, self._measure, contestant, workload)
+                        if sample is not None and number:
+                            by_contestant = self._results.samples.setdefault(workload.key, {})
+                            by_contestant.setdefault(contestant.key, []).append(sample)
+            for broker in self._brokers.values():
+                self._guard(broker.contestant, "memory", self._weigh, broker)
+        finally:
+            for broker in self._brokers.values():
+                broker.stop()
+        for contestant in self._plan.contestants:
+            self._step(f"counting syncs: {contestant.name}")
+            self._guard(contestant, "syncs", self._count_syncs, contestant)
+        shutil.rmtree(self._plan.place, ignore_errors=True)
+        return self._results
+
+    def _step(self, what: str) -> None:
+        self._progress(what, self._done, self._plan.steps)
+        self._done += 1
+
+    def _guard(self, contestant: Contestant, what: str, step: Callable[..., Value], *arguments: object) -> Value | None:
+        """The step's result, or None once it has failed here."""
+        failures = self._results.failures.setdefault(contestant.key, {})
+        if what in failures:
+            return None
+        try:
+            return step(*arguments)
+        except _EXPECTED as error:
+            failures[what] = explained(error)
+            return None
+
+    # -- starts
+
+    def _start(self) -> None:
+        """As many starts as rounds, each on an empty directory; the last ones stay."""
+        for number in range(self._plan.rounds):
+            for contestant in rotated(self._plan.contestants, number):
+                self._step(f"start {number + 1} of {self._plan.rounds}: {contestant.name}")
+                self._guard(contestant, "start", self._start_one, contestant, number)
+        for contestant in self._plan.contestants:
+            self._step(f"idle: {contestant.name}")
+            if contestant.key in self._brokers:
+                self._guard(contestant, "start", self._idle, self._brokers[contestant.key])
+
+    def _start_one(self, contestant: Contestant, number: int) -> None:
+        earlier = self._brokers.pop(contestant.key, None)
+        if earlier is not None:
+            earlier.stop()
+        broker = Broker(contestant, self._plan.place / f"{contestant.key}-{number}")
+        self._brokers[contestant.key] = broker
+        self._results.start_ms.setdefault(contestant.key, []).append(broker.start_ms)
+
+    def _idle(self, broker: Broker) -> None:
+        """Before its first client."""
+        before_s, started_s = broker.cpu_s(), time.monotonic()
+        time.sleep(_IDLE_S)
+        percent = 100 * (broker.cpu_s() - before_s) / (time.monotonic() - started_s)
+        self._results.idle_cpu_percent[broker.contestant.key] = percent
+        self._results.idle_mb[broker.contestant.key] = broker.resident_mb()
+        client.prepare(self._scene(broker, self._filled()))
+
+    def _weigh(self, broker: Broker) -> None:
+        self._results.final_mb[broker.contestant.key] = broker.resident_mb()
+
+    # -- workloads
+
+    def _scene(self, broker: Broker, count: int) -> Scene:
+        return Scene(broker.bootstrap, count, time.monotonic() + self._plan.limit_s, Clock(broker.cpu_s))
+
+    def _filled(self) -> int:
+        return client.filled_count(self._plan.workloads, self._plan.scale)
+
+    def _measure(self, contestant: Contestant, workload: Workload) -> Sample:
+        broker = self._brokers.get(contestant.key)
+        if broker is None:
+            raise BrokerFailed("it did not start")
+        os.sync()
+        scene = self._scene(broker, workload.scaled(self._plan.scale))
+        workload.run(scene)
+        return sample_of(workload, scene.count, scene.clock)
+
+    def _count_syncs(self, contestant: Contestant) -> None:
+        if shutil.which("strace") is None:
+            raise BrokerFailed("strace is not installed here")
+        broker = Broker(contestant, self._plan.place / f"{contestant.key}-syncs", counts_syncs=True)
+        try:
+            client.prepare(self._scene(broker, self._filled()))
+            for workload in self._plan.workloads:
+                if workload.key not in self._results.failures[contestant.key]:
+                    self._guard(contestant, f"syncs of {workload.title}", self._count_syncs_of, broker, workload)
+        finally:
+            broker.stop()
+
+    def _count_syncs_of(self, broker: Broker, workload: Workload) -> None:
+        """The difference of two runs, one twice as long: what comes before the first operation is in both."""
+        count = workload.scaled(self._plan.scale * _COUNTED_PART)
+        counts = [broker.sync_count()]
+        for many in (count, count, 2 * count):
+            workload.run(self._scene(broker, many))
+            counts.append(broker.sync_count())
+        _, once, first, second = counts
+        each = max((second - first) - (first - once), 0) / count
+        self._results.syncs.setdefault(workload.key, {})[broker.contestant.key] = each
+
+
+def sample_of(workload: Workload, count: int, clock: Clock) -> Sample:
+    if workload.rate is not None:
+        return Sample(count * workload.rate[1] / clock.wall_s, None, clock.wall_s, clock.broker_s, clock.client_s)
+    p99_ms = quantiles(clock.durations, n=100, method="inclusive")[98] * 1000
+    return Sample(median(clock.durations) * 1000, p99_ms, clock.wall_s, clock.broker_s, clock.client_s)
+
+
+def rotated(items: Sequence[Value], by: int) -> list[Value]:
+    start = by % len(items)
+    return [*items[start:], *items[:start]]
+
+
+def explained(error: BaseException) -> str:
+    """In one line."""
+    text = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+    return " ".join(text.split())[:200] or type(error).__name__

@@ -1,0 +1,332 @@
+"""What is measured: a row each, run by librdkafka through confluent-kafka.
+
+Owns: what the client does, and the clock around it. Does not own: rounds, statistics. Invariants
+- The clock covers only what the title says: topics, clients, connections and producer ids exist before it begins.
+- Every record is counted as delivered or read, and the last one that was produced is read, since to lose them is quick.
+- Nothing waits for longer than the time that is left.
+
+librdkafka's defaults apply (acks=all, lingering 5 ms for full batches), but for what a row says.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+_FILLED = "bench-filled"
+_FILLED_PASSES = 5
+_PRODUCERS = 16
+_PARTITIONS = 10
+_EACH = 100
+"""Records of a transaction of several."""
+_AT_ONCE: dict[str, Any] = {"linger.ms": 0}
+_MANUAL = {"enable.auto.commit": False, "auto.offset.reset": "error"}
+_ONE_A_BATCH = {**_AT_ONCE, "batch.num.messages": 1, "enable.idempotence": True, "max.in.flight": 5}
+
+
+class Incomplete(Exception):
+    """Something was refused, lost or late; the message says what."""
+
+
+@dataclass(slots=True)
+class Clock:
+    """Seconds that pass inside `with clock`: on the wall, and of processors."""
+
+    broker_cpu: Callable[[], float] = float
+    """The broker's so far."""
+    wall_s: float = 0.0
+    broker_s: float = 0.0
+    client_s: float = 0.0
+    durations: list[float] = field(default_factory=list)
+    """Of each operation, where that is what counts."""
+
+    def __enter__(self) -> None:
+        self._add(-1)
+
+    def __exit__(self, *_: object) -> None:
+        self._add(1)
+
+    def _add(self, sign: int) -> None:
+        self.wall_s += sign * time.perf_counter()
+        self.broker_s += sign * self.broker_cpu()
+        self.client_s += sign * time.process_time()
+
+    def time(self, operation: Callable[[], None]) -> None:
+        started_s = time.perf_counter()
+        operation()
+        self.durations.append(time.perf_counter() - started_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    bootstrap: str
+    count: int
+    """Operations to do: records, transactions or messages, as the workload's `unit_of_work` says."""
+    until_s: float
+    """On the monotonic clock."""
+    clock: Clock = field(default_factory=Clock)
+
+    def left_s(self) -> float:
+        left_s = self.until_s - time.monotonic()
+        if left_s <= 0:
+            raise Incomplete("not done in time")
+        return left_s
+
+    def producer(self, settings: dict[str, Any] | None = None) -> Producer:
+        queue = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 1_000_000}
+        # Of two callbacks for each record, the client would be what is measured.
+        return Producer({**self.client(), **queue, "delivery.report.only.error": True, **(settings or {})})
+
+    def consumer(self, isolation_level: str) -> Consumer:
+        return Consumer({**self.client(), "group.id": "bench", "isolation.level": isolation_level, **_MANUAL})
+
+    def _client(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.bootstrap, "log_level": 0}
+
+
+Run = Callable[[Scene], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    key: str
+    title: str
+    unit_of_work: str
+    count: int
+    run: Run
+    rate: tuple[str, float] | None = None
+    """A unit, and how many of it an operation is; None: the time of each operation is what counts, in ms."""
+    step: int = 2
+    """Counts are multiples of it."""
+
+    @property
+    def unit(self) -> str:
+        return self.rate[0] if self.rate else "ms"
+
+    def scaled(self, divisor: int) -> int:
+        """How many operations a run with fewer has."""
+        return max(self.count // divisor // self.step, 1) * self.step
+
+
+# -- producing
+
+
+def _produce(size: int, settings: dict[str, Any] | None = None) -> Run:
+    def run(scene: Scene) -> None:
+        value, topic = bytes(size), _new_topic(scene)
+        producer, refused = scene.producer(settings), _Refused()
+        producer.list_topics(topic, timeout=scene.left_s())  # librdkafka also connects to the partition's leader
+        with scene.clock:
+            for _ in range(scene.count):
+                producer.produce(topic, value, partition=0, on_delivery=refused.add)
+            _flush(scene, producer)
+        refused.check()
+        _check_last(scene, topic, scene.count - 1)
+
+    return run
+
+
+def _produce_and_wait(scene: Scene) -> None:
+    value, topic = bytes(100), _new_topic(scene)
+    producer, refused = scene.producer(_AT_ONCE), _Refused()
+
+    def produce() -> None:
+        producer.produce(topic, value, partition=0, on_delivery=refused.add)
+        _flush(scene, producer)
+
+    produce()
+    with scene.clock:
+        for _ in range(scene.count):
+            scene.clock.time(produce)
+    refused.check()
+    _check_last(scene, topic, scene.count)
+
+
+class _Refused:
+    def __init__(self) -> None:
+        self.errors: list[KafkaError] = []
+
+    def add(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self.errors.append(error)
+
+    def check(self) -> None:
+        if self.errors:
+            raise Incomplete(f"{len(self.errors):,} records were refused: {self.errors[0].str()}")
+
+
+def _flush(scene: Scene, producer: Producer) -> None:
+    if producer.flush(scene.left_s()):
+        raise Incomplete(f"{len(producer):,} records were not delivered in time")
+
+
+def _check_last(scene: Scene, topic: str, offset: int) -> None:
+    """By reading it: a broker may be wrong about the end of its log (Tansu 0.6 is) and still have every record."""
+    consumer = scene.consumer("read_uncommitted")
+    consumer.assign([TopicPartition(topic, 0, offset)])
+    (last,) = _read(scene, consumer, 1)
+    consumer.close()
+    if last.offset() != offset:
+        raise Incomplete(f"the last record has offset {last.offset():,}, not {offset:,}")
+
+
+# -- consuming
+
+
+def _consume(isolation_level: str) -> Run:
+    """The same records several times, since once takes too little time to measure. Each time with another client: one
+    that has reached the end waits there for records, and goes back only after `fetch.wait.max.ms`."""
+
+    def run(scene: Scene) -> None:
+        for _ in range(_FILLED_PASSES):
+            consumer = _connected(scene, isolation_level)
+            with scene.clock:
+                _read(scene, consumer, scene.count // _FILLED_PASSES - 1)
+            consumer.close()
+
+    return run
+
+
+def _connected(scene: Scene, isolation_level: str) -> Consumer:
+    """It has read the first record."""
+    consumer = scene.consumer(isolation_level)
+    consumer.assign([TopicPartition(_FILLED, 0, 0)])
+    _read(scene, consumer, 1)
+    return consumer
+
+
+def _read(scene: Scene, consumer: Consumer, count: int) -> list[Message]:
+    found: list[Message] = []
+    while len(found) < count:
+        for message in consumer.consume(min(count - len(found), 10_000), timeout=min(scene.left_s(), 1.0)):
+            error = message.error()
+            if error is not None:
+                raise KafkaException(error)
+            found.append(message)
+    return found
+
+
+# -- transactions
+
+
+def _transactional(scene: Scene, name: str) -> Producer:
+    producer = scene.producer({**_AT_ONCE, "transactional.id": f"bench-{name}"})
+    producer.init_transactions(scene.left_s())
+    return producer
+
+
+def _transact(scene: Scene, producer: Producer, topic: str, partitions: Sequence[int]) -> None:
+    """One record to each."""
+    producer.begin_transaction()
+    for partition in partitions:
+        producer.produce(topic, bytes(100), partition=partition)
+    producer.commit_transaction(scene.left_s())
+
+
+def _transactions(topic: str, partitions: Sequence[int]) -> Run:
+    def run(scene: Scene) -> None:
+        transact = partial(_transact, scene, _transactional(scene, topic), topic, partitions)
+        transact()
+        with scene.clock:
+            for _ in range(scene.count):
+                scene.clock.time(transact)
+
+    return run
+
+
+def _sixteen_producers(scene: Scene) -> None:
+    """Each in a thread of its own, with a partition of its own."""
+
+    def work(producer: Producer, partition: int, count: int) -> None:
+        for _ in range(count):
+            _transact(scene, producer, "bench-sixteen", [partition])
+
+    numbers = range(_PRODUCERS)
+    with ThreadPoolExecutor(_PRODUCERS) as pool:
+        producers = list(pool.map(lambda number: _transactional(scene, f"sixteen-{number}"), numbers))
+        list(pool.map(work, producers, numbers, repeat(1)))
+        with scene.clock:
+            list(pool.map(work, producers, numbers, repeat(scene.count // _PRODUCERS)))
+
+
+def _consume_process_produce(scene: Scene) -> None:
+    """With an assigned partition: how a group finds its members is not part of it."""
+    producer = _transactional(scene, "copied")
+    _transact(scene, producer, "bench-copied", [0])
+    consumer = _connected(scene, "read_committed")
+    with scene.clock:
+        for _ in range(scene.count // _EACH):
+            messages = _read(scene, consumer, _EACH)
+            producer.begin_transaction()
+            for message in messages:
+                producer.produce("bench-copied", message.value(), partition=0)
+            next_offset = (messages[-1].offset() or 0) + 1
+            offsets = [TopicPartition(_FILLED, 0, next_offset)]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), scene.left_s())
+            producer.commit_transaction(scene.left_s())
+    consumer.close()
+
+
+# -- what must be there before
+
+
+_TOPICS = (("bench-one", 1), ("bench-several", _PARTITIONS), ("bench-sixteen", _PRODUCERS), ("bench-copied", 1))
+
+
+def prepare(scene: Scene) -> None:
+    """The topics, one of them filled with `scene.count` records of 1 kB, as consuming needs it."""
+    for topic, partitions in (*_TOPICS, (_FILLED, 1)):
+        _create(scene, topic, partitions)
+    producer, refused = scene.producer(), _Refused()
+    for _ in range(scene.count):
+        producer.produce(_FILLED, bytes(1000), partition=0, on_delivery=refused.add)
+    _flush(scene, producer)
+    refused.check()
+
+
+def _new_topic(scene: Scene) -> str:
+    """With one partition."""
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
+    _create(scene, topic, 1)
+    return topic
+
+
+def _create(scene: Scene, topic: str, partitions: int) -> None:
+    admin = AdminClient(scene.client())
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(scene.left_s())
+
+
+def filled_count(workloads: Sequence["Workload"], scale: int) -> int:
+    """Records that `prepare` must write for these."""
+    return 1 + max(each.scaled(scale) for each in workloads) // _FILLED_PASSES
+
+
+def _rows() -> Iterator[Workload]:
+    read = partial(Workload, unit_of_work="record", count=500_000, rate=("MB/s", 1e-3), step=_FILLED_PASSES)
+    write = partial(Workload, unit_of_work="record")
+    transact = partial(Workload, unit_of_work="transaction")
+    yield write("produce-1k", "produce 1 kB, batched", count=150_000, run=_produce(1000), rate=("MB/s", 1e-3))
+    yield write("produce-100", "produce 100 B, batched", count=500_000, run=_produce(100), rate=("k/s", 1e-3))
+    title = "one record a batch, idempotent, 5 in flight"
+    yield write("one-a-batch", title, count=20_000, run=_produce(100, _ONE_A_BATCH), rate=("k/s", 1e-3))
+    yield write("produce-wait", "produce 100 B and wait", count=3_000, run=_produce_and_wait)
+    yield read("committed", "consume 1 kB, read_committed", run=_consume("read_committed"))
+    yield read("uncommitted", "consume 1 kB, read_uncommitted", run=_consume("read_uncommitted"))
+    yield transact("transaction", "transaction of one record", count=400, run=_transactions("bench-one", [0]))
+    partitions = [number % _PARTITIONS for number in range(_EACH)]
+    title = f"transaction of {_EACH} records over {_PARTITIONS} partitions"
+    yield transact("transaction-10", title, count=200, run=_transactions("bench-several", partitions))
+    title, rate = f"{_PRODUCERS} producers, one-record transactions", ("txn/s", 1.0)
+    yield transact("sixteen", title, count=1_600, run=_sixteen_producers, rate=rate, step=_PRODUCERS)
+    title, rate = f"consume-process-produce, {_EACH} a transaction", ("messages/s", 1.0)
+    yield Workload("copy", title, "message", 10_000, _consume_process_produce, rate, step=_EACH)
+
+
+WORKLOADS = tuple(_rows())
