@@ -67,6 +67,10 @@ format: $(VENV)/.dev ## Format and fix what ruff can fix
 	$(BIN)/ruff check --fix $(PACKAGES) tests
 	$(BIN)/ruff format $(PACKAGES) tests
 
+.PHONY: bench
+bench: $(VENV)/.test ## Measure this broker beside Apache Kafka, kfake and Tansu, and write docs/performance.md (ARGS=--quick, ARGS=--help)
+	@$(BIN)/python -m bench.peers $(ARGS)
+
 .PHONY: bench-log
 bench-log: $(VENV)/.test ## Measure what operations cost as a log grows, and write docs/performance.md (ARGS='--quick', ARGS='--json FILE')
 	@$(BIN)/python -m bench.log_curves $(ARGS)
@@ -96,7 +100,7 @@ works-with: interop ## Write docs/works-with.md from a run of `make interop`
 
 .PHONY: clean
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) .demo .fuzz .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench .demo .fuzz .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "oncelog needs Python 3.11 or newer, and $(PYTHON) was not found. Install it, or set its path: make PYTHON=/path/to/python3 ..." >&2; exit 1; }

@@ -96,12 +96,13 @@ def circumstances(rounds: int, place: Path) -> list[str]:
     memory_gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
     times_ms = sorted(probe_disk(place))
     raw = f"{number(median(times_ms))} ms (p99 {number(times_ms[len(times_ms) * 99 // 100])} ms)"
+    count = f"{rounds} round{'s' * (rounds > 1)}"
     librdkafka = f"confluent-kafka {confluent_kafka.__version__}, librdkafka {confluent_kafka.libversion()[0]}"
     return [
         f"{len(os.sched_getaffinity(0))} cores ({model}), {memory_gb:.0f} GB of memory, load at the start "
         f"{os.getloadavg()[0]:.1f}; client and broker share them",
         f"One append of 100 bytes and fdatasync on this disk: {raw}",
-        f"Client: {librdkafka}; {rounds} rounds after a warm-up, one broker busy at a time; written by `make bench`",
+        f"Client: {librdkafka}; {count} after a warm-up, one broker busy at a time; written by `make bench`",
     ]
 
 

@@ -89,10 +89,8 @@ class Broker:
         return Path(f"/proc/{self._process.pid}/{name}").read_text(encoding="utf-8")
 
     def sync_count(self) -> int:
-        """Calls so far that make a file durable: fsync, fdatasync and their like."""
-        if self._syncs is None:
-            raise RuntimeError("this broker runs without strace")
-        return len(_SYNC.findall(self._syncs.read_bytes()))
+        """Calls so far that make a file durable: fsync, fdatasync and their like; 0 if they are not counted."""
+        return len(_SYNC.findall(self._syncs.read_bytes())) if self._syncs is not None else 0
 
     def stop(self) -> None:
         """A clean stop if it is quick, and its files are removed."""

@@ -26,7 +26,7 @@ from bench.peers.workloads import Clock, Incomplete, Scene, Workload
 Value = TypeVar("Value")
 Progress = Callable[[str, int, int], None]
 """What is running, the number of steps that are done, and of all."""
-_IDLE_S = 2.0
+_IDLE_S = 10.0
 _COUNTED_PART = 5
 """Syncs are counted over a fifth of the operations: they need no clock."""
 _EXPECTED = (KafkaException, Incomplete, BrokerFailed, OSError, BufferError, subprocess.SubprocessError)
@@ -153,7 +153,7 @@ class _Run:
     def _idle(self, broker: Broker) -> None:
         """Before its first client."""
         before_s, started_s = broker.cpu_s(), time.monotonic()
-        time.sleep(_IDLE_S)
+        time.sleep(_IDLE_S / self._plan.scale)
         percent = 100 * (broker.cpu_s() - before_s) / (time.monotonic() - started_s)
         self._results.idle_cpu_percent[broker.contestant.key] = percent
         self._results.idle_mb[broker.contestant.key] = broker.resident_mb()
@@ -165,7 +165,9 @@ class _Run:
     # -- workloads
 
     def _scene(self, broker: Broker, count: int) -> Scene:
-        return Scene(broker.bootstrap, count, time.monotonic() + self._plan.limit_s, Clock(broker.cpu_s))
+        return Scene(
+            broker.bootstrap, count, time.monotonic() + self._plan.limit_s, Clock(broker.cpu_s, broker.sync_count)
+        )
 
     def _filled(self) -> int:
         return client.filled_count(self._plan.workloads, self._plan.scale)
@@ -192,15 +194,9 @@ class _Run:
             broker.stop()
 
     def _count_syncs_of(self, broker: Broker, workload: Workload) -> None:
-        """The difference of two runs, one twice as long: what comes before the first operation is in both."""
-        count = workload.scaled(self._plan.scale * _COUNTED_PART)
-        counts = [broker.sync_count()]
-        for many in (count, count, 2 * count):
-            workload.run(self._scene(broker, many))
-            counts.append(broker.sync_count())
-        _, once, first, second = counts
-        each = max((second - first) - (first - once), 0) / count
-        self._results.syncs.setdefault(workload.key, {})[broker.contestant.key] = each
+        scene = self._scene(broker, workload.scaled(self._plan.scale * _COUNTED_PART))
+        workload.run(scene)
+        self._results.syncs.setdefault(workload.key, {})[broker.contestant.key] = scene.clock.syncs / scene.count
 
 
 def sample_of(workload: Workload, count: int, clock: Clock) -> Sample:

@@ -37,15 +37,18 @@ class Incomplete(Exception):
 
 @dataclass(slots=True)
 class Clock:
-    """Seconds that pass inside `with clock`: on the wall, and of processors."""
+    """What passes inside `with clock`: on the wall, in seconds of processors, in the broker's syncs."""
 
     broker_cpu: Callable[[], float] = float
-    """The broker's so far."""
+    """Seconds so far."""
+    broker_syncs: Callable[[], int] = int
+    """Calls so far."""
     wall_s: float = 0.0
     broker_s: float = 0.0
     client_s: float = 0.0
+    syncs: int = 0
     durations: list[float] = field(default_factory=list)
-    """Of each operation, where that is what counts."""
+    """Seconds of each operation, where that is what counts."""
 
     def __enter__(self) -> None:
         self._add(-1)
@@ -57,6 +60,7 @@ class Clock:
         self.wall_s += sign * time.perf_counter()
         self.broker_s += sign * self.broker_cpu()
         self.client_s += sign * time.process_time()
+        self.syncs += sign * self.broker_syncs()
 
     def time(self, operation: Callable[[], None]) -> None:
         started_s = time.perf_counter()
@@ -87,7 +91,7 @@ class Scene:
     def consumer(self, isolation_level: str) -> Consumer:
         return Consumer({**self.client(), "group.id": "bench", "isolation.level": isolation_level, **_MANUAL})
 
-    def _client(self) -> dict[str, Any]:
+    def client(self) -> dict[str, Any]:
         return {"bootstrap.servers": self.bootstrap, "log_level": 0}
 
 
@@ -105,6 +109,8 @@ class Workload:
     """A unit, and how many of it an operation is; None: the time of each operation is what counts, in ms."""
     step: int = 2
     """Counts are multiples of it."""
+    passes: int = 0
+    """How often it reads the filled topic."""
 
     @property
     def unit(self) -> str:
@@ -188,7 +194,7 @@ def _consume(isolation_level: str) -> Run:
         for _ in range(_FILLED_PASSES):
             consumer = _connected(scene, isolation_level)
             with scene.clock:
-                _read(scene, consumer, scene.count // _FILLED_PASSES - 1)
+                _read(scene, consumer, scene.count // _FILLED_PASSES)
             consumer.close()
 
     return run
@@ -305,11 +311,13 @@ def _create(scene: Scene, topic: str, partitions: int) -> None:
 
 def filled_count(workloads: Sequence["Workload"], scale: int) -> int:
     """Records that `prepare` must write for these."""
-    return 1 + max(each.scaled(scale) for each in workloads) // _FILLED_PASSES
+    return 1 + max((each.scaled(scale) // each.passes for each in workloads if each.passes), default=0)
 
 
 def _rows() -> Iterator[Workload]:
-    read = partial(Workload, unit_of_work="record", count=500_000, rate=("MB/s", 1e-3), step=_FILLED_PASSES)
+    read = partial(
+        Workload, unit_of_work="record", count=500_000, rate=("MB/s", 1e-3), step=_FILLED_PASSES, passes=_FILLED_PASSES
+    )
     write = partial(Workload, unit_of_work="record")
     transact = partial(Workload, unit_of_work="transaction")
     yield write("produce-1k", "produce 1 kB, batched", count=150_000, run=_produce(1000), rate=("MB/s", 1e-3))
@@ -326,7 +334,7 @@ def _rows() -> Iterator[Workload]:
     title, rate = f"{_PRODUCERS} producers, one-record transactions", ("txn/s", 1.0)
     yield transact("sixteen", title, count=1_600, run=_sixteen_producers, rate=rate, step=_PRODUCERS)
     title, rate = f"consume-process-produce, {_EACH} a transaction", ("messages/s", 1.0)
-    yield Workload("copy", title, "message", 10_000, _consume_process_produce, rate, step=_EACH)
+    yield Workload("copy", title, "message", 10_000, _consume_process_produce, rate, step=_EACH, passes=1)
 
 
 WORKLOADS = tuple(_rows())
