@@ -71,6 +71,8 @@ class Plan:
     """For one workload on one contestant."""
     place: Path
     """A directory for all data, which is emptied."""
+    settle: Callable[[], None] = os.sync
+    """Called before each measurement."""
 
     @property
     def steps(self) -> int:
@@ -176,7 +178,7 @@ class _Run:
         broker = self._brokers.get(contestant.key)
         if broker is None:
             raise BrokerFailed("it did not start")
-        os.sync()
+        self._plan.settle()
         scene = self._scene(broker, workload.scaled(self._plan.scale))
         workload.run(scene)
         return sample_of(workload, scene.count, scene.clock)

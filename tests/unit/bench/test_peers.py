@@ -1,0 +1,197 @@
+"""`make bench` reports what was measured: its order, its statistics, its tables and its complaints. No broker runs."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bench.page import aligned, write_block
+from bench.peers import broker, picture
+from bench.peers.__main__ import available, parsed
+from bench.peers.contestants import CONTESTANTS, KAFKA, Contestant, Launch
+from bench.peers.report import Report, number, spread
+from bench.peers.run import Plan, Results, Sample, rotated, run, sample_of
+from bench.peers.workloads import WORKLOADS, Clock, Workload, filled_count
+from tests.support.kafka import free_ports
+from tools.interop import Unavailable
+
+RATE = Workload("rate", "some writes", "record", 100, lambda scene: None, ("MB/s", 1e-3))
+TIMES = Workload("times", "some waits", "record", 100, lambda scene: None)
+
+
+def contestant(key: str, code: str = "") -> Contestant:
+    """A process that runs `code` and answers nobody."""
+    launch = Launch([sys.executable, "-c", code], free_ports(1)[0])
+    return Contestant(key, key.capitalize(), lambda: "1.0", lambda directory: launch)
+
+
+OURS, KAFKAS = contestant("ours"), contestant(KAFKA)
+
+
+def report(values: dict[str, dict[str, Sequence[float]]], results: Results | None = None) -> Report:
+    results = results or Results()
+    for workload, by_contestant in values.items():
+        for key, each in by_contestant.items():
+            samples = [Sample(value, 10 * value, wall_s=2.0, broker_cpu_s=1.5, client_cpu_s=0.5) for value in each]
+            results.samples.setdefault(workload, {})[key] = samples
+    return Report([RATE, TIMES], [OURS, KAFKAS], {"ours": "1.0", KAFKA: "4.3"}, {}, results, ["a machine"])
+
+
+def cells(table: str, title: str) -> list[str]:
+    (line,) = [line for line in table.splitlines() if line.startswith(f"| {title}")]
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def test_a_spread_is_the_median_with_the_lowest_and_the_highest() -> None:
+    assert str(spread([3.0, 100.0, 1.0])) == "3.00 (1.00–100)"
+    assert str(spread([5.0])) == "5.00"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (0.01234, "0.0123"), (12.34, "12.3"), (143.4, "143"), (12_345.6, "12,346")]
+)
+def test_a_number_has_three_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_twice_the_rate_and_half_the_time_are_both_twice_as_fast() -> None:
+    rate, median, slowest = report({"rate": {"ours": [20], KAFKA: [10]}, "times": {"ours": [1], KAFKA: [2]}}).figures()
+    assert [each.speed("ours") for each in (rate, median, slowest)] == [2.0, 2.0, 2.0]
+
+
+def test_speeds_compare_medians_of_the_rounds() -> None:
+    rate, *_ = report({"rate": {"ours": [1, 30, 99], KAFKA: [10, 9, 11]}}).figures()
+    assert rate.speed("ours") == 3.0
+
+
+def test_there_is_no_speed_without_apache_kafka() -> None:
+    lonely = report({"rate": {"ours": [20]}})
+    assert next(lonely.figures()).speed("ours") is None
+    assert cells(lonely.speed_table(), "some writes") == ["20.0", "failed"]
+
+
+def test_each_contestant_begins_as_often_as_the_others() -> None:
+    assert [rotated("abc", by) for by in range(4)] == [list("abc"), list("bca"), list("cab"), list("abc")]
+
+
+def test_a_rate_counts_all_operations_and_times_have_percentiles() -> None:
+    assert sample_of(RATE, 5_000, Clock(wall_s=2.0)).value == pytest.approx(2.5)
+    sample = sample_of(TIMES, 101, Clock(durations=[number / 1000 for number in range(101)]))
+    assert (sample.value, sample.p99_ms) == (pytest.approx(50), pytest.approx(99))
+
+
+def test_a_clock_adds_up_only_what_passes_inside() -> None:
+    spent = iter([1.0, 4.0, 10.0, 12.0])
+    clock = Clock(broker_cpu=lambda: next(spent))
+    for _ in range(2):
+        with clock:
+            pass
+    assert clock.broker_s == 5.0
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
+def test_a_smaller_run_has_whole_steps_and_at_least_one(workload: Workload) -> None:
+    assert workload.scaled(1) == workload.count
+    assert workload.scaled(10**9) == workload.step
+    assert workload.scaled(7) % workload.step == 0
+
+
+def test_as_many_records_are_there_as_any_workload_reads() -> None:
+    by_key = {workload.key: workload for workload in WORKLOADS}
+    assert filled_count([by_key["produce-1k"]], 1) == 1
+    assert filled_count([by_key["copy"]], 1) == by_key["copy"].count + 1
+    assert filled_count(WORKLOADS, 1) == by_key["committed"].count // by_key["committed"].passes + 1
+
+
+def test_a_sync_that_another_thread_interrupts_in_the_trace_counts_once() -> None:
+    trace = b"7  fdatasync(9) = 0\n7  fsync(3 <unfinished ...>\n8  fdatasync(4) = 0\n7  <... fsync resumed>) = 0\n"
+    assert len(broker._SYNC.findall(trace)) == 3
+
+
+def test_all_workloads_are_added_up_only_for_those_that_ran_all() -> None:
+    table = report({"rate": {"ours": [1], KAFKA: [1]}, "times": {KAFKA: [1]}}).cpu_table()
+    assert cells(table, "all of them") == ["–", "3.00", ""]
+    assert cells(table, "some writes") == ["1.50", "1.50", "25%"]
+
+
+def test_what_failed_and_what_is_left_out_is_said_in_the_report() -> None:
+    results = Results(failures={"ours": {"times": "the topic is gone"}})
+    text = report({"rate": {"ours": [20], KAFKA: [10]}, "times": {KAFKA: [2]}}, results).text()
+    assert "- Ours failed in “some waits”: the topic is gone" in text
+    assert cells(text, "some waits, p50")[0] == "failed"
+    assert cells(text, "some writes, MB/s") == ["20.0, 2.00 ×", "10.0"]
+
+
+def test_a_contestant_that_cannot_be_prepared_is_left_out_with_its_reason() -> None:
+    def fail() -> str:
+        raise Unavailable("go not found here")
+
+    missing = Contestant("kfake", "kfake", fail, lambda directory: Launch([], 0))
+    assert available([OURS, missing]) == ({"ours": "1.0"}, {"kfake": "go not found here"})
+
+
+def test_a_broker_that_ends_costs_neither_the_others_nor_the_run(tmp_path: Path) -> None:
+    plan = Plan([RATE], [contestant("ours", "raise SystemExit('no licence')")], 1, 1, 1.0, tmp_path / "data", list)
+    steps: list[tuple[int, int]] = []
+    results = run(plan, lambda what, done, total: steps.append((done, total)))
+    assert results.failures["ours"]["start"] == "the broker ended with code 1: no licence"
+    assert results.failures["ours"]["rate"] == "it did not start"
+    assert steps == [(done, plan.steps) for done in range(plan.steps)]
+
+
+def test_the_block_of_one_command_is_replaced_and_nothing_else(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("A\n<!-- begin: make a -->\nold\n<!-- end -->\nB\n<!-- begin: make b -->\n<!-- end -->\nC\n")
+    write_block("make b", "new\n", page)
+    write_block("make b", "newer\n", page)
+    ours = "<!-- begin: make b -->\n\nnewer\n\n<!-- end -->\nC\n"
+    assert page.read_text() == f"A\n<!-- begin: make a -->\nold\n<!-- end -->\nB\n{ours}"
+    with pytest.raises(ValueError, match="no block of make c"):
+        write_block("make c", "new\n", page)
+
+
+def test_a_table_aligns_names_left_and_numbers_right() -> None:
+    assert aligned([["what", "n"], ["a", "10"]]) == "| what |  n |\n| ---- | -: |\n| a    | 10 |"
+
+
+def test_in_the_picture_the_faster_is_further_right() -> None:
+    rows = [picture.Row("writes", {"slow": 0.5, "fast": 4.0})]
+    drawn = picture.draw("Speed", "relative", rows)
+    dots = [float(line.split("'")[1]) for line in drawn.splitlines() if line.startswith("<circle")]
+    assert dots[-2] < dots[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--only", "produce-wait,sleeping"], "no workload is called sleeping; there are produce-1k, "),
+        (["--contestants", "redis"], "no contestant is called redis; there are oncelog-fsync, "),
+        (["--rounds", "0"], "--rounds must be at least 1"),
+    ],
+)
+def test_a_wrong_argument_is_refused_with_what_there_is(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parsed(arguments)
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_whole"),
+    [
+        ([], True),
+        (["--rounds", "5"], True),
+        (["--rounds", "2"], False),
+        (["--quick"], False),
+        (["--only", "copy"], False),
+    ],
+)
+def test_only_a_whole_run_writes_the_page(arguments: list[str], is_whole: bool) -> None:
+    assert parsed(arguments).is_whole is is_whole
+
+
+def test_contestants_are_chosen_by_their_keys_in_the_order_of_the_table() -> None:
+    assert [each.key for each in parsed(["--contestants", "kfake,kafka"]).contestants] == [KAFKA, "kfake"]
+    assert parsed([]).contestants == list(CONTESTANTS)
