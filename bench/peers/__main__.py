@@ -23,7 +23,7 @@ import confluent_kafka
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from bench.peers.contestants import CONTESTANTS, PLACE, Contestant
+from bench.peers.contestants import CONTESTANTS, KAFKA, PLACE, Contestant
 from bench.peers.report import Report, number
 from bench.peers.run import Plan, run
 from bench.peers.workloads import WORKLOADS
@@ -67,6 +67,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         options.rounds = 1 if options.quick else _ROUNDS
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")
+    if options.json is not None and not options.json.parent.is_dir():
+        parser.error(f"--json: there is no directory {options.json.parent}")
     options.is_whole = not (options.quick or options.only or options.contestants or options.rounds < _ROUNDS)
     try:
         options.only = chosen(WORKLOADS, options.only, "workload")
@@ -140,12 +142,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = run(
             plan, lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
         )
-    report = Report(options.only, contestants, versions, left_out, results, facts)
+    report = Report(options.only, contestants, versions, left_out, results, scale, facts)
     print(report.text())
     if options.json is not None:
         found = {"facts": facts, "versions": versions, "left_out": left_out, "results": asdict(results)}
         options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    if options.is_whole:
+    if options.is_whole and KAFKA in versions:
         report.write()
         print("written to docs/performance.md and docs/images", file=sys.stderr)
     return 0

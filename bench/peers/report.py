@@ -4,18 +4,20 @@ Owns: medians, spreads, ratios, wording. Does not own: measuring (`run`), drawin
 as many records a second, or half the time, is 2 ×, and Kafka's median of the same run is 1.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from bench.page import IMAGES, aligned, write_block
 from bench.peers import picture
 from bench.peers.contestants import KAFKA, Contestant
-from bench.peers.run import Results, Sample
+from bench.peers.run import Results
 from bench.peers.workloads import Workload
 
 IMAGE = "bench_peers.svg"
-_NONE = "–"
+_CLIENT = "client"
+Rows = Sequence[tuple[str, Mapping[str, str]]]
+"""Titles, and what the columns say, by contestant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,13 @@ class Figure:
         ratio = own.median / kafkas.median
         return ratio if self.more_is_better else 1 / ratio
 
+    def cells(self) -> dict[str, str]:
+        speeds = {key: None if key == KAFKA else self.speed(key) for key in self.spreads}
+        return {
+            key: f"{found}, {number(speed)} ×" if (speed := speeds[key]) is not None else str(found)
+            for key, found in self.spreads.items()
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -61,6 +70,8 @@ class Report:
     left_out: Mapping[str, str]
     """Contestants that could not be prepared, by name, and why."""
     results: Results
+    scale: int
+    """As the plan's."""
     circumstances: Sequence[str]
     """Machine, disk, command: a line each."""
 
@@ -112,69 +123,42 @@ class Report:
                 title = next((workload.title for workload in self.workloads if workload.key == what), what)
                 yield f"{each.name} failed in “{title}”: {reason}"
 
-    def _rows(self, first: str, rows: Sequence[tuple[str, Callable[[str], str]]]) -> list[list[str]]:
-        head = [first, *(each.name for each in self.contestants)]
-        return [head, *([title, *(cell(each.key) for each in self.contestants)] for title, cell in rows)]
+    def _table(self, first: str, rows: Rows, missing: str = "–", *more: str) -> str:
+        """A column for each contestant, then one for each of `more`."""
+        columns = {each.key: each.name for each in self.contestants} | {name: name for name in more}
+        lines = [[title, *(cells.get(key, missing) for key in columns)] for title, cells in rows]
+        return aligned([[first, *columns.values()], *lines])
 
     def speed_table(self) -> str:
-        def cell(figure: Figure) -> Callable[[str], str]:
-            return lambda key: _with_speed(figure.spreads.get(key), None if key == KAFKA else figure.speed(key))
-
-        return aligned(self._rows("workload", [(f"{each.title}, {each.unit}", cell(each)) for each in self.figures()]))
+        rows = [(f"{each.title}, {each.unit}", each.cells()) for each in self.figures()]
+        return self._table("workload", rows, "failed")
 
     def cpu_table(self) -> str:
-        """Of those alone that ran every workload, the last line is a sum that can be compared."""
-
-        def cell(workload: Workload) -> Callable[[str], str]:
-            return lambda key: _text(self._cpu_s(workload, key))
-
-        def total(key: str) -> str:
-            each = [self._cpu_s(workload, key) for workload in self.workloads]
-            return _text(None if None in each else sum(value or 0.0 for value in each))
-
-        rows = [(f"{each.title}: {each.unit_of_work}s", cell(each)) for each in self.workloads]
-        table = self._rows("workload", [*rows, ("all of them", total)])
-        shares = [f"{self._client_share(each):.0%}" for each in self.workloads]
-        return aligned([[*row, last] for row, last in zip(table, ["client", *shares, ""], strict=True)])
-
-    def _samples(self, workload: Workload, key: str) -> list[Sample]:
-        return self.results.samples.get(workload.key, {}).get(key, [])
-
-    def _cpu_s(self, workload: Workload, key: str) -> float | None:
-        samples = self._samples(workload, key)
-        return median([sample.broker_cpu_s for sample in samples]) if samples else None
-
-    def _client_share(self, workload: Workload) -> float:
-        return max(
-            (
-                median([sample.client_cpu_s / sample.wall_s for sample in self._samples(workload, each.key)])
-                for each in self.contestants
-                if self._samples(workload, each.key)
-            ),
-            default=0.0,
-        )
+        """The last line adds up only for those that ran every workload: sums that can be compared."""
+        rows, totals = [], {each.key: 0.0 for each in self.contestants}
+        for workload in self.workloads:
+            samples = self.results.samples.get(workload.key, {})
+            spent_s = {key: median([sample.broker_cpu_s for sample in each]) for key, each in samples.items()}
+            totals = {key: total + spent_s[key] for key, total in totals.items() if key in spent_s}
+            shares = [median([sample.client_cpu_s / sample.wall_s for sample in each]) for each in samples.values()]
+            title = f"{workload.title}: {workload.scaled(self.scale):,} {workload.unit_of_work}s"
+            rows.append((title, numbers(spent_s) | {_CLIENT: f"{max(shares, default=0.0):.0%}"}))
+        return self._table("workload", [*rows, ("all of them", numbers(totals) | {_CLIENT: ""})], "–", _CLIENT)
 
     def sync_table(self) -> str:
-        def cell(workload: Workload) -> Callable[[str], str]:
-            return lambda key: _text(self.results.syncs.get(workload.key, {}).get(key))
-
-        return aligned(
-            self._rows("syncs", [(f"{each.title}, a {each.unit_of_work}", cell(each)) for each in self.workloads])
-        )
+        syncs = self.results.syncs
+        rows = [(f"{each.title}: a {each.unit_of_work}", numbers(syncs.get(each.key, {}))) for each in self.workloads]
+        return self._table("workload", rows)
 
     def process_table(self) -> str:
         found = self.results
-
-        def start(key: str) -> str:
-            return str(spread(found.start_ms[key])) if key in found.start_ms else _NONE
-
-        rows: list[tuple[str, Callable[[str], str]]] = [
-            ("start to first answer, ms", start),
-            ("resident when idle, MB", lambda key: _text(found.idle_mb.get(key))),
-            ("processor when idle, %", lambda key: _text(found.idle_cpu_percent.get(key))),
-            ("resident afterwards, MB", lambda key: _text(found.final_mb.get(key))),
+        rows = [
+            ("start to first answer, ms", {key: str(spread(each)) for key, each in found.start_ms.items()}),
+            ("resident when idle, MB", numbers(found.idle_mb)),
+            ("processor when idle, %", numbers(found.idle_cpu_percent)),
+            ("resident afterwards, MB", numbers(found.final_mb)),
         ]
-        return aligned(self._rows("process", rows))
+        return self._table("broker", rows)
 
     def picture(self) -> str:
         rows = []
@@ -189,14 +173,8 @@ class Report:
         write_block("make bench", self.text())
 
 
-def _with_speed(found: Spread | None, speed: float | None) -> str:
-    if found is None:
-        return "failed"
-    return str(found) if speed is None else f"{found}, {number(speed)} ×"
-
-
-def _text(value: float | None) -> str:
-    return _NONE if value is None else number(value)
+def numbers(values: Mapping[str, float]) -> dict[str, str]:
+    return {key: number(value) for key, value in values.items()}
 
 
 def number(value: float) -> str:

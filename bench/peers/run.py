@@ -26,6 +26,7 @@ from bench.peers.workloads import Clock, Incomplete, Scene, Workload
 Value = TypeVar("Value")
 Progress = Callable[[str, int, int], None]
 """What is running, the number of steps that are done, and of all."""
+_START = "start"
 _IDLE_S = 10.0
 _COUNTED_PART = 5
 """Syncs are counted over a fifth of the operations: they need no clock."""
@@ -101,18 +102,18 @@ class _Run:
                 for position, workload in enumerate(self._plan.workloads):
                     for contestant in rotated(self._plan.contestants, number + position):
                         self._step(f"{name}: {workload.title}: {contestant.name}")
-                        sample = self._guard(contestant, workload.key, self._measure, contestant, workload)
+                        sample = self._guard(contestant, workload.key, self._measure, workload)
                         if sample is not None and number:
                             by_contestant = self._results.samples.setdefault(workload.key, {})
                             by_contestant.setdefault(contestant.key, []).append(sample)
             for broker in self._brokers.values():
-                self._guard(broker.contestant, "memory", self._weigh, broker)
+                self._guard(broker.contestant, "memory", self._weigh)
         finally:
             for broker in self._brokers.values():
                 broker.stop()
         for contestant in self._plan.contestants:
             self._step(f"counting syncs: {contestant.name}")
-            self._guard(contestant, "syncs", self._count_syncs, contestant)
+            self._guard(contestant, "syncs", self._count_syncs)
         shutil.rmtree(self._plan.place, ignore_errors=True)
         return self._results
 
@@ -121,12 +122,12 @@ class _Run:
         self._done += 1
 
     def _guard(self, contestant: Contestant, what: str, step: Callable[..., Value], *arguments: object) -> Value | None:
-        """The step's result, or None once it has failed here."""
+        """What `step` returns for this contestant, or None once it, or the start, has failed."""
         failures = self._results.failures.setdefault(contestant.key, {})
-        if what in failures:
+        if what in failures or _START in failures:
             return None
         try:
-            return step(*arguments)
+            return step(contestant.key, *arguments)
         except _EXPECTED as error:
             failures[what] = explained(error)
             return None
@@ -138,31 +139,28 @@ class _Run:
         for number in range(self._plan.rounds):
             for contestant in rotated(self._plan.contestants, number):
                 self._step(f"start {number + 1} of {self._plan.rounds}: {contestant.name}")
-                self._guard(contestant, "start", self._start_one, contestant, number)
+                self._guard(contestant, _START, self._start_one, contestant, number)
         for contestant in self._plan.contestants:
             self._step(f"idle: {contestant.name}")
-            if contestant.key in self._brokers:
-                self._guard(contestant, "start", self._idle, self._brokers[contestant.key])
+            self._guard(contestant, _START, self._idle)
 
-    def _start_one(self, contestant: Contestant, number: int) -> None:
-        earlier = self._brokers.pop(contestant.key, None)
-        if earlier is not None:
-            earlier.stop()
-        broker = Broker(contestant, self._plan.place / f"{contestant.key}-{number}")
-        self._brokers[contestant.key] = broker
-        self._results.start_ms.setdefault(contestant.key, []).append(broker.start_ms)
+    def _start_one(self, key: str, contestant: Contestant, number: int) -> None:
+        if key in self._brokers:
+            self._brokers.pop(key).stop()
+        self._brokers[key] = broker = Broker(contestant, self._plan.place / f"{key}-{number}")
+        self._results.start_ms.setdefault(key, []).append(broker.start_ms)
 
-    def _idle(self, broker: Broker) -> None:
-        """Before its first client."""
+    def _idle(self, key: str) -> None:
+        """Before its first client; then the topics are created."""
+        broker = self._brokers[key]
         before_s, started_s = broker.cpu_s(), time.monotonic()
         time.sleep(_IDLE_S / self._plan.scale)
-        percent = 100 * (broker.cpu_s() - before_s) / (time.monotonic() - started_s)
-        self._results.idle_cpu_percent[broker.contestant.key] = percent
-        self._results.idle_mb[broker.contestant.key] = broker.resident_mb()
+        self._results.idle_cpu_percent[key] = 100 * (broker.cpu_s() - before_s) / (time.monotonic() - started_s)
+        self._results.idle_mb[key] = broker.resident_mb()
         client.prepare(self._scene(broker, self._filled()))
 
-    def _weigh(self, broker: Broker) -> None:
-        self._results.final_mb[broker.contestant.key] = broker.resident_mb()
+    def _weigh(self, key: str) -> None:
+        self._results.final_mb[key] = self._brokers[key].resident_mb()
 
     # -- workloads
 
@@ -174,31 +172,31 @@ class _Run:
     def _filled(self) -> int:
         return client.filled_count(self._plan.workloads, self._plan.scale)
 
-    def _measure(self, contestant: Contestant, workload: Workload) -> Sample:
-        broker = self._brokers.get(contestant.key)
-        if broker is None:
-            raise BrokerFailed("it did not start")
+    def _measure(self, key: str, workload: Workload) -> Sample:
+        broker = self._brokers[key]
+        broker.check()
         self._plan.settle()
         scene = self._scene(broker, workload.scaled(self._plan.scale))
         workload.run(scene)
         return sample_of(workload, scene.count, scene.clock)
 
-    def _count_syncs(self, contestant: Contestant) -> None:
+    def _count_syncs(self, key: str) -> None:
         if shutil.which("strace") is None:
             raise BrokerFailed("strace is not installed here")
-        broker = Broker(contestant, self._plan.place / f"{contestant.key}-syncs", counts_syncs=True)
+        contestant = self._brokers[key].contestant
+        broker = Broker(contestant, self._plan.place / f"{key}-syncs", counts_syncs=True)
         try:
             client.prepare(self._scene(broker, self._filled()))
             for workload in self._plan.workloads:
-                if workload.key not in self._results.failures[contestant.key]:
+                if workload.key not in self._results.failures[key]:
                     self._guard(contestant, f"syncs of {workload.title}", self._count_syncs_of, broker, workload)
         finally:
             broker.stop()
 
-    def _count_syncs_of(self, broker: Broker, workload: Workload) -> None:
+    def _count_syncs_of(self, key: str, broker: Broker, workload: Workload) -> None:
         scene = self._scene(broker, workload.scaled(self._plan.scale * _COUNTED_PART))
         workload.run(scene)
-        self._results.syncs.setdefault(workload.key, {})[broker.contestant.key] = scene.clock.syncs / scene.count
+        self._results.syncs.setdefault(workload.key, {})[key] = scene.clock.syncs / scene.count
 
 
 def sample_of(workload: Workload, count: int, clock: Clock) -> Sample:

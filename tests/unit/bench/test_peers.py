@@ -1,7 +1,8 @@
 """`make bench` reports what was measured: its order, its statistics, its tables and its complaints. No broker runs."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from bench.peers.__main__ import available, parsed
 from bench.peers.contestants import CONTESTANTS, KAFKA, Contestant, Launch
 from bench.peers.report import Report, number, spread
 from bench.peers.run import Plan, Results, Sample, rotated, run, sample_of
-from bench.peers.workloads import WORKLOADS, Clock, Workload, filled_count
+from bench.peers.workloads import WORKLOADS, Clock, Incomplete, Scene, Workload, filled_count
 from tests.support.kafka import free_ports
 from tools.interop import Unavailable
 
@@ -35,7 +36,7 @@ def report(values: dict[str, dict[str, Sequence[float]]], results: Results | Non
         for key, each in by_contestant.items():
             samples = [Sample(value, 10 * value, wall_s=2.0, broker_cpu_s=1.5, client_cpu_s=0.5) for value in each]
             results.samples.setdefault(workload, {})[key] = samples
-    return Report([RATE, TIMES], [OURS, KAFKAS], {"ours": "1.0", KAFKA: "4.3"}, {}, results, ["a machine"])
+    return Report([RATE, TIMES], [OURS, KAFKAS], {"ours": "1.0", KAFKA: "4.3"}, {}, results, 1, ["a machine"])
 
 
 def cells(table: str, title: str) -> list[str]:
@@ -135,9 +136,76 @@ def test_a_broker_that_ends_costs_neither_the_others_nor_the_run(tmp_path: Path)
     plan = Plan([RATE], [contestant("ours", "raise SystemExit('no licence')")], 1, 1, 1.0, tmp_path / "data", list)
     steps: list[tuple[int, int]] = []
     results = run(plan, lambda what, done, total: steps.append((done, total)))
-    assert results.failures["ours"]["start"] == "the broker ended with code 1: no licence"
-    assert results.failures["ours"]["rate"] == "it did not start"
+    assert results.failures["ours"] == {"start": "the broker ended with code 1: no licence"}
     assert steps == [(done, plan.steps) for done in range(plan.steps)]
+
+
+class InstantBroker:
+    """A contestant that runs, as far as a run can see; its address is its key."""
+
+    start_ms = 5.0
+
+    def __init__(self, contestant: Contestant, directory: Path, *, counts_syncs: bool = False) -> None:
+        self.contestant, self.bootstrap, self._is_counted = contestant, contestant.key, counts_syncs
+        self._syncs = 0
+
+    def check(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    def resident_mb(self) -> float:
+        return 40.0
+
+    def sync_count(self) -> int:
+        self._syncs += self._is_counted
+        return self._syncs
+
+
+def instant_plan(monkeypatch: pytest.MonkeyPatch, place: Path, run: Callable[[Scene], None]) -> Plan:
+    monkeypatch.setattr("bench.peers.run.Broker", InstantBroker)
+    monkeypatch.setattr("bench.peers.run.client.prepare", lambda scene: None)
+    monkeypatch.setattr("bench.peers.run.shutil.which", lambda name: name)
+
+    def clocked(scene: Scene) -> None:
+        with scene.clock:
+            run(scene)
+
+    workload = replace(RATE, run=clocked)
+    return Plan([workload], [OURS, KAFKAS], 2, 1_000, 1.0, place / "data", list)
+
+
+def test_rounds_rotate_and_the_warm_up_is_not_among_the_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    plan = instant_plan(monkeypatch, tmp_path, lambda scene: order.append(scene.bootstrap))
+    results = run(plan, lambda what, done, total: None)
+    warm_up, rounds, syncs = order[:2], order[2:6], order[6:]
+    assert warm_up == ["ours", KAFKA]
+    assert rounds == [KAFKA, "ours", "ours", KAFKA]
+    assert syncs == ["ours", KAFKA]
+    assert {key: len(each) for key, each in results.samples["rate"].items()} == {"ours": 2, KAFKA: 2}
+    assert results.start_ms == {"ours": [5.0, 5.0], KAFKA: [5.0, 5.0]}
+    assert results.syncs == {"rate": {"ours": 0.5, KAFKA: 0.5}}
+
+
+def test_a_workload_that_fails_is_tried_once_and_only_where_it_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    def lose(scene: Scene) -> None:
+        order.append(scene.bootstrap)
+        if scene.bootstrap == KAFKA:
+            raise Incomplete("3 records were refused")
+
+    results = run(instant_plan(monkeypatch, tmp_path, lose), lambda what, done, total: None)
+    assert (order.count("ours"), order.count(KAFKA)) == (4, 1)
+    assert results.failures[KAFKA] == {"rate": "3 records were refused"}
+    assert results.samples["rate"].keys() == {"ours"}
 
 
 def test_the_block_of_one_command_is_replaced_and_nothing_else(tmp_path: Path) -> None:
@@ -168,6 +236,7 @@ def test_in_the_picture_the_faster_is_further_right() -> None:
         (["--only", "produce-wait,sleeping"], "no workload is called sleeping; there are produce-1k, "),
         (["--contestants", "redis"], "no contestant is called redis; there are oncelog-fsync, "),
         (["--rounds", "0"], "--rounds must be at least 1"),
+        (["--json", "nowhere/results.json"], "--json: there is no directory nowhere"),
     ],
 )
 def test_a_wrong_argument_is_refused_with_what_there_is(
