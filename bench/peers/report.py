@@ -135,28 +135,29 @@ class Report:
 
     def cpu_table(self) -> str:
         """The last line adds up only for those that ran every workload: sums that can be compared."""
-        rows, totals = [], {each.key: 0.0 for each in self.contestants}
+        rows: list[tuple[str, dict[str, str]]] = []
+        totals = {each.key: 0.0 for each in self.contestants}
         for workload in self.workloads:
             samples = self.results.samples.get(workload.key, {})
             spent_s = {key: median([sample.broker_cpu_s for sample in each]) for key, each in samples.items()}
             totals = {key: total + spent_s[key] for key, total in totals.items() if key in spent_s}
             shares = [median([sample.client_cpu_s / sample.wall_s for sample in each]) for each in samples.values()]
             title = f"{workload.title}: {workload.scaled(self.scale):,} {workload.unit_of_work}s"
-            rows.append((title, numbers(spent_s) | {_CLIENT: f"{max(shares, default=0.0):.0%}"}))
-        return self._table("workload", [*rows, ("all of them", numbers(totals) | {_CLIENT: ""})], "–", _CLIENT)
+            rows.append((title, _ticks(spent_s) | {_CLIENT: f"{max(shares, default=0.0):.0%}"}))
+        return self._table("workload", [*rows, ("all of them", _ticks(totals) | {_CLIENT: ""})], "–", _CLIENT)
 
     def sync_table(self) -> str:
         syncs = self.results.syncs
-        rows = [(f"{each.title}: a {each.unit_of_work}", numbers(syncs.get(each.key, {}))) for each in self.workloads]
+        rows = [(f"{each.title}: a {each.unit_of_work}", _numbers(syncs.get(each.key, {}))) for each in self.workloads]
         return self._table("workload", rows)
 
     def process_table(self) -> str:
         found = self.results
         rows = [
             ("start to first answer, ms", {key: str(spread(each)) for key, each in found.start_ms.items()}),
-            ("resident when idle, MB", numbers(found.idle_mb)),
-            ("processor when idle, %", numbers(found.idle_cpu_percent)),
-            ("resident afterwards, MB", numbers(found.final_mb)),
+            ("resident when idle, MB", _numbers(found.idle_mb)),
+            ("processor when idle, %", _numbers(found.idle_cpu_percent)),
+            ("resident afterwards, MB", _numbers(found.final_mb)),
         ]
         return self._table("broker", rows)
 
@@ -173,12 +174,19 @@ class Report:
         write_block("make bench", self.text())
 
 
-def numbers(values: Mapping[str, float]) -> dict[str, str]:
+def _ticks(values: Mapping[str, float]) -> dict[str, str]:
+    """The system counts processor time in steps of 0.01 s."""
+    return {key: f"{value:.2f}" for key, value in values.items()}
+
+
+def _numbers(values: Mapping[str, float]) -> dict[str, str]:
     return {key: number(value) for key, value in values.items()}
 
 
 def number(value: float) -> str:
-    """Three digits, as many as such measurements have; none behind the point of what is larger."""
+    """Three digits, as many as such measurements have, and no more than five behind the point."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
+    if 0 < abs(value) < 0.001:
+        return f"{value:.5f}"
     return f"{value:#.3g}".rstrip(".") if value else "0"

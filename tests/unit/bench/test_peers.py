@@ -50,7 +50,8 @@ def test_a_spread_is_the_median_with_the_lowest_and_the_highest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.0, "0"), (0.01234, "0.0123"), (12.34, "12.3"), (143.4, "143"), (12_345.6, "12,346")]
+    ("value", "text"),
+    [(0.0, "0"), (0.000123, "0.00012"), (0.01234, "0.0123"), (12.34, "12.3"), (143.4, "143"), (12_345.6, "12,346")],
 )
 def test_a_number_has_three_digits(value: float, text: str) -> None:
     assert number(value) == text
