@@ -36,7 +36,9 @@ def draw(title: str, subtitle: str, rows: Sequence[Row]) -> str:
         at, colour = x(2.0**exponent), INK if exponent == 0 else GRID
         bottom = height - _BOTTOM
         parts.append(f"<line x1='{at:.1f}' y1='{_TOP - 8}' x2='{at:.1f}' y2='{bottom}' stroke='{colour}'/>")
-        parts.append(label(at, bottom + 18, f"{2.0**exponent:g} ×", 12, GREY, "middle"))
+        parts.append(
+            label(at, bottom + 18, f"{2**exponent} ×" if exponent >= 0 else f"1/{2**-exponent}", 12, GREY, "middle")
+        )
     for number, row in enumerate(rows):
         y = _TOP + _ROW * number + _ROW / 2
         parts.append(label(_LEFT - 14, y + 4, row.title, 12, anchor="end"))
