@@ -90,8 +90,6 @@ class Report:
         parts = [
             *(f"- {line}" for line in self._facts()),
             "",
-            f"![Speed relative to Apache Kafka](images/{IMAGE})",
-            "",
             "Median (lowest–highest) of the rounds, and the speed relative to Apache Kafka: above 1 × is faster.",
             "",
             self.speed_table(),
@@ -171,7 +169,7 @@ class Report:
     def write(self) -> None:
         """Into docs/performance.md and docs/images."""
         (IMAGES / IMAGE).write_text(self.picture(), encoding="utf-8")
-        write_block("make bench", self.text())
+        write_block("make bench", f"![Speed relative to Apache Kafka](images/{IMAGE})\n\n{self.text()}")
 
 
 def _ticks(values: Mapping[str, float]) -> dict[str, str]:

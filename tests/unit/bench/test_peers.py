@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.page import aligned, write_block
+from bench.page import PAGE, aligned, write_block
 from bench.peers import broker, picture
 from bench.peers.__main__ import available, parsed
 from bench.peers.contestants import CONTESTANTS, KAFKA, Contestant, Launch
@@ -218,6 +218,15 @@ def test_the_block_of_one_command_is_replaced_and_nothing_else(tmp_path: Path) -
     assert page.read_text() == f"A\n<!-- begin: make a -->\nold\n<!-- end -->\nB\n{ours}"
     with pytest.raises(ValueError, match="no block of make c"):
         write_block("make c", "new\n", page)
+
+
+@pytest.mark.parametrize("command", ["make bench", "make bench-log"])
+def test_the_page_has_a_block_for_each_command(command: str, tmp_path: Path) -> None:
+    copy, text = tmp_path / "page.md", PAGE.read_text(encoding="utf-8")
+    copy.write_text(text, encoding="utf-8")
+    write_block(command, "new", copy)
+    before, _, after = copy.read_text(encoding="utf-8").partition(f"<!-- begin: {command} -->\n\nnew\n<!-- end -->\n")
+    assert text.startswith(before) and text.endswith(after)
 
 
 def test_a_table_aligns_names_left_and_numbers_right() -> None:
