@@ -2,7 +2,8 @@
 
 Owns: what the client does, and the clock around it. Does not own: rounds, statistics. Invariants
 - The clock covers only what the title says: topics, clients, connections and producer ids exist before it begins.
-- Every record is counted as delivered or read, and the last one that was produced is read, since to lose them is quick.
+- A record counts when it is acknowledged or read. After producing alone, the last one is read where it must be: to lose
+  records is quick.
 - Nothing waits for longer than the time that is left.
 
 librdkafka's defaults apply (acks=all, lingering 5 ms for full batches), but for what a row says.
