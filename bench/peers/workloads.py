@@ -126,62 +126,66 @@ class Workload:
 
 
 def _produce(size: int, settings: dict[str, Any] | None = None) -> Run:
+    """All of them, then one wait."""
+
     def run(scene: Scene) -> None:
-        value, topic = bytes(size), _new_topic(scene)
-        producer, refused = scene.producer(settings), _Refused()
-        producer.list_topics(topic, timeout=scene.left_s())  # librdkafka also connects to the partition's leader
+        written = _Written(scene, size, settings)
         with scene.clock:
             for _ in range(scene.count):
-                producer.produce(topic, value, partition=0, on_delivery=refused.add)
-            _flush(scene, producer)
-        refused.check()
-        _check_last(scene, topic, scene.count - 1)
+                written.produce()
+            written.flush()
+        written.check()
 
     return run
 
 
 def _produce_and_wait(scene: Scene) -> None:
-    value, topic = bytes(100), _new_topic(scene)
-    producer, refused = scene.producer(_AT_ONCE), _Refused()
+    written = _Written(scene, 100, _AT_ONCE)
 
     def produce() -> None:
-        producer.produce(topic, value, partition=0, on_delivery=refused.add)
-        _flush(scene, producer)
+        written.produce()
+        written.flush()
 
-    produce()
     with scene.clock:
         for _ in range(scene.count):
             scene.clock.time(produce)
-    refused.check()
-    _check_last(scene, topic, scene.count)
+    written.check()
 
 
-class _Refused:
-    def __init__(self) -> None:
-        self.errors: list[KafkaError] = []
+class _Written:
+    """A new topic of one partition, and its producer, which is connected: it has written a first record."""
 
-    def add(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            self.errors.append(error)
+    def __init__(self, scene: Scene, size: int, settings: dict[str, Any] | None = None, topic: str = "") -> None:
+        self._scene = scene
+        self._topic = topic or f"bench-{uuid.uuid4().hex[:8]}"
+        self._errors: list[KafkaError] = []
+        _create(scene, self._topic, 1)
+        self._producer = scene.producer(settings)
+        # No method as a callback: in a cycle the producer would stay connected until a garbage collection.
+        on_delivery = partial(_keep_error, self._errors)
+        self.produce = partial(self._producer.produce, self._topic, bytes(size), partition=0, on_delivery=on_delivery)
+        self.produce()
+        self.flush()
+
+    def flush(self) -> None:
+        if self._producer.flush(self._scene.left_s()):
+            raise Incomplete(f"{len(self._producer):,} records were not delivered in time")
 
     def check(self) -> None:
-        if self.errors:
-            raise Incomplete(f"{len(self.errors):,} records were refused: {self.errors[0].str()}")
+        """Also reads the last record. To ask for the log's end is not enough: Tansu 0.6 names an earlier one."""
+        if self._errors:
+            raise Incomplete(f"{len(self._errors):,} records were refused: {self._errors[0].str()}")
+        consumer = self._scene.consumer("read_uncommitted")
+        consumer.assign([TopicPartition(self._topic, 0, self._scene.count)])
+        (last,) = _read(self._scene, consumer, 1)
+        consumer.close()
+        if last.offset() != self._scene.count:
+            raise Incomplete(f"the last record has offset {last.offset():,}, not {self._scene.count:,}")
 
 
-def _flush(scene: Scene, producer: Producer) -> None:
-    if producer.flush(scene.left_s()):
-        raise Incomplete(f"{len(producer):,} records were not delivered in time")
-
-
-def _check_last(scene: Scene, topic: str, offset: int) -> None:
-    """By reading it: a broker may be wrong about the end of its log (Tansu 0.6 is) and still have every record."""
-    consumer = scene.consumer("read_uncommitted")
-    consumer.assign([TopicPartition(topic, 0, offset)])
-    (last,) = _read(scene, consumer, 1)
-    consumer.close()
-    if last.offset() != offset:
-        raise Incomplete(f"the last record has offset {last.offset():,}, not {offset:,}")
+def _keep_error(errors: list[KafkaError], error: KafkaError | None, _: Message) -> None:
+    if error is not None:
+        errors.append(error)
 
 
 # -- consuming
@@ -288,21 +292,14 @@ _TOPICS = (("bench-one", 1), ("bench-several", _PARTITIONS), ("bench-sixteen", _
 
 
 def prepare(scene: Scene) -> None:
-    """The topics, one of them filled with `scene.count` records of 1 kB, as consuming needs it."""
-    for topic, partitions in (*_TOPICS, (_FILLED, 1)):
+    """The topics, one of them filled with `scene.count` records of 1 kB, and one more, as consuming needs it."""
+    for topic, partitions in _TOPICS:
         _create(scene, topic, partitions)
-    producer, refused = scene.producer(), _Refused()
+    filled = _Written(scene, 1000, topic=_FILLED)
     for _ in range(scene.count):
-        producer.produce(_FILLED, bytes(1000), partition=0, on_delivery=refused.add)
-    _flush(scene, producer)
-    refused.check()
-
-
-def _new_topic(scene: Scene) -> str:
-    """With one partition."""
-    topic = f"bench-{uuid.uuid4().hex[:8]}"
-    _create(scene, topic, 1)
-    return topic
+        filled.produce()
+    filled.flush()
+    filled.check()
 
 
 def _create(scene: Scene, topic: str, partitions: int) -> None:
@@ -312,7 +309,7 @@ def _create(scene: Scene, topic: str, partitions: int) -> None:
 
 def filled_count(workloads: Sequence["Workload"], scale: int) -> int:
     """Records that `prepare` must write for these."""
-    return 1 + max((each.scaled(scale) // each.passes for each in workloads if each.passes), default=0)
+    return max((each.scaled(scale) // each.passes for each in workloads if each.passes), default=0)
 
 
 def _rows() -> Iterator[Workload]:
