@@ -74,8 +74,9 @@ def test_list_shows_each_id_and_filters_as_kafka_does(operator: Operator) -> Non
 
 
 def test_ids_that_would_steer_a_terminal_are_shown_and_kept_and_the_daemon_logs_one_line_of_each(
-    start_daemon: Callable[..., Daemon],
+    start_daemon: Callable[..., Daemon], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("ONCELOG_LOG_LEVEL", "debug")
     daemon = start_daemon()
     broker = WireBroker(daemon.bootstrap)
     talk = Conversation(broker, time.time_ns() // 1_000_000)
