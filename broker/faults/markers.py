@@ -4,7 +4,6 @@ Owns: splitting one message of many markers into one per partition, so that each
 Invariant: the coordinator gets one result per partition, in their order, as from the sender below.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -51,7 +50,7 @@ class FaultMarkers:
     def _send_one(self, node_id: int, marker: EndMarker, partition: TopicPartition) -> Completion[ErrorCode]:
         """The result of one partition."""
         faults = self._faults
-        single = replace(marker, partitions=(partition,))
+        single = marker._replace(partitions=(partition,))
 
         def write() -> Completion[ErrorCode]:
             return self._markers.send(node_id, single).flat_map(lambda answers: self._answered(single, answers[0]))

@@ -12,8 +12,8 @@ Shaped by Kafka's ProducerStateManager and ProducerAppendInfo; KIP-98, KIP-360, 
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from oncelog.broker.api_table import TRANSACTION_V2
 from oncelog.broker.log.values import AppendOrigin
@@ -27,8 +27,7 @@ NO_OFFSET = -1
 _UNVERIFIED_LIMIT = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class AppendedBatch:
+class AppendedBatch(NamedTuple):
     """What identifies a retry of one batch."""
 
     first_sequence: int
@@ -78,8 +77,7 @@ class ProducerState:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedTransaction:
+class CompletedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int  # the marker

@@ -3,8 +3,8 @@
 Owns: their fields only.
 """
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class FetchIsolation(Enum):
@@ -23,8 +23,7 @@ class AppendOrigin(Enum):
     METADATA = 2
 
 
-@dataclass(frozen=True, slots=True)
-class AppendResult:
+class AppendResult(NamedTuple):
     base_offset: int
     last_offset: int
     log_append_time_ms: int  # -1: the timestamps are the producer's
@@ -32,8 +31,7 @@ class AppendResult:
     duplicate: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
+class AbortedTransaction(NamedTuple):
     """What a fetch response contains of an aborted transaction; its end is the marker among the batches."""
 
     producer_id: int

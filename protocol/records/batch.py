@@ -8,6 +8,7 @@ Base offset and partition leader epoch lie outside the checksum, so that a broke
 
 from collections.abc import Iterator, Sequence
 from struct import Struct, error
+from typing import NamedTuple
 
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ProtocolError
@@ -52,56 +53,26 @@ SPAN = Struct(">qi11xiqq")
 _HEADER = Struct(">qiibIhiqqqhii")
 _BEFORE_BODY = Struct(">qiibI")
 _BODY = Struct(">hiqqqhii")
+# A NamedTuple's own constructor is a Python function that does only this.
+_new_header = tuple.__new__
 
 
-class BatchHeader:
+class BatchHeader(NamedTuple):
     """The header's fields, as in Kafka's DefaultRecordBatch."""
 
-    __slots__ = (
-        "attributes",
-        "base_offset",
-        "base_sequence",
-        "base_timestamp",
-        "batch_length",
-        "crc",
-        "last_offset_delta",
-        "magic",
-        "max_timestamp",
-        "partition_leader_epoch",
-        "producer_epoch",
-        "producer_id",
-        "record_count",
-    )
-
-    def __init__(
-        self,
-        base_offset: int,
-        batch_length: int,
-        partition_leader_epoch: int,
-        magic: int,
-        crc: int,
-        attributes: int,
-        last_offset_delta: int,
-        base_timestamp: int,
-        max_timestamp: int,
-        producer_id: int,
-        producer_epoch: int,
-        base_sequence: int,
-        record_count: int,
-    ) -> None:
-        self.base_offset = base_offset
-        self.batch_length = batch_length
-        self.partition_leader_epoch = partition_leader_epoch
-        self.magic = magic
-        self.crc = crc
-        self.attributes = attributes
-        self.last_offset_delta = last_offset_delta
-        self.base_timestamp = base_timestamp
-        self.max_timestamp = max_timestamp
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.base_sequence = base_sequence
-        self.record_count = record_count
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
 
     @property
     def is_transactional(self) -> bool:
@@ -144,14 +115,11 @@ class BatchHeader:
         """The whole batch, header included."""
         return self.batch_length + LENGTH_OVERHEAD
 
-    def __repr__(self) -> str:
-        return f"BatchHeader({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
-
 
 def read_header(view: bytes | memoryview, position: int = 0) -> BatchHeader:
     """The header at `position`, not validated. Raises ProtocolError when fewer than 61 bytes are left."""
     try:
-        return BatchHeader(*_HEADER.unpack_from(view, position))
+        return _new_header(BatchHeader, _HEADER.unpack_from(view, position))
     except error:
         raise ProtocolError(f"a batch header needs {HEADER_SIZE} bytes, {len(view) - position} are left") from None
 

@@ -77,7 +77,7 @@ def test_the_header_is_what_construct_reads(
     )
     header = read_header(batch)
     parsed = BATCH_HEADER.parse(batch)
-    assert {name: getattr(header, name) for name in BatchHeader.__slots__} == {
+    assert {name: getattr(header, name) for name in BatchHeader._fields} == {
         name: value for name, value in parsed.items() if name != "_io"
     }
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (

@@ -78,7 +78,7 @@ def move_the_horizon_every_round(patch: pytest.MonkeyPatch) -> None:
 
     def forgetful(self: BatchFilter, header: BatchHeader, batch: memoryview) -> Any:
         if header.record_count:
-            header.attributes &= ~DELETE_HORIZON_MASK
+            header = header._replace(attributes=header.attributes & ~DELETE_HORIZON_MASK)
         return prepare(self, header, batch)
 
     patch.setattr(BatchFilter, "prepare", forgetful)
@@ -109,9 +109,10 @@ def move_a_batch_to_its_first_record(patch: pytest.MonkeyPatch) -> None:
 
     def moved(self: BatchFilter, header: BatchHeader, kept: list[Record], needs_horizon: bool) -> Any:
         gone = kept[0].offset - header.base_offset
-        header.base_offset += gone
-        header.last_offset_delta -= gone
-        return rewritten(self, header, kept, needs_horizon)
+        moved = header._replace(
+            base_offset=header.base_offset + gone, last_offset_delta=header.last_offset_delta - gone
+        )
+        return rewritten(self, moved, kept, needs_horizon)
 
     patch.setattr(BatchFilter, "_rewritten", moved)
 
@@ -120,8 +121,8 @@ def end_a_batch_at_its_last_record(patch: pytest.MonkeyPatch) -> None:
     rewritten = BatchFilter._rewritten
 
     def shortened(self: BatchFilter, header: BatchHeader, kept: list[Record], needs_horizon: bool) -> Any:
-        header.last_offset_delta = kept[-1].offset - header.base_offset
-        return rewritten(self, header, kept, needs_horizon)
+        shorter = header._replace(last_offset_delta=kept[-1].offset - header.base_offset)
+        return rewritten(self, shorter, kept, needs_horizon)
 
     patch.setattr(BatchFilter, "_rewritten", shortened)
 
@@ -172,8 +173,7 @@ def lose_sequences_with_the_records(patch: pytest.MonkeyPatch) -> None:
     emptied = batch_filter._emptied
 
     def without(header: BatchHeader) -> bytes:
-        header.base_sequence = -1
-        return emptied(header)
+        return emptied(header._replace(base_sequence=-1))
 
     patch.setattr(batch_filter, "_emptied", without)
 

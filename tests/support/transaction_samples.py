@@ -1,6 +1,5 @@
 """A transactional id in any state, for the tests of decisions."""
 
-from dataclasses import replace
 from typing import Any
 
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata
@@ -34,4 +33,4 @@ def metadata(state: TransactionState = TransactionState.ONGOING, **changes: Any)
         start_timestamp_ms=-1 if state is TransactionState.EMPTY else STARTED_MS,
         last_update_timestamp_ms=UPDATED_MS,
     )
-    return replace(known, **changes)
+    return known._replace(**changes)

@@ -7,7 +7,6 @@ KIPs: 98, 360 (a producer that resumes with its epoch), 588, 890, 939 (an instan
 """
 
 from collections.abc import Container, Iterable
-from dataclasses import replace
 
 from oncelog.broker.coordinator.transaction.end_decisions import prepare_abort_by_coordinator
 from oncelog.broker.coordinator.transaction.metadata import (
@@ -60,7 +59,7 @@ def prepare_init_producer_id(
         abort = prepare_abort_by_coordinator(
             metadata, transaction_version=transaction_version, fresh_producer_id=fresh_producer_id, wall_ms=wall_ms
         )
-        return replace(abort, error=ErrorCode.CONCURRENT_TRANSACTIONS)
+        return abort._replace(error=ErrorCode.CONCURRENT_TRANSACTIONS)
     return _bump(metadata, timeout_ms, producer_epoch, fresh_producer_id, wall_ms)
 
 
@@ -86,8 +85,7 @@ def _take_over(
     else:
         next_producer = ProducerIdAndEpoch(fresh_producer_id, 0)
     return Decision(
-        target=replace(
-            metadata.with_state(TransactionState.ONGOING, wall_ms),
+        target=metadata.with_state(TransactionState.ONGOING, wall_ms)._replace(
             next_producer_id=next_producer.producer_id,
             next_producer_epoch=next_producer.producer_epoch,
             last_producer_epoch=producer_epoch,
@@ -116,15 +114,14 @@ def _bump(
     wall_ms: WallMs,
 ) -> Decision:
     is_new_instance = producer_epoch == NO_PRODUCER_EPOCH
-    emptied = replace(
-        metadata.with_state(TransactionState.EMPTY, wall_ms),
+    emptied = metadata.with_state(TransactionState.EMPTY, wall_ms)._replace(
         timeout_ms=timeout_ms,
         partitions=frozenset(),
         start_timestamp_ms=NO_TIMESTAMP,
     )
     if is_new_instance or producer_epoch == metadata.producer_epoch:
         last_producer_epoch = NO_PRODUCER_EPOCH if is_new_instance else producer_epoch
-        return _with_next_pair(replace(emptied, last_producer_epoch=last_producer_epoch), fresh_producer_id)
+        return _with_next_pair(emptied._replace(last_producer_epoch=last_producer_epoch), fresh_producer_id)
     if producer_epoch == metadata.last_producer_epoch:
         # The first response was lost: send it again.
         is_known = metadata.state is TransactionState.EMPTY and metadata.timeout_ms == timeout_ms
@@ -134,12 +131,11 @@ def _bump(
 
 def _with_next_pair(emptied: TransactionMetadata, fresh_producer_id: int | None) -> Decision:
     if not emptied.is_epoch_exhausted:
-        return Decision(target=replace(emptied, producer_epoch=emptied.producer_epoch + 1))
+        return Decision(target=emptied._replace(producer_epoch=emptied.producer_epoch + 1))
     if fresh_producer_id is None:
         return NEEDS_PRODUCER_ID
     return Decision(
-        target=replace(
-            emptied,
+        target=emptied._replace(
             producer_id=fresh_producer_id,
             producer_epoch=0,
             previous_producer_id=emptied.producer_id,
@@ -177,8 +173,7 @@ def prepare_add_partitions(
     if is_ongoing and added == metadata.partitions:
         return NOTHING_TO_DO
     return Decision(
-        target=replace(
-            metadata.with_state(TransactionState.ONGOING, wall_ms),
+        target=metadata.with_state(TransactionState.ONGOING, wall_ms)._replace(
             partitions=added,
             start_timestamp_ms=metadata.start_timestamp_ms if is_ongoing else wall_ms,
             client_transaction_version=transaction_version,

@@ -11,7 +11,7 @@ KIPs: 98, 360, 447, 588, 664, 890, 939.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from oncelog.broker.api_table import TRANSACTION_V2
@@ -287,7 +287,7 @@ class TransactionCoordinator:
             if metadata is None:
                 raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
             left = life.delivery.left(transactional_id) if metadata.state in PREPARED else None
-            return metadata if left is None else replace(metadata, partitions=frozenset(left))
+            return metadata if left is None else metadata._replace(partitions=frozenset(left))
 
         return self._runtime.read(transactional_id, look)
 
@@ -323,7 +323,7 @@ class TransactionCoordinator:
                 text = f"the epoch is {metadata.producer_epoch}, the last one assigned is {EXHAUSTED_PRODUCER_EPOCH}"
                 raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
             life.last_producer_epochs.pop(transactional_id, None)
-            moved = replace(metadata, producer_epoch=producer_epoch)
+            moved = metadata._replace(producer_epoch=producer_epoch)
             return WriteResult((life.record(moved),), None)
 
         return self._runtime.write(transactional_id, operation)

@@ -6,8 +6,6 @@ KIPs: 98, 588, 890 (a new epoch with every end; a new producer id once epochs ar
 transaction that was taken over carry the epoch after its own, under either protocol: they fence its first producer.
 """
 
-from dataclasses import replace
-
 from oncelog.broker.api_table import TRANSACTION_V2
 from oncelog.broker.compatibility import KAFKA, Compatibility
 from oncelog.broker.coordinator.transaction.metadata import (
@@ -54,9 +52,9 @@ def prepare_end_transaction_v1(
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is not _S.ONGOING:
         return refuse(_ALREADY_ENDED[metadata.state][0 if committed else 1])
-    target = replace(metadata.with_state(_prepare_state(committed), wall_ms), client_transaction_version=0)
+    target = metadata.with_state(_prepare_state(committed), wall_ms)._replace(client_transaction_version=0)
     if metadata.is_taken_over:
-        target = replace(target, producer_epoch=_after(metadata.producer_epoch))
+        target = target._replace(producer_epoch=_after(metadata.producer_epoch))
     return Decision(target=target)
 
 
@@ -123,8 +121,7 @@ def prepare_abort_by_coordinator(
     """
     if transaction_version >= TRANSACTION_V2:
         return _prepare_with_next_epoch(metadata, _S.PREPARE_ABORT, fresh_producer_id, wall_ms)
-    target = replace(
-        metadata.with_state(_S.PREPARE_ABORT, wall_ms),
+    target = metadata.with_state(_S.PREPARE_ABORT, wall_ms)._replace(
         producer_epoch=_after(metadata.producer_epoch),
         next_producer_epoch=_after(metadata.next_producer_epoch) if metadata.is_taken_over else NO_PRODUCER_EPOCH,
         last_producer_epoch=NO_PRODUCER_EPOCH,
@@ -151,13 +148,12 @@ def _prepare_with_next_epoch(
     if metadata.is_epoch_exhausted:
         if fresh_producer_id is None:
             return NEEDS_PRODUCER_ID
-        prepared = replace(prepared, next_producer_id=fresh_producer_id)
+        prepared = prepared._replace(next_producer_id=fresh_producer_id)
         if metadata.is_taken_over:  # three ids: of the transaction, of its end, and of the next transaction
-            prepared = replace(prepared, next_producer_epoch=0, previous_producer_id=client.producer_id)
+            prepared = prepared._replace(next_producer_epoch=0, previous_producer_id=client.producer_id)
     elif metadata.is_taken_over:
-        prepared = replace(prepared, next_producer_epoch=client.producer_epoch + 1)
-    target = replace(
-        prepared,
+        prepared = prepared._replace(next_producer_epoch=client.producer_epoch + 1)
+    target = prepared._replace(
         producer_epoch=_after(metadata.producer_epoch),
         last_producer_epoch=client.producer_epoch,
         # A completed transaction needs a start time: an abort of nothing starts and ends at once.

@@ -6,17 +6,15 @@ counterpart of the channel is a WriteTxnMarkers request to the leader of the par
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.protocol.errors import ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class EndMarker:
+class EndMarker(NamedTuple):
     """One transaction's marker for some partitions of one node (WriteTxnMarkersRequest.WritableTxnMarker)."""
 
     producer_id: int

@@ -7,7 +7,7 @@ KIPs: 98, 360 (last producer epoch), 890 (previous and next producer id, client 
 producer epoch: of the instance that took over an open transaction).
 """
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from oncelog.broker.coordinator.transaction.states import (
     COMPLETED,
@@ -32,8 +32,7 @@ NO_TIMEOUT_MS = 2**31 - 1
 TopicPartition = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdAndEpoch:
+class ProducerIdAndEpoch(NamedTuple):
     producer_id: int
     producer_epoch: int
 
@@ -41,8 +40,7 @@ class ProducerIdAndEpoch:
 NO_PRODUCER = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionMetadata:
+class TransactionMetadata(NamedTuple):
     """Kafka's TransactionMetadata; timestamps are wall-clock milliseconds, -1 for none."""
 
     transactional_id: str
@@ -96,8 +94,7 @@ class TransactionMetadata:
         transaction that the next id has begun.
         """
         check_transition(self.state, state)
-        return replace(
-            self,
+        return self._replace(
             state=state,
             previous_producer_id=NO_PRODUCER_ID,
             last_update_timestamp_ms=max(wall_ms, self.last_update_timestamp_ms),
@@ -107,11 +104,10 @@ class TransactionMetadata:
         """All markers are durable: nothing is open, and the next producer id, if any, becomes the current one."""
         committed = self.state is TransactionState.PREPARE_COMMIT
         target = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
-        completed = replace(self.with_state(target, wall_ms), partitions=frozenset())
+        completed = self.with_state(target, wall_ms)._replace(partitions=frozenset())
         if self.next_producer_id == NO_PRODUCER_ID:
             return completed
-        return replace(
-            completed,
+        return completed._replace(
             producer_id=self.producer.producer_id,
             producer_epoch=self.producer.producer_epoch,
             previous_producer_id=self.previous_producer_id if self.is_taken_over else self.producer_id,
@@ -158,8 +154,7 @@ def _has_legal_partitions(previous: TransactionMetadata, target: TransactionMeta
     return not target.partitions and target.start_timestamp_ms == NO_TIMESTAMP
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """`target`, if any, is logged; then `error` is the response (NONE with the producer id and epoch as of then)."""
 
     error: ErrorCode = ErrorCode.NONE

@@ -12,7 +12,7 @@ Invariants
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
@@ -100,7 +100,7 @@ class TransactionShardLife:
         metadata = self.get(transactional_id)
         last = self.last_producer_epochs.get(transactional_id)
         # Not every record format stores the epoch before a bump (`to_record`).
-        return metadata if metadata is None or last is None else replace(metadata, last_producer_epoch=last)
+        return metadata if metadata is None or last is None else metadata._replace(last_producer_epoch=last)
 
     def statuses(self) -> Iterator[TransactionStatus]:
         for metadata in self.all():

@@ -4,7 +4,6 @@ Owns: the patches, each the smallest that makes our broker behave as Kafka's did
 (`test_kafka_bugs`).
 """
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,7 +43,7 @@ def bumps_twice(patch: pytest.MonkeyPatch) -> None:
     abort = coordinator_module.prepare_abort_by_coordinator
 
     def buggy(metadata: TransactionMetadata, **settings: Any) -> Any:
-        return abort(replace(metadata, producer_epoch=metadata.producer_epoch + 1), **settings)
+        return abort(metadata._replace(producer_epoch=metadata.producer_epoch + 1), **settings)
 
     patch.setattr("oncelog.broker.coordinator.transaction.begin_decisions.prepare_abort_by_coordinator", buggy)
     patch.setattr(coordinator_module, "check_step", lambda *_: None)
@@ -90,7 +89,7 @@ def keeps_no_rotation(patch: pytest.MonkeyPatch) -> None:
     to_record = shard_life.to_record
 
     def buggy(metadata: TransactionMetadata, version: int, **settings: Any) -> Any:
-        return to_record(replace(metadata, previous_producer_id=-1, next_producer_id=-1), version, **settings)
+        return to_record(metadata._replace(previous_producer_id=-1, next_producer_id=-1), version, **settings)
 
     patch.setattr(shard_life, "to_record", buggy)
 

@@ -1,7 +1,5 @@
 """The coordinator between its decisions: what is pending, what is durable before what, and what follows by itself."""
 
-from dataclasses import replace
-
 import pytest
 
 from oncelog.broker.coordinator.transaction.metadata import Decision, ProducerIdAndEpoch
@@ -173,7 +171,7 @@ def test_a_decision_that_breaks_the_rules_is_an_error_and_never_logged() -> None
     coordinator = Coordinator()
     coordinator.begun(P0)
     before = list(coordinator.log.records)
-    illegal = replace(coordinator.known, producer_epoch=5)
+    illegal = coordinator.known._replace(producer_epoch=5)
     with pytest.raises(IllegalTransition):
         coordinator.core._transition(ID, lambda *_: Decision(target=illegal))
     assert coordinator.log.records == before
@@ -282,8 +280,8 @@ def test_over_the_last_epoch_an_end_rotates_the_producer_id_and_a_lost_answer_is
 
 def fast_forwarded(coordinator: Coordinator) -> Coordinator:
     """The same id, at the last epoch that a client gets."""
-    last = replace(
-        coordinator.known, state=TransactionState.COMPLETE_COMMIT, partitions=frozenset(), producer_epoch=32_766
+    last = coordinator.known._replace(
+        state=TransactionState.COMPLETE_COMMIT, partitions=frozenset(), producer_epoch=32_766
     )
     coordinator.log.write(to_record(last, 2))
     coordinator.log.flush()

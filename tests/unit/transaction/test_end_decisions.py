@@ -1,7 +1,5 @@
 """EndTxn under both protocols, cell by cell, as Kafka answers it; the aborts of the coordinator itself."""
 
-from dataclasses import replace
-
 import pytest
 
 from oncelog.broker.coordinator.transaction.end_decisions import (
@@ -176,7 +174,7 @@ def test_the_last_epoch_ends_with_a_new_producer_id_that_complete_takes_up(commi
 def test_once_the_rotated_id_is_used_the_old_one_is_no_retry_any_more() -> None:
     rotated = metadata(S.ONGOING, producer_id=9, producer_epoch=0, previous_producer_id=7)
     assert end_v2(rotated, True, producer_id=7, epoch=32_766) == Decision(E.PRODUCER_FENCED)
-    gone_on = replace(rotated, producer_epoch=1, state=S.COMPLETE_COMMIT, partitions=frozenset())
+    gone_on = rotated._replace(producer_epoch=1, state=S.COMPLETE_COMMIT, partitions=frozenset())
     assert end_v2(gone_on, True, producer_id=7, epoch=32_766) == Decision(E.INVALID_PRODUCER_ID_MAPPING)
 
 

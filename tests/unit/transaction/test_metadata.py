@@ -1,6 +1,5 @@
 """Steps from one metadata to the next, and its form in `__transaction_state`."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,6 +34,7 @@ known = st.builds(
     next_producer_id=st.integers(-1, INT64),
     client_transaction_version=st.integers(0, 2),
     last_producer_epoch=st.integers(-1, INT16),
+    next_producer_epoch=st.integers(-1, INT16),
 )
 
 
@@ -45,10 +45,10 @@ def test_metadata_survives_its_record(value: TransactionMetadata) -> None:
 
 @given(known)
 def test_at_level_0_a_record_holds_what_a_release_without_tags_can_read(value: TransactionMetadata) -> None:
-    value = replace(value, next_producer_id=-1)
+    value = value._replace(next_producer_id=-1, next_producer_epoch=-1)
     record = to_record(value, 0)
     assert record.value is not None and state_record_codec.prefix(record.value) == 0
-    plain = replace(value, previous_producer_id=-1, client_transaction_version=0, last_producer_epoch=-1)
+    plain = value._replace(previous_producer_id=-1, client_transaction_version=0, last_producer_epoch=-1)
     assert from_record(record) == (value.transactional_id, plain)
 
 
@@ -60,7 +60,7 @@ def test_a_producer_id_that_was_promised_is_not_forgotten_at_level_0(value: Tran
 @given(known)
 def test_in_kafkas_way_a_record_holds_nothing_that_kafkas_does_not(value: TransactionMetadata) -> None:
     record = to_record(value, 2, compatibility=KAFKA)
-    assert from_record(record) == (value.transactional_id, replace(value, last_producer_epoch=-1))
+    assert from_record(record) == (value.transactional_id, value._replace(last_producer_epoch=-1))
 
 
 @given(known, st.data())
@@ -96,7 +96,7 @@ def test_a_tombstone_forgets_the_id_and_a_key_of_another_kind_is_refused() -> No
 
 def test_a_compacted_log_replays_to_the_same_shard_though_steps_are_missing() -> None:
     opened = metadata(client_transaction_version=2)
-    prepared = replace(opened.with_state(S.PREPARE_COMMIT, NOW_MS), producer_epoch=4)
+    prepared = opened.with_state(S.PREPARE_COMMIT, NOW_MS)._replace(producer_epoch=4)
     shard = TransactionShard(0)
     for offset, value in ((3, opened), (5, prepared.to_completed(NOW_MS))):
         shard.replay(to_record(value, 2), offset=offset, producer_id=-1)
