@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.log.values import AppendOrigin, AppendResult
+from oncelog.broker.log.values import AppendResult
 from oncelog.broker.ports import WallMs
 from oncelog.protocol.records.batch import BatchHeader
+from oncelog.protocol.records.record import Record
 
 Batch = tuple[BatchHeader, memoryview]
 Piece = Sequence[Batch]
@@ -25,10 +26,18 @@ class CoordinatorLog(Protocol):
     def offline_error(self) -> str | None:
         """Why the log can no longer be read or appended to."""
 
-    def append(
-        self, batch: memoryview, /, *, wall_ms: WallMs, origin: AppendOrigin, transaction_version: int
+    def append_own(
+        self,
+        records: Sequence[Record],
+        /,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        wall_ms: WallMs,
+        transaction_version: int,
     ) -> AppendResult:
-        """Append the whole batch, or raise KafkaError and append nothing."""
+        """Append all records in one batch, transactional unless the producer id is −1. Or raise KafkaError and
+        append nothing."""
 
     def append_end_txn_marker(
         self,

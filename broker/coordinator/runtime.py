@@ -13,17 +13,15 @@ Shaped by Kafka's CoordinatorRuntime, without its threads: the event loop is the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.life import Life, LifeState
 from oncelog.broker.coordinator.loading import CoordinatorLoading
-from oncelog.broker.log.values import AppendOrigin
 from oncelog.broker.ports import Clock, WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.partitioning import coordinator_partition
-from oncelog.protocol.records.batch import BatchHeader, encode_batch
+from oncelog.protocol.records.batch import BatchHeader
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
 
@@ -41,20 +39,38 @@ _APPEND_ERRORS = {
 """As Kafka translates them: clients look up the coordinator again and retry; the log's own codes would mislead them."""
 
 
-@dataclass(frozen=True, slots=True)
 class CoordinatorRecord:
-    """A key and its new value in the internal topic; None is a tombstone."""
+    """A key and its new value in the internal topic; None is a tombstone.
 
-    key: bytes
-    value: bytes | None
+    `decoded` is what a decoder would read from the two, if the writer has it at hand: its own replay then need not
+    decode what was just encoded. A record read from a log has none.
+    """
+
+    __slots__ = ("decoded", "key", "value")
+
+    def __init__(self, key: bytes, value: bytes | None, decoded: object = None) -> None:
+        self.key: Final = key
+        self.value: Final = value
+        self.decoded: Final = decoded
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CoordinatorRecord) and (self.key, self.value) == (other.key, other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.value))
+
+    def __repr__(self) -> str:
+        return f"CoordinatorRecord({self.key!r}, {self.value!r})"
 
 
-@dataclass(frozen=True, slots=True)
 class WriteResult(Generic[T]):
     """What a write operation decided: the records to log, and the response once they are durable."""
 
-    records: Sequence[CoordinatorRecord]
-    response: T
+    __slots__ = ("records", "response")
+
+    def __init__(self, records: Sequence[CoordinatorRecord], response: T) -> None:
+        self.records: Final = records
+        self.response: Final = response
 
 
 class Replayed(Protocol):
@@ -365,17 +381,13 @@ class CoordinatorRuntime(Generic[ShardT]):
         transaction_version: int,
     ) -> None:
         wall_ms = self._clock.wall_ms()
-        batch = encode_batch(
-            [Record(index, wall_ms, record.key, record.value, ()) for index, record in enumerate(records)],
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            transactional=producer_id >= 0,
-        )
+        entries = [Record(index, wall_ms, record.key, record.value) for index, record in enumerate(records)]
         try:
-            appended = life.log.append(
-                memoryview(batch),
+            appended = life.log.append_own(
+                entries,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
                 wall_ms=wall_ms,
-                origin=AppendOrigin.COORDINATOR,
                 transaction_version=transaction_version,
             )
         except KafkaError as error:

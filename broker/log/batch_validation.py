@@ -47,16 +47,8 @@ def validate_batch(batch: memoryview, config: LogConfig, wall_ms: WallMs, origin
     _check_framing(batch)
     header = read_header(batch)
     size = len(batch)
-    # As in Kafka the limit applies to coordinators too; the metadata log has no topic config in which to raise it.
-    if size > config.max_message_bytes and origin is not AppendOrigin.METADATA:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {size} bytes, max.message.bytes is {config.max_message_bytes}",
-        )
-    if size > config.segment_bytes and origin is not AppendOrigin.METADATA:
-        raise KafkaError(
-            ErrorCode.RECORD_LIST_TOO_LARGE, f"the batch has {size} bytes, segment.bytes is {config.segment_bytes}"
-        )
+    if origin is not AppendOrigin.METADATA:  # the metadata log has no topic config in which to raise the limits
+        check_size(size, config)
     if not check_crc(batch):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch does not match its bytes")
     if header.attributes & CONTROL_MASK:
@@ -68,6 +60,21 @@ def validate_batch(batch: memoryview, config: LogConfig, wall_ms: WallMs, origin
         _check_timestamps(batch, header, config, wall_ms)
         _check_records(batch, header, config, wall_ms)
     return header
+
+
+def check_size(size_bytes: int, config: LogConfig) -> None:
+    """Raises KafkaError for a batch that the topic does not take, whoever wrote it: as in Kafka the limits apply to
+    coordinators too."""
+    if size_bytes > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
+        )
+    if size_bytes > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"the batch has {size_bytes} bytes, segment.bytes is {config.segment_bytes}",
+        )
 
 
 def _check_framing(batch: memoryview) -> None:

@@ -12,13 +12,13 @@ KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a fir
 """
 
 from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.log.batch_validation import validate_batch
+from oncelog.broker.log.batch_validation import check_size, validate_batch
 from oncelog.broker.log.leader_epochs import FIRST_EPOCH
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.rounds import Rounds
@@ -42,8 +42,11 @@ from oncelog.protocol.records.batch import (
     PRODUCER_ID_AT,
     TIMESTAMP_TYPE_MASK,
     BatchHeader,
+    encode_batch,
+    read_header,
 )
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
+from oncelog.protocol.records.record import Record
 
 __all__ = [
     "AbortedTransaction",
@@ -214,6 +217,43 @@ class PartitionLog:
         self._on_appended(last_offset + 1)
         return AppendResult(
             base_offset, last_offset, wall_ms if is_log_append_time else -1, self.log_start_offset, False
+        )
+
+    def append_own(
+        self,
+        records: Sequence[Record],
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        wall_ms: WallMs,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Append a coordinator's records, all of timestamp `wall_ms`, as one batch; in a transaction unless the
+        producer id is −1. The batch is made here, so only its size and its producer need a check. Raises KafkaError."""
+        self._check_writable()
+        is_log_append_time = self.config.is_log_append_time
+        base_offset = self.log_end_offset
+        batch = encode_batch(
+            records,
+            base_offset=base_offset,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transactional=producer_id >= 0,
+            log_append_time=is_log_append_time,
+            partition_leader_epoch=self.leader_epoch,
+        )
+        check_size(len(batch), self.config)
+        next_offset = base_offset + len(records)
+        if producer_id < 0:
+            self._write((batch,), len(batch), next_offset, wall_ms)
+        else:
+            header = read_header(batch)
+            self.producer_state.prepare_append(header, AppendOrigin.COORDINATOR, transaction_version)
+            self._write((batch,), len(batch), next_offset, wall_ms)
+            self.producer_state.replay_batch(header, base_offset, wall_ms, self._clock.monotonic_ms())
+        self._on_appended(next_offset)
+        return AppendResult(
+            base_offset, next_offset - 1, wall_ms if is_log_append_time else -1, self.log_start_offset, False
         )
 
     def append_end_txn_marker(

@@ -154,12 +154,18 @@ def encode_batch(
     compression: str = "none",
     transactional: bool = False,
     control: bool = False,
+    log_append_time: bool = False,
     partition_leader_epoch: int = -1,
 ) -> bytes:
-    """A batch of at least one record, numbered from `base_offset`; timestamps are the records' own (CreateTime)."""
+    """A batch of at least one record, numbered from `base_offset`. Timestamps are the records' own (CreateTime); with
+    LogAppendTime all have the same."""
     base_timestamp = records[0].timestamp
     body = encode_records(records, base_timestamp)
-    attributes = (TRANSACTIONAL_MASK if transactional else 0) | (CONTROL_MASK if control else 0)
+    attributes = TRANSACTIONAL_MASK if transactional else 0
+    if control:
+        attributes |= CONTROL_MASK
+    if log_append_time:
+        attributes |= TIMESTAMP_TYPE_MASK
     if compression != "none":
         from oncelog.protocol.records.compression import CODECS, compress
 

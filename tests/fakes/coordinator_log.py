@@ -9,7 +9,7 @@ from struct import pack_into
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.log import Batch, Piece
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
-from oncelog.broker.log.values import AppendOrigin, AppendResult
+from oncelog.broker.log.values import AppendResult
 from oncelog.broker.ports import WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch, read_header
@@ -32,13 +32,27 @@ class MemoryCoordinatorLog:
 
     # --- what the runtime asks ----------------------------------------------------------------------------------------
 
-    def append(
-        self, batch: memoryview, /, *, wall_ms: WallMs, origin: AppendOrigin, transaction_version: int
+    def append_own(
+        self,
+        records: Sequence[Record],
+        /,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        wall_ms: WallMs,
+        transaction_version: int,
     ) -> AppendResult:
         refusal, self.refuses = self.refuses, None
         if refusal is not None:
             raise refusal
-        return self._write(batch)
+        transactional = producer_id >= 0
+        return self._write(
+            memoryview(
+                encode_batch(
+                    records, producer_id=producer_id, producer_epoch=producer_epoch, transactional=transactional
+                )
+            )
+        )
 
     def append_end_txn_marker(
         self,

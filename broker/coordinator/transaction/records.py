@@ -1,8 +1,8 @@
 """The format of a transactional id's metadata in `__transaction_state`: Kafka's TransactionLog.
 
-Owns: encoding and decoding of keys, values and tombstones. Invariant: `from_record(to_record(m)) == m`. The epoch
-before the last bump is a tagged field of our own, which Kafka's decoder skips (KIP-915); without it, as in Kafka, a
-restart forgets that epoch.
+Owns: encoding and decoding of keys, values and tombstones. Invariants: `from_record(to_record(m)) == m`; what a record
+carries as `decoded` is what `from_record` reads from its bytes. The epoch before the last bump is a tagged field of our
+own, which Kafka's decoder skips (KIP-915); without it, as in Kafka, a restart forgets that epoch.
 """
 
 from oncelog.broker.compatibility import OURS, Compatibility
@@ -23,31 +23,41 @@ def to_record(
 ) -> CoordinatorRecord:
     """Key and value. Value version 1 has the fields of KIP-890 as tags. A cluster at level 0 may still be downgraded to
     a release that reads only version 0, except for a transaction that has already been promised a next producer id."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(metadata.partitions):
-        topics.setdefault(topic, []).append(partition)
     has_tags = transaction_version > 0 or metadata.next_producer_id != NO_PRODUCER_ID
+    if not has_tags:
+        metadata = metadata._replace(
+            previous_producer_id=NO_PRODUCER_ID,
+            last_producer_epoch=NO_PRODUCER_EPOCH,
+            client_transaction_version=0,
+            next_producer_epoch=NO_PRODUCER_EPOCH,
+        )
+    elif not compatibility.keeps_last_epoch:
+        metadata = metadata._replace(last_producer_epoch=NO_PRODUCER_EPOCH)
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
-        previous_producer_id=metadata.previous_producer_id if has_tags else NO_PRODUCER_ID,
-        next_producer_id=metadata.next_producer_id if has_tags else NO_PRODUCER_ID,
+        previous_producer_id=metadata.previous_producer_id,
+        next_producer_id=metadata.next_producer_id,
         producer_epoch=metadata.producer_epoch,
         next_producer_epoch=metadata.next_producer_epoch,
         transaction_timeout_ms=metadata.timeout_ms,
         transaction_status=metadata.state,
-        transaction_partitions=None
-        if metadata.state is TransactionState.EMPTY
-        else [PartitionsSchema(topic=topic, partition_ids=indexes) for topic, indexes in topics.items()],
+        transaction_partitions=_by_topic(metadata),
         transaction_last_update_timestamp_ms=metadata.last_update_timestamp_ms,
         transaction_start_timestamp_ms=metadata.start_timestamp_ms,
-        client_transaction_version=metadata.client_transaction_version if has_tags else 0,
-        last_producer_epoch=metadata.last_producer_epoch
-        if has_tags and compatibility.keeps_last_epoch
-        else NO_PRODUCER_EPOCH,
+        client_transaction_version=metadata.client_transaction_version,
+        last_producer_epoch=metadata.last_producer_epoch,
     )
-    return CoordinatorRecord(
-        _key(metadata.transactional_id), state_record_codec.encode_value(value, 1 if has_tags else 0)
-    )
+    encoded = state_record_codec.encode_value(value, 1 if has_tags else 0)
+    return CoordinatorRecord(_key(metadata.transactional_id), encoded, metadata)
+
+
+def _by_topic(metadata: TransactionMetadata) -> list[PartitionsSchema] | None:
+    if metadata.state is TransactionState.EMPTY:
+        return None
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(metadata.partitions):
+        topics.setdefault(topic, []).append(partition)
+    return [PartitionsSchema(topic=topic, partition_ids=indexes) for topic, indexes in topics.items()]
 
 
 def to_tombstone(transactional_id: str) -> CoordinatorRecord:

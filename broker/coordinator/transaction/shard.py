@@ -26,7 +26,12 @@ class TransactionShard:
 
     def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
         """Raises KafkaError(CORRUPT_MESSAGE) for a record that no coordinator can have written."""
-        transactional_id, metadata = from_record(record)
+        metadata: TransactionMetadata | None
+        if isinstance(record.decoded, TransactionMetadata):
+            metadata = record.decoded
+            transactional_id = metadata.transactional_id
+        else:
+            transactional_id, metadata = from_record(record)
         if metadata is None:
             self._metadata.pop(transactional_id, None)
             return

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.broker.compatibility import KAFKA
+from oncelog.broker.compatibility import KAFKA, OURS, Compatibility
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.coordinator.transaction.metadata import TransactionMetadata, check_step
 from oncelog.broker.coordinator.transaction.records import from_record, to_record, to_tombstone
@@ -41,6 +41,14 @@ known = st.builds(
 @given(known)
 def test_metadata_survives_its_record(value: TransactionMetadata) -> None:
     assert from_record(to_record(value, 2)) == (value.transactional_id, value)
+
+
+@given(known, st.integers(0, 2), st.sampled_from([OURS, KAFKA]))
+def test_what_a_record_carries_decoded_is_what_its_bytes_say(
+    value: TransactionMetadata, version: int, compatibility: Compatibility
+) -> None:
+    record = to_record(value, version, compatibility=compatibility)
+    assert from_record(record) == (value.transactional_id, record.decoded)
 
 
 @given(known)
