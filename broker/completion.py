@@ -17,6 +17,7 @@ from oncelog.protocol.errors import KafkaError
 
 T = TypeVar("T")
 U = TypeVar("U")
+_ENDED_TWICE = "a completion can end only once"
 
 
 class Completion(Generic[T]):
@@ -28,7 +29,7 @@ class Completion(Generic[T]):
         self.done = False
         self._value: T | None = None
         self._error: Exception | None = None
-        self._callbacks: list[Callable[[Completion[T]], None]] = []
+        self._callbacks: list[Callable[[Completion[T]], None]] | None = None
 
     @staticmethod
     def of(value: U) -> "Completion[U]":
@@ -45,20 +46,25 @@ class Completion(Generic[T]):
         return completion
 
     def complete(self, value: T) -> None:
+        if self.done:
+            raise RuntimeError(_ENDED_TWICE)
+        self.done = True
         self._value = value
-        self._finish()
+        if self._callbacks is not None:
+            self._call_back(self._callbacks)
 
     def fail(self, error: Exception) -> None:
+        if self.done:
+            raise RuntimeError(_ENDED_TWICE)
+        self.done = True
         self._error = error
         if isinstance(error, KafkaError):
             error.__traceback__ = None
-        self._finish()
+        if self._callbacks is not None:
+            self._call_back(self._callbacks)
 
-    def _finish(self) -> None:
-        if self.done:
-            raise RuntimeError("a completion can end only once")
-        self.done = True
-        callbacks, self._callbacks = self._callbacks, []
+    def _call_back(self, callbacks: "list[Callable[[Completion[T]], None]]") -> None:
+        self._callbacks = None
         for callback in callbacks:
             callback(self)
 
@@ -77,6 +83,8 @@ class Completion(Generic[T]):
     def then(self, callback: "Callable[[Completion[T]], None]") -> None:
         if self.done:
             callback(self)
+        elif self._callbacks is None:
+            self._callbacks = [callback]
         else:
             self._callbacks.append(callback)
 
@@ -85,7 +93,7 @@ class Completion(Generic[T]):
         a function raises, is passed on."""
         mapped: Completion[U] = Completion()
 
-        def on_done(source: Completion[T]) -> None:
+        def on_done(source: "Completion[T]") -> None:
             error = source._error
             try:
                 if error is None:
@@ -111,13 +119,13 @@ class Completion(Generic[T]):
         """Like `map`, for a function that itself returns a completion."""
         flat: Completion[U] = Completion()
 
-        def on_inner(inner: Completion[U]) -> None:
-            if inner.error is not None:
-                flat.fail(inner.error)
+        def on_inner(inner: "Completion[U]") -> None:
+            if inner._error is not None:
+                flat.fail(inner._error)
             else:
                 flat.complete(inner.result())
 
-        def on_done(source: Completion[T]) -> None:
+        def on_done(source: "Completion[T]") -> None:
             if source._error is not None:
                 flat.fail(source._error)
                 return
@@ -144,14 +152,14 @@ def all_of(completions: "list[Completion[T]]") -> "Completion[list[T]]":
         gathered.complete([])
         return gathered
 
-    def on_done(_: Completion[T]) -> None:
+    def on_done(_: "Completion[T]") -> None:
         nonlocal left
         left -= 1
         if left:
             return
         for completion in completions:
-            if completion.error is not None:
-                gathered.fail(completion.error)
+            if completion._error is not None:
+                gathered.fail(completion._error)
                 return
         gathered.complete([completion.result() for completion in completions])
 

@@ -421,7 +421,7 @@ def _respond_when_durable(life: Life[ShardT], response: T) -> Completion[T]:
     released: Completion[T] = Completion()
     log, waiting = life.log, life.waiting
 
-    def on_durable(done: Completion[None]) -> None:
+    def on_durable(done: "Completion[None]") -> None:
         if released.done:
             return  # the life has ended
         waiting.pop(released, None)

@@ -9,8 +9,8 @@
   each partition's error says whether it is in the transaction (KIP-890).
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
@@ -39,6 +39,7 @@ _V2_SINCE = TRANSACTION_V2_SINCE[ApiKey.ADD_PARTITIONS_TO_TXN]
 _PARTITIONS_AT_ONCE = 10_000
 """The maximum that one request may create (KIP-599)."""
 Results = list[AddPartitionsToTxnTopicResult]
+T = TypeVar("T")
 
 
 def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Completion[AddPartitionsToTxnResponse]:
@@ -52,8 +53,11 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Compl
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return _add(context, only, (CONSUMER_OFFSETS, TRANSACTION_STATE)).map(
-        lambda results: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    return _add(
+        context,
+        only,
+        (CONSUMER_OFFSETS, TRANSACTION_STATE),
+        lambda results: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results),
     )
 
 
@@ -74,21 +78,27 @@ def _add_for_broker(
     context: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> Completion[AddPartitionsToTxnResult]:
     # A group's coordinator adds its own partition; the transaction log is not writable for clients.
-    return _add(context, transaction, (TRANSACTION_STATE,)).map(
-        lambda results: AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results)
+    return _add(
+        context,
+        transaction,
+        (TRANSACTION_STATE,),
+        lambda results: AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results),
     )
 
 
 def _add(
-    context: RequestContext, transaction: AddPartitionsToTxnTransaction, forbidden: Sequence[str]
-) -> Completion[Results]:
+    context: RequestContext,
+    transaction: AddPartitionsToTxnTransaction,
+    forbidden: Sequence[str],
+    answer: Callable[[Results], T],
+) -> Completion[T]:
     topics = transaction.topics
     partitions = [(topic.name, index) for topic in topics for index in topic.partitions]
     refused = _refusals(context, partitions, forbidden)
     if refused:
-        return Completion.of(_results(topics, {**dict.fromkeys(partitions, _NOT_ATTEMPTED), **refused}))
+        return Completion.of(answer(_results(topics, {**dict.fromkeys(partitions, _NOT_ATTEMPTED), **refused})))
     if transaction.verify_only:
-        return Completion.of(_results(topics, _verify(context, transaction, partitions)))
+        return Completion.of(answer(_results(topics, _verify(context, transaction, partitions))))
     return to_response(
         context.broker.transactions.add_partitions(
             transaction.transactional_id,
@@ -99,8 +109,8 @@ def _add(
         ),
         context,
         FENCED_SINCE,
-        lambda _: _results(topics, dict.fromkeys(partitions, ErrorCode.NONE)),
-        lambda error: _results(topics, dict.fromkeys(partitions, error)),
+        lambda _: answer(_results(topics, dict.fromkeys(partitions, ErrorCode.NONE))),
+        lambda error: answer(_results(topics, dict.fromkeys(partitions, error))),
     )
 
 

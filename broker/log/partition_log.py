@@ -11,7 +11,7 @@ Invariants
 KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a first batch is returned whole).
 """
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -474,11 +474,7 @@ class PartitionLog:
             return
         self._notified_high_watermark = high_watermark
         waiters = self._waiters
-        count = 0
-        for next_offset, _ in waiters:
-            if next_offset > high_watermark:
-                break
-            count += 1
+        count = bisect_right(waiters, high_watermark, key=_wait_offset)
         if count:
             self._waiters = waiters[count:]
             for _, completion in waiters[:count]:

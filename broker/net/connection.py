@@ -173,7 +173,8 @@ class Connection(asyncio.Protocol):
                 self._start(frames.popleft())
         finally:
             self._pumping = False
-        self._send()
+        if self._output:
+            self._send()
         if self._waiting_bytes or self._write_paused or self._answer_bytes:
             self.note_answers()
         if self._is_ending and not self._frames and not self._exchanges:
@@ -264,6 +265,8 @@ class Connection(asyncio.Protocol):
     def _maybe_pause_reading(self) -> None:
         frames = self._frames
         holds = frames or self._request_bytes or self._reader.buffered_bytes
+        if not (holds or self._write_paused or self._read_paused):
+            return
         may_read = not holds or self._note_requests()
         transport = self._transport
         if transport is None or self._is_ending or self.is_closing:

@@ -12,7 +12,7 @@ KIPs: 98, 360, 447, 588, 664, 890, 939.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 
 from oncelog.broker.api_table import TRANSACTION_V2
 from oncelog.broker.completion import Completion, all_of
@@ -140,7 +140,7 @@ class TransactionCoordinator:
         if not enables and not 0 < timeout_ms <= self._limits.max_timeout_ms:
             return _failure(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
-        def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
+        def decide(metadata: "TransactionMetadata | None", is_pending: bool, fresh: "int | None") -> Decision:
             return prepare_init_producer_id(
                 metadata,
                 transactional_id,
@@ -154,7 +154,7 @@ class TransactionCoordinator:
                 keeps_prepared=keeps_prepared,
             )
 
-        return self._transition(transactional_id, decide).map(_to_initialized_producer)
+        return self._transition(transactional_id, decide, _to_initialized_producer)
 
     def add_partitions(
         self,
@@ -170,7 +170,7 @@ class TransactionCoordinator:
             return _failure(ErrorCode.INVALID_REQUEST)
         wanted = frozenset(partitions)
 
-        def decide(metadata: TransactionMetadata | None, is_pending: bool, _: int | None) -> Decision:
+        def decide(metadata: "TransactionMetadata | None", is_pending: bool, _: "int | None") -> Decision:
             return prepare_add_partitions(
                 metadata,
                 producer_id,
@@ -181,7 +181,7 @@ class TransactionCoordinator:
                 wall_ms=self._clock.wall_ms(),
             )
 
-        return self._transition(transactional_id, decide).map(_producer)
+        return self._transition(transactional_id, decide, _producer)
 
     def add_partitions_implicitly(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -195,7 +195,7 @@ class TransactionCoordinator:
         answer: Completion[ProducerIdAndEpoch] = Completion()
 
         def attempt(add: "Callable[..., None]", waited_ms: int) -> None:  # a reference to itself would be a cycle
-            def on_done(done: Completion[ProducerIdAndEpoch]) -> None:
+            def on_done(done: "Completion[ProducerIdAndEpoch]") -> None:
                 error = done.error
                 if error is None:
                     answer.complete(done.result())
@@ -227,7 +227,7 @@ class TransactionCoordinator:
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
 
-        def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
+        def decide(metadata: "TransactionMetadata | None", is_pending: bool, fresh: "int | None") -> Decision:
             wall_ms = self._clock.wall_ms()
             if transaction_version < TRANSACTION_V2:
                 return prepare_end_transaction_v1(
@@ -244,7 +244,7 @@ class TransactionCoordinator:
                 compatibility=self._limits.compatibility,
             )
 
-        return self._transition(transactional_id, decide).map(_producer)
+        return self._transition(transactional_id, decide, _producer)
 
     def verify_partitions(
         self,
@@ -357,7 +357,7 @@ class TransactionCoordinator:
         """Abort an abandoned transaction; wait for a transition in flight, and yield to an end that came first."""
         transactional_id = opened.transactional_id
 
-        def decide(metadata: TransactionMetadata | None, is_pending: bool, fresh: int | None) -> Decision:
+        def decide(metadata: "TransactionMetadata | None", is_pending: bool, fresh: "int | None") -> Decision:
             if metadata is None or not _is_still_open(opened, metadata):
                 return NOTHING_TO_DO
             if is_pending:
@@ -369,7 +369,7 @@ class TransactionCoordinator:
                 wall_ms=self._clock.wall_ms(),
             )
 
-        def on_done(done: Completion[TransactionMetadata | None]) -> None:
+        def on_done(done: "Completion[ProducerIdAndEpoch]") -> None:
             # By the time the refusal is durable, its transaction may have ended and the next one begun.
             if done.error is None:
                 return
@@ -377,44 +377,48 @@ class TransactionCoordinator:
             if not life.has_resigned and _is_still_open(opened, life.get(transactional_id)):
                 life.timeouts.retry(opened)
 
-        self._transition(transactional_id, decide).then(on_done)
+        self._transition(transactional_id, decide, _producer).then(on_done)
 
     # --- transitions --------------------------------------------------------------------------------------------------
 
     def _transition(
-        self, transactional_id: str, decide: Decide, fresh_producer_id: int | None = None
-    ) -> Completion[TransactionMetadata | None]:
-        """Decide and log in this turn; returns the new metadata, or KafkaError, once all it depends on is durable."""
+        self,
+        transactional_id: str,
+        decide: Decide,
+        to_answer: Callable[[TransactionMetadata | None], T],
+        fresh_producer_id: int | None = None,
+    ) -> Completion[T]:
+        """Decide and log in this turn; returns what `to_answer` makes of the metadata, or KafkaError, once all it
+        depends on is durable."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
         life: "TransactionShardLife | None" = None
 
-        def operation(found: "TransactionShardLife") -> WriteResult[None]:
+        def operation(found: "TransactionShardLife") -> "WriteResult[T]":
             nonlocal decision, current, life
             life, current = found, found.current(transactional_id)
             decision = decide(current, transactional_id in found.pending, fresh_producer_id)
-            if decision.target is None:
-                return WriteResult((), None)
-            check_step(current, decision.target)
-            return WriteResult((found.record(decision.target),), None)
+            target = decision.target
+            if target is None:
+                return WriteResult((), to_answer(current))
+            check_step(current, target)
+            return WriteResult((found.record(target),), to_answer(target))
 
         written = self._runtime.write(transactional_id, operation)
         if decision.needs_producer_id:
             return self._producer_ids.next_id().flat_map(
-                lambda fresh: self._transition(transactional_id, decide, fresh)
+                lambda fresh: self._transition(transactional_id, decide, to_answer, fresh)
             )
         if decision.target is not None and life is not None and written.error is None:
             life.on_logged(current, decision.target, written)
-        return written.map(lambda _: self._answer(transactional_id, decision, current))
-
-    def _answer(
-        self, transactional_id: str, decision: Decision, current: TransactionMetadata | None
-    ) -> TransactionMetadata | None:
         if decision.error:
-            if decision.error is ErrorCode.PRODUCER_FENCED:
-                self._listener.on_fenced(transactional_id, decision.error)
-            raise KafkaError(decision.error)
-        return decision.target or current
+            return written.map(lambda _: self._refuse(transactional_id, decision.error))
+        return written
+
+    def _refuse(self, transactional_id: str, error: ErrorCode) -> Never:
+        if error is ErrorCode.PRODUCER_FENCED:
+            self._listener.on_fenced(transactional_id, error)
+        raise KafkaError(error)
 
 
 def _is_still_open(opened: TransactionMetadata, current: TransactionMetadata | None) -> bool:

@@ -65,7 +65,7 @@ class MarkerDelivery:
         sent = [self._markers.send(node_id, batch) for node_id, batch in zip(by_node, batches, strict=True)]
         asked = [partition for batch in batches for partition in batch.partitions]
 
-        def on_answers(done: Completion[list[list[ErrorCode]]]) -> None:
+        def on_answers(done: "Completion[list[list[ErrorCode]]]") -> None:
             left = asked
             if done.error is None:
                 errors = [error for answers in done.result() for error in answers]

@@ -13,6 +13,7 @@ Invariants
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
@@ -114,7 +115,7 @@ class TransactionShardLife:
         return to_record(metadata, dependencies.transaction_version(), compatibility=dependencies.limits.compatibility)
 
     def on_logged(
-        self, previous: TransactionMetadata | None, target: TransactionMetadata, written: Completion[None]
+        self, previous: TransactionMetadata | None, target: TransactionMetadata, written: Completion[Any]
     ) -> None:
         """Appended and replayed: pending until durable, and until COMPLETE when the transaction is ending."""
         transactional_id = target.transactional_id
@@ -126,7 +127,7 @@ class TransactionShardLife:
         else:
             self.timeouts.stop(transactional_id)
 
-        def on_durable(done: Completion[None]) -> None:
+        def on_durable(done: "Completion[Any]") -> None:
             if done.error is not None:
                 return  # the disk has failed: the id stays pending until the broker stops; or this life is over
             self.not_durable.pop(transactional_id, None)
@@ -147,7 +148,7 @@ class TransactionShardLife:
         completed = prepared.to_completed(self._dependencies.clock.wall_ms())
         transactional_id = prepared.transactional_id
 
-        def on_durable(done: Completion[None]) -> None:
+        def on_durable(done: "Completion[Any]") -> None:
             if done.error is None:
                 self.pending.discard(transactional_id)
                 self._dependencies.listener.on_transition(completed, opens=False)
