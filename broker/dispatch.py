@@ -156,10 +156,11 @@ class Exchange:
 
     __slots__ = ("_api", "_context", "closes", "done", "holds", "on_done", "parts", "size_bytes")
 
+    _api: LoadedApi
+    _context: RequestContext
+    """Both are set when it begins."""
+
     def __init__(self) -> None:
-        self._api: LoadedApi
-        self._context: RequestContext
-        """Both are set when it begins."""
         self.done = False
         self.holds = False
         self.parts: Parts | None = None
@@ -231,16 +232,12 @@ class Exchange:
                 if context.in_slices and api.encode_in_slices is not None:
                     self._answer_in_slices(response)
                     return
-                parts: Parts = [
-                    encode_response_header(context.correlation_id, context.api_version >= api.flexible_header_from)
-                ]
-                parts += api.encode(response, context.api_version)
+                parts = [self._header(), *api.encode(response, context.api_version)]
             except Exception as error:
                 self._fail(error)
                 return
-            context.broker.metrics.requests += 1
-            self.parts = parts
-            self.size_bytes = sum(map(len, parts))
+            self._answer_encoded(parts)
+            return
         self.holds = False
         self.done = True
 
@@ -344,16 +341,14 @@ class Dispatcher:
         api = self._loaded.get(frame[0] << 8 | frame[1])
         if api is None:
             return self._dispatch_first(frame, peer)
-        header, position = decode_request_header(frame, api.flexible_from)
-        context = RequestContext(
-            self._broker, peer, api.key, header.api_version, header.correlation_id, header.client_id
-        )
+        (_, version, correlation_id, client_id), position = decode_request_header(frame, api.flexible_from)
+        context = RequestContext(self._broker, peer, api.key, version, correlation_id, client_id)
         if exchange is None:
             exchange = Exchange()
-        if not api.minimum <= header.api_version <= api.maximum:
+        if not api.minimum <= version <= api.maximum:
             if api.key != ApiKey.API_VERSIONS:
-                raise ProtocolError(f"{ApiKey(api.key).name} version {header.api_version} is not supported")
-            exchange.parts = self._unsupported_api_versions(header.correlation_id, api)
+                raise ProtocolError(f"{ApiKey(api.key).name} version {version} is not supported")
+            exchange.parts = self._unsupported_api_versions(correlation_id, api)
             exchange.size_bytes = sum(map(len, exchange.parts))
             exchange.holds = False
             exchange.done = True

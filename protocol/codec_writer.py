@@ -103,15 +103,20 @@ class WriterEmitter:
     def _write_tagged(self, fields: list[Field], version: int) -> list[str]:
         if not fields:
             return ['out.append(b"\\x00")']
-        lines = ["tags: list[tuple[int, list[Data]]] = []"]
+        lines = ["    tags: list[tuple[int, list[Data]]] = []"]
+        conditions = []
         for field in fields:
             value = f"message.{attribute(field.name)}"
-            lines.append(f"if {self._differs(field, value)}:")
-            lines.append("    data: list[Data] = []" if field is fields[0] else "    data = []")
-            lines += [f"    {line}" for line in self._write_field(field, version, True, value, "data")]
-            lines.append(f"    tags.append(({field.tag}, data))")
-        lines.append(f"{self._gathered.use('write_tags')}(out, tags)")
-        return lines
+            conditions.append(self._differs(field, value))
+            if len(fields) > 1:
+                lines.append(f"    if {conditions[-1]}:")
+            indent = "        " if len(fields) > 1 else "    "
+            lines.append(f"{indent}data: list[Data] = []" if field is fields[0] else f"{indent}data = []")
+            lines += [f"{indent}{line}" for line in self._write_field(field, version, True, value, "data")]
+            lines.append(f"{indent}tags.append(({field.tag}, data))")
+        lines.append(f"    {self._gathered.use('write_tags')}(out, tags)")
+        # Most messages have no tagged field to write: one look at all of them.
+        return [f"if {' or '.join(map(_in_disjunction, conditions))}:", *lines, "else:", '    out.append(b"\\x00")']
 
     def _differs(self, field: Field, value: str) -> str:
         default = default_text(field)
@@ -124,6 +129,10 @@ class WriterEmitter:
         if isinstance(field.type, Structure):
             return f"{value} is not {default} and {value} != {default}"
         return f"{value} != {default}"
+
+
+def _in_disjunction(condition: str) -> str:
+    return f"({condition})" if " and " in condition else condition
 
 
 def _packed(field: Field, prefix: str) -> str:

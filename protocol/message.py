@@ -251,7 +251,10 @@ def read_compact_records(view: memoryview, position: int) -> tuple[memoryview, i
 
 
 def read_nullable_compact_records(view: memoryview, position: int) -> tuple[memoryview | None, int]:
-    length, position = read_varint(view, position)
+    length = view[position]
+    position += 1
+    if length > 0x7F:
+        length, position = read_varint(view, position - 1)
     if length == 0:
         return None, position
     end = position + length - 1
@@ -376,7 +379,7 @@ def nullable_string(text: str | None) -> bytes:
 
 def compact_string(text: str) -> bytes:
     data = text.encode()
-    return varint(len(data) + 1) + data
+    return (_SMALL[len(data) + 1] if len(data) < 0x7F else varint(len(data) + 1)) + data
 
 
 def nullable_compact_string(text: str | None) -> bytes:
@@ -392,11 +395,11 @@ def nullable_count(array: Sequence[object] | None) -> bytes:
 
 
 def compact_count(array: Sequence[object]) -> bytes:
-    return varint(len(array) + 1)
+    return _SMALL[len(array) + 1] if len(array) < 0x7F else varint(len(array) + 1)
 
 
 def nullable_compact_count(array: Sequence[object] | None) -> bytes:
-    return b"\x00" if array is None else varint(len(array) + 1)
+    return b"\x00" if array is None else compact_count(array)
 
 
 def write_data(out: list[Data], data: Data | None, compact: bool) -> None:

@@ -11,10 +11,12 @@ from typing import Final
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.values import AppendOrigin
 from oncelog.broker.ports import WallMs
+from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, InvalidRecordsError, KafkaError, ProtocolError
 from oncelog.protocol.records.batch import (
     COMPRESSION_MASK,
     CONTROL_MASK,
+    CRC_COVERS_FROM,
     HEADER_SIZE,
     LENGTH_AT,
     LENGTH_OVERHEAD,
@@ -22,7 +24,6 @@ from oncelog.protocol.records.batch import (
     MAGIC_AT,
     TRANSACTIONAL_MASK,
     BatchHeader,
-    check_crc,
     read_header,
 )
 from oncelog.protocol.records.compression import decompress
@@ -44,20 +45,25 @@ _COMPRESSION_MAGIC: Final = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\x
 
 def validate_batch(batch: memoryview, config: LogConfig, wall_ms: WallMs, origin: AppendOrigin) -> BatchHeader:
     """The header of the only batch in `batch`. Raises KafkaError."""
-    _check_framing(batch)
-    header = read_header(batch)
     size = len(batch)
+    if size < HEADER_SIZE:
+        raise _framing_error(batch)
+    header = read_header(batch)
+    if header.magic != MAGIC or header.batch_length != size - LENGTH_OVERHEAD:
+        raise _framing_error(batch)
     if origin is not AppendOrigin.METADATA:  # the metadata log has no topic config in which to raise the limits
         check_size(size, config)
-    if not check_crc(batch):
+    if crc32c(batch[CRC_COVERS_FROM:]) != header.crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch does not match its bytes")
     if header.attributes & CONTROL_MASK:
         raise _invalid("a control batch, which only the broker may write")
-    if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
-        raise _invalid(f"{header.record_count} records but a last offset delta of {header.last_offset_delta}")
+    record_count = header.record_count
+    if record_count <= 0 or header.last_offset_delta + 1 != record_count:
+        raise _invalid(f"{record_count} records but a last offset delta of {header.last_offset_delta}")
     if origin is AppendOrigin.CLIENT:
         _check_client_header(header)
-        _check_timestamps(batch, header, config, wall_ms)
+        if not config.is_log_append_time:
+            _check_timestamps(batch, header, config, wall_ms)
         _check_records(batch, header, config, wall_ms)
     return header
 
@@ -77,23 +83,23 @@ def check_size(size_bytes: int, config: LogConfig) -> None:
         )
 
 
-def _check_framing(batch: memoryview) -> None:
+def _framing_error(batch: memoryview) -> KafkaError:
+    """Why this is not exactly one batch of magic 2, by the first field that is wrong."""
     available = len(batch)
     if available <= MAGIC_AT:
-        raise _invalid("no whole batch")
+        return _invalid("no whole batch")
     length = int.from_bytes(batch[LENGTH_AT:LENGTH_OVERHEAD], "big", signed=True)
     magic = batch[MAGIC_AT]
     if length < _SHORTEST_RECORDS_BYTES or magic > MAGIC:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {length} and magic {magic}")
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {length} and magic {magic}")
     size = LENGTH_OVERHEAD + length
     if size > available:
-        raise _invalid(f"the batch claims {size} bytes, the request has {available}")
+        return _invalid(f"the batch claims {size} bytes, the request has {available}")
     if magic != MAGIC:
-        raise _invalid(f"magic {magic}, only {MAGIC} is accepted")
+        return _invalid(f"magic {magic}, only {MAGIC} is accepted")
     if size < available:
-        raise _invalid("more than one batch for the partition")
-    if size < HEADER_SIZE:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes, its header alone has {HEADER_SIZE}")
+        return _invalid("more than one batch for the partition")
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes, its header alone has {HEADER_SIZE}")
 
 
 def _check_client_header(header: BatchHeader) -> None:
@@ -112,8 +118,6 @@ def _check_client_header(header: BatchHeader) -> None:
 
 
 def _check_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs) -> None:
-    if config.is_log_append_time:
-        return
     latest_ms = wall_ms + config.message_timestamp_after_max_ms
     if header.max_timestamp > latest_ms:
         raise InvalidRecordsError(
@@ -179,12 +183,12 @@ def decompressed(compression: int, body: memoryview, max_bytes: int = MAX_DECOMP
 
 def _walk_records(body: memoryview, record_count: int) -> None:
     """Check the first record fully and skip over up to 64 by their lengths: a wrong count ends in the wrong place."""
-    position = 0
     end = len(body)
-    for slot in range(min(record_count, _WALKED_RECORDS)):
+    length, position = _record_length(body, 0, end)
+    _check_record(body, position, position + length)
+    position += length
+    for _ in range(1, min(record_count, _WALKED_RECORDS)):
         length, position = _record_length(body, position, end)
-        if not slot:
-            _check_record(body, position, position + length)
         position += length
     if record_count <= _WALKED_RECORDS and position != end:
         raise _invalid(f"{end - position} bytes follow the last of {record_count} records")
@@ -232,8 +236,12 @@ def _record_length(body: memoryview, position: int, end: int) -> tuple[int, int]
 
 def _check_record(body: memoryview, position: int, end: int) -> tuple[int, bool]:
     """The record's timestamp delta, and whether it has a key."""
-    timestamp_delta, position = _varint(body, position + 1, end, 10)  # after the attributes
-    _, position = _varint(body, position, end)  # offset delta
+    if end - position > 2 and body[position + 1] < 0x80 and body[position + 2] < 0x80:  # spelt out: most records
+        timestamp_delta = (body[position + 1] >> 1) ^ -(body[position + 1] & 1)
+        position += 3
+    else:
+        timestamp_delta, position = _varint(body, position + 1, end, 10)  # after the attributes
+        _, position = _varint(body, position, end)  # offset delta
     key_length, position = _varint(body, position, end)  # every negative length is a null, as in Kafka
     position += max(0, key_length)
     length, position = _varint(body, position, end)
@@ -253,9 +261,12 @@ def _check_record(body: memoryview, position: int, end: int) -> tuple[int, bool]
 
 
 def _varint(batch: memoryview, position: int, end: int, limit: int = 5) -> tuple[int, int]:
-    if position < end and batch[position] < 0x80:  # most lengths and deltas
+    if position < end and batch[position] < 0x80:  # most deltas, and short lengths
         value = batch[position]
         return (value >> 1) ^ -(value & 1), position + 1
+    if position + 1 < end and batch[position + 1] < 0x80:
+        value = batch[position] & 0x7F | batch[position + 1] << 7
+        return (value >> 1) ^ -(value & 1), position + 2
     value = shift = 0
     last = min(end, position + limit)
     while position < last:

@@ -69,6 +69,15 @@ class ProducerState:
     def last_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
+    def is_next(self, producer_epoch: int, first_sequence: int) -> bool:
+        """Whether a batch with this sequence continues the last one, which it then cannot repeat."""
+        batches = self.batches
+        return (
+            producer_epoch == self.producer_epoch
+            and bool(batches)
+            and first_sequence == (batches[-1].last_sequence + 1) & SEQUENCE_MASK
+        )
+
     def find_duplicate(self, producer_epoch: int, first_sequence: int, last_sequence: int) -> AppendedBatch | None:
         if producer_epoch == self.producer_epoch:
             for batch in self.batches:
@@ -154,8 +163,11 @@ class ProducerStateManager:
         state = self._producers.get(producer_id)
         is_client = origin is AppendOrigin.CLIENT
         first_sequence = header.base_sequence
+        is_next = False
         if state is not None:
-            if is_client:
+            # Most batches continue their producer's last one: five batches never come round to the same sequence.
+            is_next = state.is_next(producer_epoch, first_sequence)
+            if is_client and not is_next:
                 last_sequence = (first_sequence + header.last_offset_delta) & SEQUENCE_MASK
                 duplicate = state.find_duplicate(producer_epoch, first_sequence, last_sequence)
                 if duplicate is not None:
@@ -165,7 +177,7 @@ class ProducerStateManager:
                     ErrorCode.INVALID_PRODUCER_EPOCH,
                     f"producer {producer_id} has epoch {state.producer_epoch}, the batch has {producer_epoch}",
                 )
-        if is_client:
+        if is_client and (self._unverified or not is_next):
             self._check_sequence(state, producer_id, producer_epoch, first_sequence, transaction_version)
         if (
             state is not None

@@ -222,28 +222,31 @@ def _write_api_versions_response_3(out: list[Data], message: ApiVersionsResponse
     for item_api_keys in message.api_keys:
         _write_api_version_3(out, item_api_keys)
     out.append(_S2.pack(message.throttle_time_ms))
-    tags: list[tuple[int, list[Data]]] = []
-    if len(message.supported_features):
-        data: list[Data] = []
-        data.append(compact_count(message.supported_features))
-        for item_supported_features in message.supported_features:
-            _write_supported_feature_key_3(data, item_supported_features)
-        tags.append((0, data))
-    if message.finalized_features_epoch != -1:
-        data = []
-        data.append(_S4.pack(message.finalized_features_epoch))
-        tags.append((1, data))
-    if len(message.finalized_features):
-        data = []
-        data.append(compact_count(message.finalized_features))
-        for item_finalized_features in message.finalized_features:
-            _write_finalized_feature_key_3(data, item_finalized_features)
-        tags.append((2, data))
-    if message.zk_migration_ready:
-        data = []
-        data.append(_S5.pack(message.zk_migration_ready))
-        tags.append((3, data))
-    write_tags(out, tags)
+    if len(message.supported_features) or message.finalized_features_epoch != -1 or len(message.finalized_features) or message.zk_migration_ready:
+        tags: list[tuple[int, list[Data]]] = []
+        if len(message.supported_features):
+            data: list[Data] = []
+            data.append(compact_count(message.supported_features))
+            for item_supported_features in message.supported_features:
+                _write_supported_feature_key_3(data, item_supported_features)
+            tags.append((0, data))
+        if message.finalized_features_epoch != -1:
+            data = []
+            data.append(_S4.pack(message.finalized_features_epoch))
+            tags.append((1, data))
+        if len(message.finalized_features):
+            data = []
+            data.append(compact_count(message.finalized_features))
+            for item_finalized_features in message.finalized_features:
+                _write_finalized_feature_key_3(data, item_finalized_features)
+            tags.append((2, data))
+        if message.zk_migration_ready:
+            data = []
+            data.append(_S5.pack(message.zk_migration_ready))
+            tags.append((3, data))
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_slices_api_versions_response_0(out: list[Data], message: ApiVersionsResponse) -> Iterator[int]:
@@ -270,30 +273,33 @@ def _write_slices_api_versions_response_3(out: list[Data], message: ApiVersionsR
         _write_api_version_3(out, item_api_keys)
         yield 1
     out.append(_S2.pack(message.throttle_time_ms))
-    tags: list[tuple[int, list[Data]]] = []
-    if len(message.supported_features):
-        data: list[Data] = []
-        data.append(compact_count(message.supported_features))
-        for item_supported_features in message.supported_features:
-            _write_supported_feature_key_3(data, item_supported_features)
-            yield 1
-        tags.append((0, data))
-    if message.finalized_features_epoch != -1:
-        data = []
-        data.append(_S4.pack(message.finalized_features_epoch))
-        tags.append((1, data))
-    if len(message.finalized_features):
-        data = []
-        data.append(compact_count(message.finalized_features))
-        for item_finalized_features in message.finalized_features:
-            _write_finalized_feature_key_3(data, item_finalized_features)
-            yield 1
-        tags.append((2, data))
-    if message.zk_migration_ready:
-        data = []
-        data.append(_S5.pack(message.zk_migration_ready))
-        tags.append((3, data))
-    write_tags(out, tags)
+    if len(message.supported_features) or message.finalized_features_epoch != -1 or len(message.finalized_features) or message.zk_migration_ready:
+        tags: list[tuple[int, list[Data]]] = []
+        if len(message.supported_features):
+            data: list[Data] = []
+            data.append(compact_count(message.supported_features))
+            for item_supported_features in message.supported_features:
+                _write_supported_feature_key_3(data, item_supported_features)
+                yield 1
+            tags.append((0, data))
+        if message.finalized_features_epoch != -1:
+            data = []
+            data.append(_S4.pack(message.finalized_features_epoch))
+            tags.append((1, data))
+        if len(message.finalized_features):
+            data = []
+            data.append(compact_count(message.finalized_features))
+            for item_finalized_features in message.finalized_features:
+                _write_finalized_feature_key_3(data, item_finalized_features)
+                yield 1
+            tags.append((2, data))
+        if message.zk_migration_ready:
+            data = []
+            data.append(_S5.pack(message.zk_migration_ready))
+            tags.append((3, data))
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 decode, encode = codec(

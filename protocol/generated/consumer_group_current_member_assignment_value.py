@@ -97,14 +97,16 @@ def _write_topic_partitions_0(out: list[Data], message: TopicPartitions) -> None
     out.append(compact_count(message.partitions))
     if message.partitions:
         out.append(pack(f">{len(message.partitions)}i", *message.partitions))
-    tags: list[tuple[int, list[Data]]] = []
     if message.assignment_epochs is None or len(message.assignment_epochs):
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(nullable_compact_count(message.assignment_epochs))
         if message.assignment_epochs:
             data.append(pack(f">{len(message.assignment_epochs)}i", *message.assignment_epochs))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_consumer_group_current_member_assignment_value_0(out: list[Data], message: ConsumerGroupCurrentMemberAssignmentValue) -> None:

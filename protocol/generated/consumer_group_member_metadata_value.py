@@ -143,8 +143,8 @@ def _write_consumer_group_member_metadata_value_0(out: list[Data], message: Cons
     out.append(nullable_compact_string(message.subscribed_topic_regex))
     out.append(_S0.pack(message.rebalance_timeout_ms))
     out.append(nullable_compact_string(message.server_assignor))
-    tags: list[tuple[int, list[Data]]] = []
-    if message.classic_member_metadata is not _CLASSIC_MEMBER_METADATA and message.classic_member_metadata != _CLASSIC_MEMBER_METADATA:
+    if (message.classic_member_metadata is not _CLASSIC_MEMBER_METADATA and message.classic_member_metadata != _CLASSIC_MEMBER_METADATA):
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         if message.classic_member_metadata is None:
             data.append(b"\x00")
@@ -152,7 +152,9 @@ def _write_consumer_group_member_metadata_value_0(out: list[Data], message: Cons
             data.append(b"\x01")
             _write_classic_member_metadata_0(data, message.classic_member_metadata)
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 decode, encode = codec(

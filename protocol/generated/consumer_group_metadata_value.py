@@ -47,12 +47,14 @@ def _read_consumer_group_metadata_value_0(view: memoryview, position: int) -> tu
 
 def _write_consumer_group_metadata_value_0(out: list[Data], message: ConsumerGroupMetadataValue) -> None:
     out.append(_S0.pack(message.epoch))
-    tags: list[tuple[int, list[Data]]] = []
     if message.metadata_hash != 0:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(_S1.pack(message.metadata_hash))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 decode, encode = codec(

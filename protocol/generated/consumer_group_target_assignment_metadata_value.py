@@ -47,12 +47,14 @@ def _read_consumer_group_target_assignment_metadata_value_0(view: memoryview, po
 
 def _write_consumer_group_target_assignment_metadata_value_0(out: list[Data], message: ConsumerGroupTargetAssignmentMetadataValue) -> None:
     out.append(_S0.pack(message.assignment_epoch))
-    tags: list[tuple[int, list[Data]]] = []
     if message.assignment_timestamp != 0:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(_S1.pack(message.assignment_timestamp))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 decode, encode = codec(

@@ -171,12 +171,14 @@ def _write_creatable_topic_result_5(out: list[Data], message: CreatableTopicResu
     out.append(nullable_compact_count(message.configs))
     for item_configs in message.configs or ():
         _write_creatable_topic_configs_5(out, item_configs)
-    tags: list[tuple[int, list[Data]]] = []
     if message.topic_config_error_code != 0:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(_S1.pack(message.topic_config_error_code))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_create_topics_response_5(out: list[Data], message: CreateTopicsResponse) -> None:
@@ -234,12 +236,14 @@ def _write_creatable_topic_result_7(out: list[Data], message: CreatableTopicResu
     out.append(nullable_compact_count(message.configs))
     for item_configs in message.configs or ():
         _write_creatable_topic_configs_5(out, item_configs)
-    tags: list[tuple[int, list[Data]]] = []
     if message.topic_config_error_code != 0:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(_S1.pack(message.topic_config_error_code))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_create_topics_response_7(out: list[Data], message: CreateTopicsResponse) -> None:
@@ -267,12 +271,14 @@ def _write_slices_creatable_topic_result_5(out: list[Data], message: CreatableTo
     for item_configs in message.configs or ():
         _write_creatable_topic_configs_5(out, item_configs)
         yield 1
-    tags: list[tuple[int, list[Data]]] = []
     if message.topic_config_error_code != 0:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(_S1.pack(message.topic_config_error_code))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_slices_create_topics_response_5(out: list[Data], message: CreateTopicsResponse) -> Iterator[int]:
@@ -293,12 +299,14 @@ def _write_slices_creatable_topic_result_7(out: list[Data], message: CreatableTo
     for item_configs in message.configs or ():
         _write_creatable_topic_configs_5(out, item_configs)
         yield 1
-    tags: list[tuple[int, list[Data]]] = []
     if message.topic_config_error_code != 0:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(_S1.pack(message.topic_config_error_code))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_slices_create_topics_response_7(out: list[Data], message: CreateTopicsResponse) -> Iterator[int]:

@@ -423,12 +423,14 @@ def _write_fetch_request_12(out: list[Data], message: FetchRequest) -> None:
     for item_forgotten_topics_data in message.forgotten_topics_data:
         _write_forgotten_topic_12(out, item_forgotten_topics_data)
     out.append(compact_string(message.rack_id))
-    tags: list[tuple[int, list[Data]]] = []
     if message.cluster_id is not None:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(nullable_compact_string(message.cluster_id))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _read_fetch_topic_13(view: memoryview, position: int) -> tuple[FetchTopic, int]:
@@ -505,12 +507,14 @@ def _write_fetch_request_13(out: list[Data], message: FetchRequest) -> None:
     for item_forgotten_topics_data in message.forgotten_topics_data:
         _write_forgotten_topic_13(out, item_forgotten_topics_data)
     out.append(compact_string(message.rack_id))
-    tags: list[tuple[int, list[Data]]] = []
     if message.cluster_id is not None:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(nullable_compact_string(message.cluster_id))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _read_replica_state_15(view: memoryview, position: int) -> tuple[ReplicaState, int]:
@@ -564,16 +568,19 @@ def _write_fetch_request_15(out: list[Data], message: FetchRequest) -> None:
     for item_forgotten_topics_data in message.forgotten_topics_data:
         _write_forgotten_topic_13(out, item_forgotten_topics_data)
     out.append(compact_string(message.rack_id))
-    tags: list[tuple[int, list[Data]]] = []
-    if message.cluster_id is not None:
-        data: list[Data] = []
-        data.append(nullable_compact_string(message.cluster_id))
-        tags.append((0, data))
-    if message.replica_state is not _REPLICA_STATE and message.replica_state != _REPLICA_STATE:
-        data = []
-        _write_replica_state_15(data, message.replica_state)
-        tags.append((1, data))
-    write_tags(out, tags)
+    if message.cluster_id is not None or (message.replica_state is not _REPLICA_STATE and message.replica_state != _REPLICA_STATE):
+        tags: list[tuple[int, list[Data]]] = []
+        if message.cluster_id is not None:
+            data: list[Data] = []
+            data.append(nullable_compact_string(message.cluster_id))
+            tags.append((0, data))
+        if message.replica_state is not _REPLICA_STATE and message.replica_state != _REPLICA_STATE:
+            data = []
+            _write_replica_state_15(data, message.replica_state)
+            tags.append((1, data))
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _read_fetch_partition_17(view: memoryview, position: int) -> tuple[FetchPartition, int]:
@@ -637,12 +644,14 @@ def _read_fetch_request_17(view: memoryview, position: int) -> tuple[FetchReques
 
 def _write_fetch_partition_17(out: list[Data], message: FetchPartition) -> None:
     out.append(_S5.pack(message.partition, message.current_leader_epoch, message.fetch_offset, message.last_fetched_epoch, message.log_start_offset, message.partition_max_bytes))
-    tags: list[tuple[int, list[Data]]] = []
     if message.replica_directory_id != _ZERO_UUID:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(_S6.pack(message.replica_directory_id.bytes))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_fetch_topic_17(out: list[Data], message: FetchTopic) -> None:
@@ -662,16 +671,19 @@ def _write_fetch_request_17(out: list[Data], message: FetchRequest) -> None:
     for item_forgotten_topics_data in message.forgotten_topics_data:
         _write_forgotten_topic_13(out, item_forgotten_topics_data)
     out.append(compact_string(message.rack_id))
-    tags: list[tuple[int, list[Data]]] = []
-    if message.cluster_id is not None:
-        data: list[Data] = []
-        data.append(nullable_compact_string(message.cluster_id))
-        tags.append((0, data))
-    if message.replica_state is not _REPLICA_STATE and message.replica_state != _REPLICA_STATE:
-        data = []
-        _write_replica_state_15(data, message.replica_state)
-        tags.append((1, data))
-    write_tags(out, tags)
+    if message.cluster_id is not None or (message.replica_state is not _REPLICA_STATE and message.replica_state != _REPLICA_STATE):
+        tags: list[tuple[int, list[Data]]] = []
+        if message.cluster_id is not None:
+            data: list[Data] = []
+            data.append(nullable_compact_string(message.cluster_id))
+            tags.append((0, data))
+        if message.replica_state is not _REPLICA_STATE and message.replica_state != _REPLICA_STATE:
+            data = []
+            _write_replica_state_15(data, message.replica_state)
+            tags.append((1, data))
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _read_fetch_partition_18(view: memoryview, position: int) -> tuple[FetchPartition, int]:
@@ -739,16 +751,19 @@ def _read_fetch_request_18(view: memoryview, position: int) -> tuple[FetchReques
 
 def _write_fetch_partition_18(out: list[Data], message: FetchPartition) -> None:
     out.append(_S5.pack(message.partition, message.current_leader_epoch, message.fetch_offset, message.last_fetched_epoch, message.log_start_offset, message.partition_max_bytes))
-    tags: list[tuple[int, list[Data]]] = []
-    if message.replica_directory_id != _ZERO_UUID:
-        data: list[Data] = []
-        data.append(_S6.pack(message.replica_directory_id.bytes))
-        tags.append((0, data))
-    if message.high_watermark != 9223372036854775807:
-        data = []
-        data.append(_S9.pack(message.high_watermark))
-        tags.append((1, data))
-    write_tags(out, tags)
+    if message.replica_directory_id != _ZERO_UUID or message.high_watermark != 9223372036854775807:
+        tags: list[tuple[int, list[Data]]] = []
+        if message.replica_directory_id != _ZERO_UUID:
+            data: list[Data] = []
+            data.append(_S6.pack(message.replica_directory_id.bytes))
+            tags.append((0, data))
+        if message.high_watermark != 9223372036854775807:
+            data = []
+            data.append(_S9.pack(message.high_watermark))
+            tags.append((1, data))
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_fetch_topic_18(out: list[Data], message: FetchTopic) -> None:
@@ -768,16 +783,19 @@ def _write_fetch_request_18(out: list[Data], message: FetchRequest) -> None:
     for item_forgotten_topics_data in message.forgotten_topics_data:
         _write_forgotten_topic_13(out, item_forgotten_topics_data)
     out.append(compact_string(message.rack_id))
-    tags: list[tuple[int, list[Data]]] = []
-    if message.cluster_id is not None:
-        data: list[Data] = []
-        data.append(nullable_compact_string(message.cluster_id))
-        tags.append((0, data))
-    if message.replica_state is not _REPLICA_STATE and message.replica_state != _REPLICA_STATE:
-        data = []
-        _write_replica_state_15(data, message.replica_state)
-        tags.append((1, data))
-    write_tags(out, tags)
+    if message.cluster_id is not None or (message.replica_state is not _REPLICA_STATE and message.replica_state != _REPLICA_STATE):
+        tags: list[tuple[int, list[Data]]] = []
+        if message.cluster_id is not None:
+            data: list[Data] = []
+            data.append(nullable_compact_string(message.cluster_id))
+            tags.append((0, data))
+        if message.replica_state is not _REPLICA_STATE and message.replica_state != _REPLICA_STATE:
+            data = []
+            _write_replica_state_15(data, message.replica_state)
+            tags.append((1, data))
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _read_slices_fetch_topic_4(view: memoryview, position: int) -> Generator[int, None, tuple[FetchTopic, int]]:

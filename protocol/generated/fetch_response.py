@@ -466,20 +466,23 @@ def _write_partition_data_12(out: list[Data], message: PartitionData) -> None:
         _write_aborted_transaction_12(out, item_aborted_transactions)
     out.append(_S0.pack(message.preferred_read_replica))
     write_data(out, message.records, True)
-    tags: list[tuple[int, list[Data]]] = []
-    if message.diverging_epoch is not _EPOCH_END_OFFSET and message.diverging_epoch != _EPOCH_END_OFFSET:
-        data: list[Data] = []
-        _write_epoch_end_offset_12(data, message.diverging_epoch)
-        tags.append((0, data))
-    if message.current_leader is not _LEADER_ID_AND_EPOCH and message.current_leader != _LEADER_ID_AND_EPOCH:
-        data = []
-        _write_leader_id_and_epoch_12(data, message.current_leader)
-        tags.append((1, data))
-    if message.snapshot_id is not _SNAPSHOT_ID and message.snapshot_id != _SNAPSHOT_ID:
-        data = []
-        _write_snapshot_id_12(data, message.snapshot_id)
-        tags.append((2, data))
-    write_tags(out, tags)
+    if (message.diverging_epoch is not _EPOCH_END_OFFSET and message.diverging_epoch != _EPOCH_END_OFFSET) or (message.current_leader is not _LEADER_ID_AND_EPOCH and message.current_leader != _LEADER_ID_AND_EPOCH) or (message.snapshot_id is not _SNAPSHOT_ID and message.snapshot_id != _SNAPSHOT_ID):
+        tags: list[tuple[int, list[Data]]] = []
+        if message.diverging_epoch is not _EPOCH_END_OFFSET and message.diverging_epoch != _EPOCH_END_OFFSET:
+            data: list[Data] = []
+            _write_epoch_end_offset_12(data, message.diverging_epoch)
+            tags.append((0, data))
+        if message.current_leader is not _LEADER_ID_AND_EPOCH and message.current_leader != _LEADER_ID_AND_EPOCH:
+            data = []
+            _write_leader_id_and_epoch_12(data, message.current_leader)
+            tags.append((1, data))
+        if message.snapshot_id is not _SNAPSHOT_ID and message.snapshot_id != _SNAPSHOT_ID:
+            data = []
+            _write_snapshot_id_12(data, message.snapshot_id)
+            tags.append((2, data))
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_fetchable_topic_response_12(out: list[Data], message: FetchableTopicResponse) -> None:
@@ -587,14 +590,16 @@ def _write_fetch_response_16(out: list[Data], message: FetchResponse) -> None:
     out.append(compact_count(message.responses))
     for item_responses in message.responses:
         _write_fetchable_topic_response_13(out, item_responses)
-    tags: list[tuple[int, list[Data]]] = []
     if len(message.node_endpoints):
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(compact_count(message.node_endpoints))
         for item_node_endpoints in message.node_endpoints:
             _write_node_endpoint_16(data, item_node_endpoints)
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_slices_partition_data_4(out: list[Data], message: PartitionData) -> Iterator[int]:
@@ -689,20 +694,23 @@ def _write_slices_partition_data_12(out: list[Data], message: PartitionData) -> 
         yield 1
     out.append(_S0.pack(message.preferred_read_replica))
     write_data(out, message.records, True)
-    tags: list[tuple[int, list[Data]]] = []
-    if message.diverging_epoch is not _EPOCH_END_OFFSET and message.diverging_epoch != _EPOCH_END_OFFSET:
-        data: list[Data] = []
-        _write_epoch_end_offset_12(data, message.diverging_epoch)
-        tags.append((0, data))
-    if message.current_leader is not _LEADER_ID_AND_EPOCH and message.current_leader != _LEADER_ID_AND_EPOCH:
-        data = []
-        _write_leader_id_and_epoch_12(data, message.current_leader)
-        tags.append((1, data))
-    if message.snapshot_id is not _SNAPSHOT_ID and message.snapshot_id != _SNAPSHOT_ID:
-        data = []
-        _write_snapshot_id_12(data, message.snapshot_id)
-        tags.append((2, data))
-    write_tags(out, tags)
+    if (message.diverging_epoch is not _EPOCH_END_OFFSET and message.diverging_epoch != _EPOCH_END_OFFSET) or (message.current_leader is not _LEADER_ID_AND_EPOCH and message.current_leader != _LEADER_ID_AND_EPOCH) or (message.snapshot_id is not _SNAPSHOT_ID and message.snapshot_id != _SNAPSHOT_ID):
+        tags: list[tuple[int, list[Data]]] = []
+        if message.diverging_epoch is not _EPOCH_END_OFFSET and message.diverging_epoch != _EPOCH_END_OFFSET:
+            data: list[Data] = []
+            _write_epoch_end_offset_12(data, message.diverging_epoch)
+            tags.append((0, data))
+        if message.current_leader is not _LEADER_ID_AND_EPOCH and message.current_leader != _LEADER_ID_AND_EPOCH:
+            data = []
+            _write_leader_id_and_epoch_12(data, message.current_leader)
+            tags.append((1, data))
+        if message.snapshot_id is not _SNAPSHOT_ID and message.snapshot_id != _SNAPSHOT_ID:
+            data = []
+            _write_snapshot_id_12(data, message.snapshot_id)
+            tags.append((2, data))
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_slices_fetchable_topic_response_12(out: list[Data], message: FetchableTopicResponse) -> Iterator[int]:
@@ -747,15 +755,17 @@ def _write_slices_fetch_response_16(out: list[Data], message: FetchResponse) -> 
     for item_responses in message.responses:
         yield from _write_slices_fetchable_topic_response_13(out, item_responses)
         yield 1
-    tags: list[tuple[int, list[Data]]] = []
     if len(message.node_endpoints):
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(compact_count(message.node_endpoints))
         for item_node_endpoints in message.node_endpoints:
             _write_node_endpoint_16(data, item_node_endpoints)
             yield 1
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 decode, encode = codec(

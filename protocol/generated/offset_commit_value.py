@@ -110,12 +110,14 @@ def _write_offset_commit_value_4(out: list[Data], message: OffsetCommitValue) ->
     out.append(_S2.pack(message.offset, message.leader_epoch))
     out.append(compact_string(message.metadata))
     out.append(_S0.pack(message.commit_timestamp))
-    tags: list[tuple[int, list[Data]]] = []
     if message.topic_id != _ZERO_UUID:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(_S3.pack(message.topic_id.bytes))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 decode, encode = codec(

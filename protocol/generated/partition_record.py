@@ -103,12 +103,14 @@ def _write_partition_record_0(out: list[Data], message: PartitionRecord) -> None
     if message.adding_replicas:
         out.append(pack(f">{len(message.adding_replicas)}i", *message.adding_replicas))
     out.append(_S1.pack(message.leader, message.leader_epoch, message.partition_epoch))
-    tags: list[tuple[int, list[Data]]] = []
     if message.leader_recovery_state != 0:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(_S2.pack(message.leader_recovery_state))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _read_partition_record_1(view: memoryview, position: int) -> tuple[PartitionRecord, int]:
@@ -167,12 +169,14 @@ def _write_partition_record_1(out: list[Data], message: PartitionRecord) -> None
     out.append(compact_count(message.directories))
     for item_directories in message.directories:
         out.append(item_directories.bytes)
-    tags: list[tuple[int, list[Data]]] = []
     if message.leader_recovery_state != 0:
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(_S2.pack(message.leader_recovery_state))
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _read_partition_record_2(view: memoryview, position: int) -> tuple[PartitionRecord, int]:
@@ -245,24 +249,27 @@ def _write_partition_record_2(out: list[Data], message: PartitionRecord) -> None
     out.append(compact_count(message.directories))
     for item_directories in message.directories:
         out.append(item_directories.bytes)
-    tags: list[tuple[int, list[Data]]] = []
-    if message.leader_recovery_state != 0:
-        data: list[Data] = []
-        data.append(_S2.pack(message.leader_recovery_state))
-        tags.append((0, data))
-    if message.eligible_leader_replicas is not None:
-        data = []
-        data.append(nullable_compact_count(message.eligible_leader_replicas))
-        if message.eligible_leader_replicas:
-            data.append(pack(f">{len(message.eligible_leader_replicas)}i", *message.eligible_leader_replicas))
-        tags.append((1, data))
-    if message.last_known_elr is not None:
-        data = []
-        data.append(nullable_compact_count(message.last_known_elr))
-        if message.last_known_elr:
-            data.append(pack(f">{len(message.last_known_elr)}i", *message.last_known_elr))
-        tags.append((2, data))
-    write_tags(out, tags)
+    if message.leader_recovery_state != 0 or message.eligible_leader_replicas is not None or message.last_known_elr is not None:
+        tags: list[tuple[int, list[Data]]] = []
+        if message.leader_recovery_state != 0:
+            data: list[Data] = []
+            data.append(_S2.pack(message.leader_recovery_state))
+            tags.append((0, data))
+        if message.eligible_leader_replicas is not None:
+            data = []
+            data.append(nullable_compact_count(message.eligible_leader_replicas))
+            if message.eligible_leader_replicas:
+                data.append(pack(f">{len(message.eligible_leader_replicas)}i", *message.eligible_leader_replicas))
+            tags.append((1, data))
+        if message.last_known_elr is not None:
+            data = []
+            data.append(nullable_compact_count(message.last_known_elr))
+            if message.last_known_elr:
+                data.append(pack(f">{len(message.last_known_elr)}i", *message.last_known_elr))
+            tags.append((2, data))
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 decode, encode = codec(

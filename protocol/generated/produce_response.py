@@ -437,12 +437,14 @@ def _write_partition_produce_response_10(out: list[Data], message: PartitionProd
     for item_record_errors in message.record_errors:
         _write_batch_index_and_error_message_9(out, item_record_errors)
     out.append(nullable_compact_string(message.error_message))
-    tags: list[tuple[int, list[Data]]] = []
-    if message.current_leader is not _LEADER_ID_AND_EPOCH and message.current_leader != _LEADER_ID_AND_EPOCH:
+    if (message.current_leader is not _LEADER_ID_AND_EPOCH and message.current_leader != _LEADER_ID_AND_EPOCH):
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         _write_leader_id_and_epoch_10(data, message.current_leader)
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_topic_produce_response_10(out: list[Data], message: TopicProduceResponse) -> None:
@@ -466,14 +468,16 @@ def _write_produce_response_10(out: list[Data], message: ProduceResponse) -> Non
     for item_responses in message.responses:
         _write_topic_produce_response_10(out, item_responses)
     out.append(_S1.pack(message.throttle_time_ms))
-    tags: list[tuple[int, list[Data]]] = []
     if len(message.node_endpoints):
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(compact_count(message.node_endpoints))
         for item_node_endpoints in message.node_endpoints:
             _write_node_endpoint_10(data, item_node_endpoints)
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _read_topic_produce_response_13(view: memoryview, position: int) -> tuple[TopicProduceResponse, int]:
@@ -526,14 +530,16 @@ def _write_produce_response_13(out: list[Data], message: ProduceResponse) -> Non
     for item_responses in message.responses:
         _write_topic_produce_response_13(out, item_responses)
     out.append(_S1.pack(message.throttle_time_ms))
-    tags: list[tuple[int, list[Data]]] = []
     if len(message.node_endpoints):
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(compact_count(message.node_endpoints))
         for item_node_endpoints in message.node_endpoints:
             _write_node_endpoint_10(data, item_node_endpoints)
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_slices_topic_produce_response_3(out: list[Data], message: TopicProduceResponse) -> Iterator[int]:
@@ -628,12 +634,14 @@ def _write_slices_partition_produce_response_10(out: list[Data], message: Partit
         _write_batch_index_and_error_message_9(out, item_record_errors)
         yield 1
     out.append(nullable_compact_string(message.error_message))
-    tags: list[tuple[int, list[Data]]] = []
-    if message.current_leader is not _LEADER_ID_AND_EPOCH and message.current_leader != _LEADER_ID_AND_EPOCH:
+    if (message.current_leader is not _LEADER_ID_AND_EPOCH and message.current_leader != _LEADER_ID_AND_EPOCH):
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         _write_leader_id_and_epoch_10(data, message.current_leader)
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_slices_topic_produce_response_10(out: list[Data], message: TopicProduceResponse) -> Iterator[int]:
@@ -651,15 +659,17 @@ def _write_slices_produce_response_10(out: list[Data], message: ProduceResponse)
         yield from _write_slices_topic_produce_response_10(out, item_responses)
         yield 1
     out.append(_S1.pack(message.throttle_time_ms))
-    tags: list[tuple[int, list[Data]]] = []
     if len(message.node_endpoints):
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(compact_count(message.node_endpoints))
         for item_node_endpoints in message.node_endpoints:
             _write_node_endpoint_10(data, item_node_endpoints)
             yield 1
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _write_slices_topic_produce_response_13(out: list[Data], message: TopicProduceResponse) -> Iterator[int]:
@@ -677,15 +687,17 @@ def _write_slices_produce_response_13(out: list[Data], message: ProduceResponse)
         yield from _write_slices_topic_produce_response_13(out, item_responses)
         yield 1
     out.append(_S1.pack(message.throttle_time_ms))
-    tags: list[tuple[int, list[Data]]] = []
     if len(message.node_endpoints):
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(compact_count(message.node_endpoints))
         for item_node_endpoints in message.node_endpoints:
             _write_node_endpoint_10(data, item_node_endpoints)
             yield 1
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 decode, encode = codec(

@@ -262,14 +262,16 @@ def _write_register_broker_record_3(out: list[Data], message: RegisterBrokerReco
         _write_broker_feature_0(out, item_features)
     out.append(nullable_compact_string(message.rack))
     out.append(_S4.pack(message.fenced, message.in_controlled_shutdown))
-    tags: list[tuple[int, list[Data]]] = []
     if len(message.log_dirs):
+        tags: list[tuple[int, list[Data]]] = []
         data: list[Data] = []
         data.append(compact_count(message.log_dirs))
         for item_log_dirs in message.log_dirs:
             data.append(item_log_dirs.bytes)
         tags.append((0, data))
-    write_tags(out, tags)
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 def _read_register_broker_record_4(view: memoryview, position: int) -> tuple[RegisterBrokerRecord, int]:
@@ -325,20 +327,23 @@ def _write_register_broker_record_4(out: list[Data], message: RegisterBrokerReco
         _write_broker_feature_0(out, item_features)
     out.append(nullable_compact_string(message.rack))
     out.append(_S4.pack(message.fenced, message.in_controlled_shutdown))
-    tags: list[tuple[int, list[Data]]] = []
-    if len(message.log_dirs):
-        data: list[Data] = []
-        data.append(compact_count(message.log_dirs))
-        for item_log_dirs in message.log_dirs:
-            data.append(item_log_dirs.bytes)
-        tags.append((0, data))
-    if message.cordoned_log_dirs is not None:
-        data = []
-        data.append(nullable_compact_count(message.cordoned_log_dirs))
-        for item_cordoned_log_dirs in message.cordoned_log_dirs or ():
-            data.append(item_cordoned_log_dirs.bytes)
-        tags.append((1, data))
-    write_tags(out, tags)
+    if len(message.log_dirs) or message.cordoned_log_dirs is not None:
+        tags: list[tuple[int, list[Data]]] = []
+        if len(message.log_dirs):
+            data: list[Data] = []
+            data.append(compact_count(message.log_dirs))
+            for item_log_dirs in message.log_dirs:
+                data.append(item_log_dirs.bytes)
+            tags.append((0, data))
+        if message.cordoned_log_dirs is not None:
+            data = []
+            data.append(nullable_compact_count(message.cordoned_log_dirs))
+            for item_cordoned_log_dirs in message.cordoned_log_dirs or ():
+                data.append(item_cordoned_log_dirs.bytes)
+            tags.append((1, data))
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 decode, encode = codec(

@@ -162,28 +162,31 @@ def _write_transaction_log_value_1(out: list[Data], message: TransactionLogValue
     for item_transaction_partitions in message.transaction_partitions or ():
         _write_partitions_schema_1(out, item_transaction_partitions)
     out.append(_S1.pack(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms))
-    tags: list[tuple[int, list[Data]]] = []
-    if message.previous_producer_id != -1:
-        data: list[Data] = []
-        data.append(_S2.pack(message.previous_producer_id))
-        tags.append((0, data))
-    if message.next_producer_id != -1:
-        data = []
-        data.append(_S2.pack(message.next_producer_id))
-        tags.append((1, data))
-    if message.client_transaction_version != 0:
-        data = []
-        data.append(_S3.pack(message.client_transaction_version))
-        tags.append((2, data))
-    if message.next_producer_epoch != -1:
-        data = []
-        data.append(_S3.pack(message.next_producer_epoch))
-        tags.append((3, data))
-    if message.last_producer_epoch != -1:
-        data = []
-        data.append(_S3.pack(message.last_producer_epoch))
-        tags.append((1000, data))
-    write_tags(out, tags)
+    if message.previous_producer_id != -1 or message.next_producer_id != -1 or message.client_transaction_version != 0 or message.next_producer_epoch != -1 or message.last_producer_epoch != -1:
+        tags: list[tuple[int, list[Data]]] = []
+        if message.previous_producer_id != -1:
+            data: list[Data] = []
+            data.append(_S2.pack(message.previous_producer_id))
+            tags.append((0, data))
+        if message.next_producer_id != -1:
+            data = []
+            data.append(_S2.pack(message.next_producer_id))
+            tags.append((1, data))
+        if message.client_transaction_version != 0:
+            data = []
+            data.append(_S3.pack(message.client_transaction_version))
+            tags.append((2, data))
+        if message.next_producer_epoch != -1:
+            data = []
+            data.append(_S3.pack(message.next_producer_epoch))
+            tags.append((3, data))
+        if message.last_producer_epoch != -1:
+            data = []
+            data.append(_S3.pack(message.last_producer_epoch))
+            tags.append((1000, data))
+        write_tags(out, tags)
+    else:
+        out.append(b"\x00")
 
 
 decode, encode = codec(
