@@ -154,11 +154,13 @@ def _at_once_or_in_slices(handle: Handler) -> Handler:
 class Exchange:
     """A request in progress, until its response."""
 
-    __slots__ = ("_api", "_context", "closes", "done", "holds", "on_done", "parts", "size_bytes")
+    __slots__ = ("_api", "_context", "_respond", "closes", "done", "holds", "on_done", "parts", "size_bytes")
 
     _api: LoadedApi
     _context: RequestContext
     """Both are set when it begins."""
+    _respond: Callable[[Completion[Any]], Any]
+    """Set while a pipelined response is waited for."""
 
     def __init__(self) -> None:
         self.done = False
@@ -210,12 +212,23 @@ class Exchange:
     def _settle(self, outcome: Any) -> None:
         if isinstance(outcome, Pipelined):
             self.holds = False
-            outcome.completion.then(self._on_completion)
+            self._respond = outcome.respond
+            outcome.completion.then(self._on_pipelined)
         elif isinstance(outcome, Completion):
             self.holds = True
             outcome.then(self._on_completion)
         else:
             self._answer(outcome)
+
+    def _on_pipelined(self, completion: Completion[Any]) -> None:
+        try:
+            response = self._respond(completion)
+        except Exception as error:
+            self._fail(error)
+        else:
+            self._settle(response)
+        if self.on_done is not None and (self.done or not self.holds):
+            self.on_done(self)
 
     def _on_completion(self, completion: Completion[Any]) -> None:
         if completion.error is not None:

@@ -102,12 +102,16 @@ class RequestContext:
 
 
 class Pipelined:
-    """A response that arrives later while the connection's next request may already start (Produce, once appended)."""
+    """A response that arrives later while the connection's next request may already start (Produce, once appended).
 
-    __slots__ = ("completion",)
+    `respond` makes it of the ended completion, which may have failed, in the turn in which it ends; it may raise.
+    """
 
-    def __init__(self, completion: Completion[Any]) -> None:
-        self.completion = completion
+    __slots__ = ("completion", "respond")
+
+    def __init__(self, completion: Completion[Any], respond: Callable[[Completion[Any]], Any]) -> None:
+        self.completion: Final = completion
+        self.respond: Final = respond
 
 
 def _always() -> bool:

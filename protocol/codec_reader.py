@@ -152,7 +152,8 @@ class ReaderEmitter:
 
     def _read_tagged(self, fields: list[Field], version: int) -> list[str]:
         if not fields:
-            return [f"position = {self._gathered.use('skip_tags')}(view, position)"]
+            skip = f"{self._gathered.use('skip_tags')}(view, position)"
+            return [f"position = {skip} if view[position] else position + 1"]
         lines = [f"{attribute(field.name)}: {annotation(field)} = {default_text(field)}" for field in fields]
         lines += [
             f"tag_count, position = {self._gathered.use('read_varint')}(view, position)",

@@ -41,8 +41,12 @@ class FrameReader:
 
     def feed(self, data: bytes) -> list[memoryview]:
         """The frames that are complete now. Raises ProtocolError if there are none because of `error`."""
-        frames: list[memoryview] = []
         view = memoryview(data)
+        size = len(data) - _LENGTH.size
+        is_allowed = 0 < size <= self._max_frame_bytes and not self._needed and self.error is None
+        if is_allowed and _LENGTH.unpack_from(data)[0] == size:  # most chunks are one frame
+            return [view[_LENGTH.size :]]
+        frames: list[memoryview] = []
         try:
             if self.error is not None:
                 raise ProtocolError(self.error)

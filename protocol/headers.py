@@ -29,13 +29,10 @@ def decode_request_header(view: memoryview, flexible_from: int) -> tuple[Request
     """The header of a request whose API is flexible from that version on; raises ProtocolError."""
     try:
         api_key, api_version, correlation_id, length = _FIXED.unpack_from(view)
-        position = 10
-        client_id = None
-        if length >= 0:
-            position = 10 + length
-            if position > len(view):
-                raise ProtocolError(f"a client id of {length} bytes is announced, {len(view) - 10} are left")
-            client_id = _client_id(view[10:position])
+        position = 10 + max(0, length)
+        if position > len(view):
+            raise ProtocolError(f"a client id of {length} bytes is announced, {len(view) - 10} are left")
+        client_id = _client_id(view[10:position]) if length >= 0 else None
         if api_version >= flexible_from:
             position = skip_tags(view, position)
     except (error, IndexError) as problem:

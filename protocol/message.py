@@ -79,20 +79,18 @@ def codec(
     read_by_version, write_by_version = _by_version(versions, readers), _by_version(versions, writers)
 
     def decode(view: memoryview, version: int, position: int = 0) -> tuple[MessageT, int]:
-        read = read_by_version.get(version)
-        if read is None:
+        if version not in read_by_version:
             raise ProtocolError(f"{name} has no version {version}")
         try:
-            return read(view, position)
+            return read_by_version[version](view, position)
         except (IndexError, struct.error, UnicodeDecodeError) as error:
             raise ProtocolError(f"{name} version {version} is malformed: {error}") from error
 
     def encode(message: MessageT, version: int) -> list[Data]:
-        write = write_by_version.get(version)
-        if write is None:
+        if version not in write_by_version:
             raise ProtocolError(f"{name} has no version {version}")
         out: list[Data] = []
-        write(out, message)
+        write_by_version[version](out, message)
         return out
 
     return decode, encode
@@ -157,7 +155,12 @@ def read_varint(view: memoryview, position: int) -> tuple[int, int]:
     if byte < 0x80:
         return byte, position + 1
     value = byte & 0x7F
-    for shift in (7, 14, 21, 28):
+    byte = view[position + 1]
+    if byte < 0x80:
+        return value | byte << 7, position + 2
+    value |= (byte & 0x7F) << 7
+    position += 1
+    for shift in (14, 21, 28):
         position += 1
         byte = view[position]
         value |= (byte & 0x7F) << shift
@@ -205,9 +208,10 @@ def _read_long_text_length(view: memoryview, position: int) -> tuple[int, int]:
 
 def read_compact_string(view: memoryview, position: int) -> tuple[str, int]:
     length = view[position]
-    position += 1
-    if length > 0x7F:
-        length, position = _read_long_text_length(view, position - 1)
+    end = position + length
+    if 0 < length <= 0x7F and end <= len(view):
+        return str(view[position + 1 : end], "utf-8"), end
+    length, position = _read_long_text_length(view, position)
     end = position + length - 1
     if length == 0 or end > len(view):
         raise _refuse(length - 1, view, position)
@@ -215,16 +219,9 @@ def read_compact_string(view: memoryview, position: int) -> tuple[str, int]:
 
 
 def read_nullable_compact_string(view: memoryview, position: int) -> tuple[str | None, int]:
-    length = view[position]
-    position += 1
-    if length > 0x7F:
-        length, position = _read_long_text_length(view, position - 1)
-    if length == 0:
-        return None, position
-    end = position + length - 1
-    if end > len(view):
-        raise _refuse(length - 1, view, position)
-    return str(view[position:end], "utf-8"), end
+    if view[position] == 0:
+        return None, position + 1
+    return read_compact_string(view, position)
 
 
 def read_records(view: memoryview, position: int) -> tuple[memoryview, int]:
@@ -251,10 +248,7 @@ def read_compact_records(view: memoryview, position: int) -> tuple[memoryview, i
 
 
 def read_nullable_compact_records(view: memoryview, position: int) -> tuple[memoryview | None, int]:
-    length = view[position]
-    position += 1
-    if length > 0x7F:
-        length, position = read_varint(view, position - 1)
+    length, position = read_varint(view, position)
     if length == 0:
         return None, position
     end = position + length - 1
@@ -301,9 +295,9 @@ def read_nullable_count(view: memoryview, position: int) -> tuple[int, int]:
 
 def read_compact_count(view: memoryview, position: int) -> tuple[int, int]:
     count = view[position]
-    position += 1
-    if count > 0x7F:
-        count, position = read_varint(view, position - 1)
+    if 0 < count <= 0x7F and position + count <= len(view):
+        return count - 1, position + 1
+    count, position = read_varint(view, position)
     if count == 0 or position + count - 1 > len(view):
         raise _refuse(count - 1, view, position)
     return count - 1, position

@@ -100,5 +100,5 @@ class Life(Generic[ShardT]):
     def fail_waiting(self) -> None:
         """The waiters look up the coordinator again: what they asked for may be durable or not."""
         waiting, self.waiting = self.waiting, {}
-        for released in waiting:
+        for released in list(waiting):  # each leaves the dict when it ends
             released.fail(self.refusal())

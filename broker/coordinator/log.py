@@ -5,13 +5,15 @@ Shaped by Kafka's PartitionWriter and CoordinatorLoader, which are its two halve
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from oncelog.broker.completion import Completion
-from oncelog.broker.log.values import AppendResult
+from oncelog.broker.log.values import AppendResult, Writer
 from oncelog.broker.ports import WallMs
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.protocol.records.record import Record
+
+T = TypeVar("T")
 
 Batch = tuple[BatchHeader, memoryview]
 Piece = Sequence[Batch]
@@ -26,18 +28,8 @@ class CoordinatorLog(Protocol):
     def offline_error(self) -> str | None:
         """Why the log can no longer be read or appended to."""
 
-    def append_own(
-        self,
-        records: Sequence[Record],
-        /,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        wall_ms: WallMs,
-        transaction_version: int,
-    ) -> AppendResult:
-        """Append all records in one batch, transactional unless the producer id is −1. Or raise KafkaError and
-        append nothing."""
+    def append_own(self, records: Sequence[Record], wall_ms: WallMs, writer: Writer, /) -> AppendResult:
+        """Append all records in one batch, or raise KafkaError and append nothing."""
 
     def append_end_txn_marker(
         self,
@@ -53,6 +45,9 @@ class CoordinatorLog(Protocol):
 
     def when_durable(self, next_offset: int, /) -> Completion[None]:
         """Completes once everything below `next_offset` is durable."""
+
+    def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int, /) -> None:
+        """The same for a completion of the caller, who may end it before."""
 
     def replay(self) -> Iterator[Piece | Completion[None]]:
         """The whole log, in order. A completion stands for a piece not available yet: wait for it, then continue.

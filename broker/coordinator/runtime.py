@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.life import Life, LifeState
 from oncelog.broker.coordinator.loading import CoordinatorLoading
+from oncelog.broker.log.values import NO_TRANSACTION, Writer
 from oncelog.broker.ports import Clock, WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.partitioning import coordinator_partition
@@ -305,7 +306,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         transaction_version: int = 0,
     ) -> Completion[T]:
         """Like `write`, in a producer's transaction: the partition checks the producer, the marker decides."""
-        return self._run(key, operation, producer_id, producer_epoch, transaction_version)
+        return self._run(key, operation, Writer(producer_id, producer_epoch, transaction_version))
 
     def read(self, key: str, operation: Callable[[ShardT], T]) -> Completion[T]:
         """Decide now, respond once everything it may have read is durable."""
@@ -315,7 +316,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         """Log and replay records that need no further decision; for a shard that writes on its own."""
         try:
             life = self._writable(partition)
-            self._append(life, records, -1, -1, 0)
+            self._append(life, records, NO_TRANSACTION)
         except KafkaError as error:
             return Completion.failed(error)
         return _respond_when_durable(life, None)
@@ -353,15 +354,13 @@ class CoordinatorRuntime(Generic[ShardT]):
         self,
         key: str,
         operation: Callable[[ShardT], WriteResult[T]],
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        transaction_version: int = 0,
+        writer: Writer = NO_TRANSACTION,
     ) -> Completion[T]:
         try:
             life = self._writable(self.partition_for(key))
             result = operation(life.shard)
             if result.records:
-                self._append(life, result.records, producer_id, producer_epoch, transaction_version)
+                self._append(life, result.records, writer)
         except KafkaError as error:
             return Completion.failed(error)
         return _respond_when_durable(life, result.response)
@@ -372,29 +371,17 @@ class CoordinatorRuntime(Generic[ShardT]):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, life.log.offline_error)
         return life
 
-    def _append(
-        self,
-        life: Life[ShardT],
-        records: Sequence[CoordinatorRecord],
-        producer_id: int,
-        producer_epoch: int,
-        transaction_version: int,
-    ) -> None:
+    def _append(self, life: Life[ShardT], records: Sequence[CoordinatorRecord], writer: Writer) -> None:
         wall_ms = self._clock.wall_ms()
         entries = [Record(index, wall_ms, record.key, record.value) for index, record in enumerate(records)]
         try:
-            appended = life.log.append_own(
-                entries,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                wall_ms=wall_ms,
-                transaction_version=transaction_version,
-            )
+            offset = life.log.append_own(entries, wall_ms, writer).base_offset
         except KafkaError as error:
             raise KafkaError(_APPEND_ERRORS.get(error.code, error.code), error.message) from error
         shard = life.shard
-        for index, record in enumerate(records):
-            shard.replay(record, offset=appended.base_offset + index, producer_id=producer_id)
+        for record in records:
+            shard.replay(record, offset=offset, producer_id=writer.producer_id)
+            offset += 1
 
 
 def _replay_batch(shard: Replayed, header: BatchHeader, batch: memoryview) -> None:
@@ -419,19 +406,9 @@ def _replay_batch(shard: Replayed, header: BatchHeader, batch: memoryview) -> No
 def _respond_when_durable(life: Life[ShardT], response: T) -> Completion[T]:
     """The response, once everything now in the log is durable; NOT_COORDINATOR if the life ends first."""
     released: Completion[T] = Completion()
-    log, waiting = life.log, life.waiting
-
-    def on_durable(done: "Completion[None]") -> None:
-        if released.done:
-            return  # the life has ended
-        waiting.pop(released, None)
-        if done.error is None:
-            released.complete(response)
-        else:
-            released.fail(done.error)
-
-    durable = log.when_durable(log.log_end_offset)
-    if not durable.done:
-        waiting[released] = None
-    durable.then(on_durable)
+    log = life.log
+    log.complete_when_durable(released, response, log.log_end_offset)
+    if not released.done:
+        life.waiting[released] = None
+        released.then(life.waiting.pop)
     return released

@@ -59,7 +59,7 @@ class FaultHandler:
 
     def _answered(self, occurrence: Occurrence, outcome: Any) -> Any:
         if isinstance(outcome, Pipelined):
-            return Pipelined(outcome.completion.map(lambda later: self._answered(occurrence, later)))
+            return Pipelined(outcome.completion, lambda done: self._answered(occurrence, outcome.respond(done)))
         if isinstance(outcome, Completion):
             return outcome.map(lambda later: self._answered(occurrence, later))
         planted = self._faults.fire(occurrence)
@@ -76,7 +76,11 @@ class FaultHandler:
 
         def on_outcome(outcome: Any) -> None:
             if isinstance(outcome, Pipelined):
-                outcome = outcome.completion
+                pipelined = outcome
+                outcome = pipelined.completion.map(
+                    lambda _: pipelined.respond(pipelined.completion),
+                    lambda _: pipelined.respond(pipelined.completion),
+                )
             if isinstance(outcome, Completion):
                 outcome.then(lambda done: on_outcome(done.error if done.error is not None else done.result()))
                 return

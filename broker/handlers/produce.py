@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
-from oncelog.broker.log.partition_log import AppendResult, PartitionLog
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.request import CloseConnection, Pipelined, RequestContext
 from oncelog.broker.slices import Sliced
 from oncelog.protocol.api_keys import ApiKey
@@ -165,7 +165,8 @@ def _answer(request: ProduceRequest, responses: list[TopicProduceResponse], wait
     response = ProduceResponse(responses=responses)
     if not waits:
         return response
-    return Pipelined(_once_durable(response, waits))
+    durable = waits[0].durable if len(waits) == 1 else all_of([wait.durable for wait in waits])
+    return Pipelined(durable, lambda _: _once_durable(response, waits))
 
 
 class _Wait(NamedTuple):
@@ -176,23 +177,15 @@ class _Wait(NamedTuple):
     slot: int
 
 
-def _once_durable(response: ProduceResponse, waits: Sequence[_Wait]) -> Completion[ProduceResponse]:
-    answer: Completion[ProduceResponse] = Completion()
-
-    def on_durable(_: Completion[Any]) -> None:
-        for durable, answers, slot in waits:
-            if isinstance(durable.error, KafkaError):  # its topic was deleted meanwhile
-                answers[slot] = _error(answers[slot].index, durable.error)
-            elif durable.error is not None:
-                answer.fail(durable.error)
-                return
-        answer.complete(response)
-
-    if len(waits) == 1:
-        waits[0].durable.then(on_durable)
-    else:
-        all_of([wait.durable for wait in waits]).then(on_durable)
-    return answer
+def _once_durable(response: ProduceResponse, waits: Sequence[_Wait]) -> ProduceResponse:
+    """The response, in which partitions whose topic was deleted meanwhile have their error. Raises any other error."""
+    for durable, answers, slot in waits:
+        error = durable.error
+        if error is not None:
+            if not isinstance(error, KafkaError):
+                raise error
+            answers[slot] = _error(answers[slot].index, error)
+    return response
 
 
 def _append(
@@ -217,29 +210,19 @@ def _append(
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
         if request.transactional_id is not None:
             _verify(context, request.transactional_id, log, batch, refusal)
-        appended = log.append(
-            batch,
-            wall_ms=broker.clock.wall_ms(),
-            transaction_version=TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0,
-        )
+        transaction_version = TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0
+        appended = log.append(batch, wall_ms=broker.clock.wall_ms(), transaction_version=transaction_version)
     except KafkaError as error:
         return _error_response(context, data.index, error), None
     broker.metrics.appends += 1
     broker.metrics.append_bytes += len(batch)
+    base_offset, last_offset, log_append_time_ms, log_start_offset, _ = appended
+    answer = PartitionProduceResponse(data.index, 0, base_offset, log_append_time_ms, log_start_offset)
     if request.acks:
-        durable = log.when_durable(appended.last_offset + 1)
+        durable = log.when_durable(last_offset + 1)
         if not durable.done:
-            return _append_response(data.index, appended), durable
-    return _append_response(data.index, appended), None
-
-
-def _append_response(index: int, appended: AppendResult) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=index,
-        base_offset=appended.base_offset,
-        log_append_time_ms=appended.log_append_time_ms,
-        log_start_offset=appended.log_start_offset,
-    )
+            return answer, durable
+    return answer, None
 
 
 def _error_response(context: RequestContext, index: int, error: KafkaError) -> PartitionProduceResponse:

@@ -14,7 +14,7 @@ KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a fir
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
@@ -30,7 +30,14 @@ from oncelog.broker.log.store import (
     StoreDamagedError,
     StoreError,
 )
-from oncelog.broker.log.values import AbortedTransaction, AppendOrigin, AppendResult, FetchIsolation
+from oncelog.broker.log.values import (
+    NO_TRANSACTION,
+    AbortedTransaction,
+    AppendOrigin,
+    AppendResult,
+    FetchIsolation,
+    Writer,
+)
 from oncelog.broker.ports import Buffer, Clock, WallMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -56,6 +63,8 @@ __all__ = [
     "LogInvariantError",
     "PartitionLog",
 ]
+
+T = TypeVar("T")
 
 _wait_offset = itemgetter(0)
 
@@ -150,7 +159,7 @@ class PartitionLog:
         self._failure = rounds.failure
         self._listener = listener
         self._clock = clock
-        self._waiters: list[tuple[int, Completion[None]]] = []
+        self._waiters: list[tuple[int, Completion[Any], Any]] = []
         self.log_start_offset = opened.log_start_offset
         self.log_end_offset = opened.log_end_offset
         self.high_watermark = opened.log_start_offset
@@ -202,59 +211,48 @@ class PartitionLog:
             batch, header = recompressed(batch, header, config)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
-        timestamp = header.max_timestamp
+        attributes = header.attributes
+        timestamp, log_append_time_ms = header.max_timestamp, -1
         prefix = PREFIX.pack(base_offset, header.batch_length, self.leader_epoch)
         if is_log_append_time:
-            timestamp = wall_ms
-            parts = _with_timestamp(prefix, batch, header.attributes | TIMESTAMP_TYPE_MASK, wall_ms)
-        elif header.attributes & TIMESTAMP_TYPE_MASK:
-            parts = _with_timestamp(prefix, batch, header.attributes & ~TIMESTAMP_TYPE_MASK, timestamp)
+            timestamp = log_append_time_ms = wall_ms
+            parts = _with_timestamp(prefix, batch, attributes | TIMESTAMP_TYPE_MASK, wall_ms)
+        elif attributes & TIMESTAMP_TYPE_MASK:
+            parts = _with_timestamp(prefix, batch, attributes & ~TIMESTAMP_TYPE_MASK, timestamp)
         else:
             parts = (prefix, batch[PREFIX.size :])
         self._write(parts, len(batch), last_offset + 1, timestamp)
         if header.producer_id >= 0:
             producer_state.replay_batch(header, base_offset, timestamp, self._clock.monotonic_ms())
         self._on_appended(last_offset + 1)
-        return AppendResult(
-            base_offset, last_offset, wall_ms if is_log_append_time else -1, self.log_start_offset, False
-        )
+        return AppendResult(base_offset, last_offset, log_append_time_ms, self.log_start_offset, False)
 
-    def append_own(
-        self,
-        records: Sequence[Record],
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        wall_ms: WallMs,
-        transaction_version: int = 0,
-    ) -> AppendResult:
-        """Append a coordinator's records, all of timestamp `wall_ms`, as one batch; in a transaction unless the
-        producer id is −1. The batch is made here, so only its size and its producer need a check. Raises KafkaError."""
+    def append_own(self, records: Sequence[Record], wall_ms: WallMs, writer: Writer = NO_TRANSACTION) -> AppendResult:
+        """Append a coordinator's records, all of timestamp `wall_ms`, as one batch. The batch is made here, so only its
+        size and its writer need a check. Raises KafkaError."""
         self._check_writable()
-        is_log_append_time = self.config.is_log_append_time
         base_offset = self.log_end_offset
+        next_offset = base_offset + len(records)
+        log_append_time_ms = wall_ms if self.config.is_log_append_time else -1
         batch = encode_batch(
             records,
             base_offset=base_offset,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            transactional=producer_id >= 0,
-            log_append_time=is_log_append_time,
+            producer_id=writer.producer_id,
+            producer_epoch=writer.producer_epoch,
+            transactional=writer.producer_id >= 0,
+            log_append_time=log_append_time_ms >= 0,
             partition_leader_epoch=self.leader_epoch,
         )
         check_size(len(batch), self.config)
-        next_offset = base_offset + len(records)
-        if producer_id < 0:
+        if writer.producer_id < 0:
             self._write((batch,), len(batch), next_offset, wall_ms)
         else:
             header = read_header(batch)
-            self.producer_state.prepare_append(header, AppendOrigin.COORDINATOR, transaction_version)
+            self.producer_state.prepare_append(header, AppendOrigin.COORDINATOR, writer.transaction_version)
             self._write((batch,), len(batch), next_offset, wall_ms)
             self.producer_state.replay_batch(header, base_offset, wall_ms, self._clock.monotonic_ms())
         self._on_appended(next_offset)
-        return AppendResult(
-            base_offset, next_offset - 1, wall_ms if is_log_append_time else -1, self.log_start_offset, False
-        )
+        return AppendResult(base_offset, next_offset - 1, log_append_time_ms, self.log_start_offset, False)
 
     def append_end_txn_marker(
         self,
@@ -451,14 +449,19 @@ class PartitionLog:
 
     def when_durable(self, next_offset: int) -> Completion[None]:
         """Completes once everything below `next_offset` is durable; never, if the disk fails first."""
-        if next_offset <= self.high_watermark:
-            return Completion.of(None)
         completion: Completion[None] = Completion()
-        if self._waiters and self._waiters[-1][0] > next_offset:
-            insort(self._waiters, (next_offset, completion), key=_wait_offset)
-        else:
-            self._waiters.append((next_offset, completion))
+        self.complete_when_durable(completion, None, next_offset)
         return completion
+
+    def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int) -> None:
+        """The same for a completion of the caller, who may end it before."""
+        waiters = self._waiters
+        if next_offset <= self.high_watermark:
+            completion.complete(value)
+        elif waiters and waiters[-1][0] > next_offset:
+            insort(waiters, (next_offset, completion, value), key=_wait_offset)
+        else:
+            waiters.append((next_offset, completion, value))
 
     def advance_high_watermark(self, next_offset: int) -> None:
         """Everything below `next_offset` is durable; every log of a round advances before any waiter is notified."""
@@ -477,8 +480,9 @@ class PartitionLog:
         count = bisect_right(waiters, high_watermark, key=_wait_offset)
         if count:
             self._waiters = waiters[count:]
-            for _, completion in waiters[:count]:
-                completion.complete(None)
+            for _, completion, value in waiters[:count]:
+                if not completion.done:
+                    completion.complete(value)
         self._listener.on_high_watermark(self)
 
     def _update_last_stable_offset(self) -> None:
@@ -528,8 +532,9 @@ class PartitionLog:
         self.is_deleted = True
         self.stored.abandon()
         waiters, self._waiters = self._waiters, []
-        for _, completion in waiters:
-            completion.fail(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted"))
+        for _, completion, _ in waiters:
+            if not completion.done:
+                completion.fail(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted"))
         self._listener.on_high_watermark(self)
 
     def _check_readable(self) -> None:
@@ -539,11 +544,12 @@ class PartitionLog:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted")
 
     def _check_writable(self) -> None:
+        if self.is_led and not (self.is_deleted or self._failure.failed or self.offline_error is not None):
+            return
         self._check_readable()
         if self._failure.failed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk has failed, the broker is stopping")
-        if not self.is_led:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} has no leader epoch yet: its disk is full")
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} has no leader epoch yet: its disk is full")
 
 
 def _with_timestamp(prefix: bytes, batch: memoryview, attributes: int, timestamp: int) -> tuple[Buffer, ...]:

@@ -23,6 +23,17 @@ class AppendOrigin(Enum):
     METADATA = 2
 
 
+class Writer(NamedTuple):
+    """The producer in whose transaction a coordinator appends records; producer id −1: in none."""
+
+    producer_id: int
+    producer_epoch: int
+    transaction_version: int
+
+
+NO_TRANSACTION = Writer(-1, -1, 0)
+
+
 class AppendResult(NamedTuple):
     base_offset: int
     last_offset: int

@@ -159,27 +159,33 @@ class Connection(asyncio.Protocol):
         if self._pumping or self.is_closing:
             return
         self._pumping = True
-        frames, exchanges = self._frames, self._exchanges
-        started = 0
+        exchanges = self._exchanges
         try:
             if exchanges and exchanges[0].done:
                 self._write_ready()
-            while frames and not self._write_paused and (not exchanges or self._may_start()):
-                if started == _REQUESTS_A_TURN or self._output_bytes >= _OUTPUT_A_TURN_BYTES:
-                    if not self._pump_is_due:
-                        self._pump_soon()
-                    break
-                started += 1
-                self._start(frames.popleft())
+            if self._frames:
+                self._start_due()
         finally:
             self._pumping = False
         if self._output:
             self._send()
         if self._waiting_bytes or self._write_paused or self._answer_bytes:
             self.note_answers()
-        if self._is_ending and not self._frames and not self._exchanges:
+        if self._is_ending and not self._frames and not exchanges:
             self.close(self._end_reason)
         self._maybe_pause_reading()
+
+    def _start_due(self) -> None:
+        """Start the requests that need not wait."""
+        frames, exchanges = self._frames, self._exchanges
+        started = 0
+        while frames and not self._write_paused and (not exchanges or self._may_start()):
+            if started == _REQUESTS_A_TURN or self._output_bytes >= _OUTPUT_A_TURN_BYTES:
+                if not self._pump_is_due:
+                    self._pump_soon()
+                return
+            started += 1
+            self._start(frames.popleft())
 
     def _on_done(self, exchange: Exchange) -> None:
         # A flush round completes many exchanges in one turn: their responses leave together, in one write.

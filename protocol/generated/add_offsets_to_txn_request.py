@@ -50,7 +50,7 @@ def _read_add_offsets_to_txn_request_3(view: memoryview, position: int) -> tuple
     producer_id, producer_epoch = _S0.unpack_from(view, position)
     position += 10
     group_id, position = read_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddOffsetsToTxnRequest(transactional_id, producer_id, producer_epoch, group_id), position
 
 

@@ -40,7 +40,7 @@ def _write_add_offsets_to_txn_response_0(out: list[Data], message: AddOffsetsToT
 def _read_add_offsets_to_txn_response_3(view: memoryview, position: int) -> tuple[AddOffsetsToTxnResponse, int]:
     throttle_time_ms, error_code = _S0.unpack_from(view, position)
     position += 6
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddOffsetsToTxnResponse(throttle_time_ms, error_code), position
 
 

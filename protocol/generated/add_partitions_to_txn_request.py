@@ -105,7 +105,7 @@ def _read_add_partitions_to_txn_topic_3(view: memoryview, position: int) -> tupl
     count_, position = read_compact_count(view, position)
     partitions: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnTopic(name, partitions), position
 
 
@@ -118,7 +118,7 @@ def _read_add_partitions_to_txn_request_3(view: memoryview, position: int) -> tu
     for _ in range(count_):
         v3_and_below_topics_item, position = _read_add_partitions_to_txn_topic_3(view, position)
         v3_and_below_topics.append(v3_and_below_topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnRequest((), v3_and_below_transactional_id, v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics), position
 
 
@@ -148,7 +148,7 @@ def _read_add_partitions_to_txn_transaction_4(view: memoryview, position: int) -
     for _ in range(count_):
         topics_item, position = _read_add_partitions_to_txn_topic_3(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnTransaction(transactional_id, producer_id, producer_epoch, verify_only, topics), position
 
 
@@ -158,7 +158,7 @@ def _read_add_partitions_to_txn_request_4(view: memoryview, position: int) -> tu
     for _ in range(count_):
         transactions_item, position = _read_add_partitions_to_txn_transaction_4(view, position)
         transactions.append(transactions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnRequest(transactions, "", 0, 0, ()), position
 
 
@@ -204,7 +204,7 @@ def _read_slices_add_partitions_to_txn_topic_3(view: memoryview, position: int) 
     count_, position = read_compact_count(view, position)
     partitions: Sequence[int] = yield from read_numbers_in_slices(view, position, count_, "i")
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnTopic(name, partitions), position
 
 
@@ -218,7 +218,7 @@ def _read_slices_add_partitions_to_txn_request_3(view: memoryview, position: int
         v3_and_below_topics_item, position = yield from _read_slices_add_partitions_to_txn_topic_3(view, position)
         v3_and_below_topics.append(v3_and_below_topics_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnRequest((), v3_and_below_transactional_id, v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics), position
 
 
@@ -232,7 +232,7 @@ def _read_slices_add_partitions_to_txn_transaction_4(view: memoryview, position:
         topics_item, position = yield from _read_slices_add_partitions_to_txn_topic_3(view, position)
         topics.append(topics_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnTransaction(transactional_id, producer_id, producer_epoch, verify_only, topics), position
 
 
@@ -243,7 +243,7 @@ def _read_slices_add_partitions_to_txn_request_4(view: memoryview, position: int
         transactions_item, position = yield from _read_slices_add_partitions_to_txn_transaction_4(view, position)
         transactions.append(transactions_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnRequest(transactions, "", 0, 0, ()), position
 
 

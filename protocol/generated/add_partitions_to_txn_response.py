@@ -117,7 +117,7 @@ def _write_add_partitions_to_txn_response_0(out: list[Data], message: AddPartiti
 def _read_add_partitions_to_txn_partition_result_3(view: memoryview, position: int) -> tuple[AddPartitionsToTxnPartitionResult, int]:
     partition_index, partition_error_code = _S1.unpack_from(view, position)
     position += 6
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnPartitionResult(partition_index, partition_error_code), position
 
 
@@ -128,7 +128,7 @@ def _read_add_partitions_to_txn_topic_result_3(view: memoryview, position: int) 
     for _ in range(count_):
         results_by_partition_item, position = _read_add_partitions_to_txn_partition_result_3(view, position)
         results_by_partition.append(results_by_partition_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnTopicResult(name, results_by_partition), position
 
 
@@ -140,7 +140,7 @@ def _read_add_partitions_to_txn_response_3(view: memoryview, position: int) -> t
     for _ in range(count_):
         results_by_topic_v3_and_below_item, position = _read_add_partitions_to_txn_topic_result_3(view, position)
         results_by_topic_v3_and_below.append(results_by_topic_v3_and_below_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnResponse(throttle_time_ms, 0, (), results_by_topic_v3_and_below), position
 
 
@@ -172,7 +172,7 @@ def _read_add_partitions_to_txn_result_4(view: memoryview, position: int) -> tup
     for _ in range(count_):
         topic_results_item, position = _read_add_partitions_to_txn_topic_result_3(view, position)
         topic_results.append(topic_results_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnResult(transactional_id, topic_results), position
 
 
@@ -184,7 +184,7 @@ def _read_add_partitions_to_txn_response_4(view: memoryview, position: int) -> t
     for _ in range(count_):
         results_by_transaction_item, position = _read_add_partitions_to_txn_result_4(view, position)
         results_by_transaction.append(results_by_transaction_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AddPartitionsToTxnResponse(throttle_time_ms, error_code, results_by_transaction, ()), position
 
 

@@ -37,7 +37,7 @@ def _write_api_versions_request_0(out: list[Data], message: ApiVersionsRequest) 
 def _read_api_versions_request_3(view: memoryview, position: int) -> tuple[ApiVersionsRequest, int]:
     client_software_name, position = read_compact_string(view, position)
     client_software_version, position = read_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ApiVersionsRequest(client_software_name, client_software_version), position
 
 

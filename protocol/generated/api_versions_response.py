@@ -137,7 +137,7 @@ def _write_api_versions_response_1(out: list[Data], message: ApiVersionsResponse
 def _read_api_version_3(view: memoryview, position: int) -> tuple[ApiVersion, int]:
     api_key, min_version, max_version = _S1.unpack_from(view, position)
     position += 6
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ApiVersion(api_key, min_version, max_version), position
 
 
@@ -145,7 +145,7 @@ def _read_supported_feature_key_3(view: memoryview, position: int) -> tuple[Supp
     name, position = read_compact_string(view, position)
     min_version, max_version = _S3.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return SupportedFeatureKey(name, min_version, max_version), position
 
 
@@ -153,7 +153,7 @@ def _read_finalized_feature_key_3(view: memoryview, position: int) -> tuple[Fina
     name, position = read_compact_string(view, position)
     max_version_level, min_version_level = _S3.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FinalizedFeatureKey(name, max_version_level, min_version_level), position
 
 

@@ -37,7 +37,7 @@ def _read_config_record_0(view: memoryview, position: int) -> tuple[ConfigRecord
     resource_name, position = read_compact_string(view, position)
     name, position = read_compact_string(view, position)
     value, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ConfigRecord(resource_type, resource_name, name, value), position
 
 

@@ -88,7 +88,7 @@ def _read_consumer_group_current_member_assignment_value_0(view: memoryview, pos
     for _ in range(count_):
         partitions_pending_revocation_item, position = _read_topic_partitions_0(view, position)
         partitions_pending_revocation.append(partitions_pending_revocation_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ConsumerGroupCurrentMemberAssignmentValue(member_epoch, previous_member_epoch, state, assigned_partitions, partitions_pending_revocation), position
 
 

@@ -66,7 +66,7 @@ def _read_topic_partitions_0(view: memoryview, position: int) -> tuple[TopicPart
     count_, position = read_compact_count(view, position)
     partitions: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicPartitions(topic_id, partitions), position
 
 
@@ -90,7 +90,7 @@ def _read_consumer_group_heartbeat_request_0(view: memoryview, position: int) ->
     for _ in range(count_):
         topic_partitions_item, position = _read_topic_partitions_0(view, position)
         topic_partitions.append(topic_partitions_item)  # type: ignore[union-attr]
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch, instance_id, rack_id, rebalance_timeout_ms, subscribed_topic_names, None, server_assignor, topic_partitions), position
 
 
@@ -140,7 +140,7 @@ def _read_consumer_group_heartbeat_request_1(view: memoryview, position: int) ->
     for _ in range(count_):
         topic_partitions_item, position = _read_topic_partitions_0(view, position)
         topic_partitions.append(topic_partitions_item)  # type: ignore[union-attr]
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch, instance_id, rack_id, rebalance_timeout_ms, subscribed_topic_names, subscribed_topic_regex, server_assignor, topic_partitions), position
 
 
@@ -168,7 +168,7 @@ def _read_slices_topic_partitions_0(view: memoryview, position: int) -> Generato
     count_, position = read_compact_count(view, position)
     partitions: Sequence[int] = yield from read_numbers_in_slices(view, position, count_, "i")
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicPartitions(topic_id, partitions), position
 
 
@@ -194,7 +194,7 @@ def _read_slices_consumer_group_heartbeat_request_0(view: memoryview, position: 
         topic_partitions_item, position = yield from _read_slices_topic_partitions_0(view, position)
         topic_partitions.append(topic_partitions_item)  # type: ignore[union-attr]
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch, instance_id, rack_id, rebalance_timeout_ms, subscribed_topic_names, None, server_assignor, topic_partitions), position
 
 
@@ -221,7 +221,7 @@ def _read_slices_consumer_group_heartbeat_request_1(view: memoryview, position: 
         topic_partitions_item, position = yield from _read_slices_topic_partitions_0(view, position)
         topic_partitions.append(topic_partitions_item)  # type: ignore[union-attr]
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch, instance_id, rack_id, rebalance_timeout_ms, subscribed_topic_names, subscribed_topic_regex, server_assignor, topic_partitions), position
 
 

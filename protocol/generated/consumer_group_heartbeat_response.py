@@ -72,7 +72,7 @@ def _read_topic_partitions_0(view: memoryview, position: int) -> tuple[TopicPart
     count_, position = read_compact_count(view, position)
     partitions: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicPartitions(topic_id, partitions), position
 
 
@@ -82,7 +82,7 @@ def _read_assignment_0(view: memoryview, position: int) -> tuple[Assignment, int
     for _ in range(count_):
         topic_partitions_item, position = _read_topic_partitions_0(view, position)
         topic_partitions.append(topic_partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return Assignment(topic_partitions), position
 
 
@@ -97,7 +97,7 @@ def _read_consumer_group_heartbeat_response_0(view: memoryview, position: int) -
     position += 1
     if _S3.unpack_from(view, position - 1)[0] >= 0:
         assignment, position = _read_assignment_0(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ConsumerGroupHeartbeatResponse(throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms, assignment), position
 
 

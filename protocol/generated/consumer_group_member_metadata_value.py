@@ -72,7 +72,7 @@ class ConsumerGroupMemberMetadataValue(Message):
 def _read_classic_protocol_0(view: memoryview, position: int) -> tuple[ClassicProtocol, int]:
     name, position = read_compact_string(view, position)
     metadata, position = read_compact_bytes(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ClassicProtocol(name, metadata), position
 
 
@@ -84,7 +84,7 @@ def _read_classic_member_metadata_0(view: memoryview, position: int) -> tuple[Cl
     for _ in range(count_):
         supported_protocols_item, position = _read_classic_protocol_0(view, position)
         supported_protocols.append(supported_protocols_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ClassicMemberMetadata(session_timeout_ms, supported_protocols), position
 
 

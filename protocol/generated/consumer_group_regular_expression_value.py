@@ -38,7 +38,7 @@ def _read_consumer_group_regular_expression_value_0(view: memoryview, position: 
         topics.append(topics_item)
     version, timestamp = _S0.unpack_from(view, position)
     position += 16
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ConsumerGroupRegularExpressionValue(topics, version, timestamp), position
 
 

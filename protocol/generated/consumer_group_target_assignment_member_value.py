@@ -47,7 +47,7 @@ def _read_topic_partition_0(view: memoryview, position: int) -> tuple[TopicParti
     count_, position = read_compact_count(view, position)
     partitions: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicPartition(topic_id, partitions), position
 
 
@@ -57,7 +57,7 @@ def _read_consumer_group_target_assignment_member_value_0(view: memoryview, posi
     for _ in range(count_):
         topic_partitions_item, position = _read_topic_partition_0(view, position)
         topic_partitions.append(topic_partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ConsumerGroupTargetAssignmentMemberValue(topic_partitions), position
 
 

@@ -153,14 +153,14 @@ def _read_creatable_replica_assignment_5(view: memoryview, position: int) -> tup
     count_, position = read_compact_count(view, position)
     broker_ids: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return CreatableReplicaAssignment(partition_index, broker_ids), position
 
 
 def _read_creatable_topic_config_5(view: memoryview, position: int) -> tuple[CreatableTopicConfig, int]:
     name, position = read_compact_string(view, position)
     value, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return CreatableTopicConfig(name, value), position
 
 
@@ -178,7 +178,7 @@ def _read_creatable_topic_5(view: memoryview, position: int) -> tuple[CreatableT
     for _ in range(count_):
         configs_item, position = _read_creatable_topic_config_5(view, position)
         configs.append(configs_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return CreatableTopic(name, num_partitions, replication_factor, assignments, configs), position
 
 
@@ -190,7 +190,7 @@ def _read_create_topics_request_5(view: memoryview, position: int) -> tuple[Crea
         topics.append(topics_item)
     timeout_ms, validate_only = _S2.unpack_from(view, position)
     position += 5
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return CreateTopicsRequest(topics, timeout_ms, validate_only), position
 
 
@@ -274,7 +274,7 @@ def _read_slices_creatable_replica_assignment_5(view: memoryview, position: int)
     count_, position = read_compact_count(view, position)
     broker_ids: Sequence[int] = yield from read_numbers_in_slices(view, position, count_, "i")
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return CreatableReplicaAssignment(partition_index, broker_ids), position
 
 
@@ -294,7 +294,7 @@ def _read_slices_creatable_topic_5(view: memoryview, position: int) -> Generator
         configs_item, position = _read_creatable_topic_config_5(view, position)
         configs.append(configs_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return CreatableTopic(name, num_partitions, replication_factor, assignments, configs), position
 
 
@@ -307,7 +307,7 @@ def _read_slices_create_topics_request_5(view: memoryview, position: int) -> Gen
         yield 1
     timeout_ms, validate_only = _S2.unpack_from(view, position)
     position += 5
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return CreateTopicsRequest(topics, timeout_ms, validate_only), position
 
 

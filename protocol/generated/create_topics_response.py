@@ -114,7 +114,7 @@ def _read_creatable_topic_configs_5(view: memoryview, position: int) -> tuple[Cr
     value, position = read_nullable_compact_string(view, position)
     read_only, config_source, is_sensitive = _S3.unpack_from(view, position)
     position += 3
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return CreatableTopicConfigs(name, value, read_only, config_source, is_sensitive), position
 
 
@@ -152,7 +152,7 @@ def _read_create_topics_response_5(view: memoryview, position: int) -> tuple[Cre
     for _ in range(count_):
         topics_item, position = _read_creatable_topic_result_5(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return CreateTopicsResponse(throttle_time_ms, topics), position
 
 
@@ -224,7 +224,7 @@ def _read_create_topics_response_7(view: memoryview, position: int) -> tuple[Cre
     for _ in range(count_):
         topics_item, position = _read_creatable_topic_result_7(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return CreateTopicsResponse(throttle_time_ms, topics), position
 
 

@@ -72,7 +72,7 @@ def _read_delete_topics_request_4(view: memoryview, position: int) -> tuple[Dele
         topic_names.append(topic_names_item)
     (timeout_ms,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DeleteTopicsRequest((), topic_names, timeout_ms), position
 
 
@@ -88,7 +88,7 @@ def _read_delete_topic_state_6(view: memoryview, position: int) -> tuple[DeleteT
     name, position = read_nullable_compact_string(view, position)
     topic_id = UUID(bytes=_S1.unpack_from(view, position)[0])
     position += 16
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DeleteTopicState(name, topic_id), position
 
 
@@ -100,7 +100,7 @@ def _read_delete_topics_request_6(view: memoryview, position: int) -> tuple[Dele
         topics.append(topics_item)
     (timeout_ms,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DeleteTopicsRequest(topics, (), timeout_ms), position
 
 
@@ -139,7 +139,7 @@ def _read_slices_delete_topics_request_4(view: memoryview, position: int) -> Gen
         yield 1
     (timeout_ms,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DeleteTopicsRequest((), topic_names, timeout_ms), position
 
 
@@ -152,7 +152,7 @@ def _read_slices_delete_topics_request_6(view: memoryview, position: int) -> Gen
         yield 1
     (timeout_ms,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DeleteTopicsRequest(topics, (), timeout_ms), position
 
 

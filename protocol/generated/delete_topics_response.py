@@ -83,7 +83,7 @@ def _read_deletable_topic_result_4(view: memoryview, position: int) -> tuple[Del
     name, position = read_compact_string(view, position)
     (error_code,) = _S1.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DeletableTopicResult(name, _ZERO_UUID, error_code, None), position
 
 
@@ -95,7 +95,7 @@ def _read_delete_topics_response_4(view: memoryview, position: int) -> tuple[Del
     for _ in range(count_):
         responses_item, position = _read_deletable_topic_result_4(view, position)
         responses.append(responses_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DeleteTopicsResponse(throttle_time_ms, responses), position
 
 
@@ -118,7 +118,7 @@ def _read_deletable_topic_result_5(view: memoryview, position: int) -> tuple[Del
     (error_code,) = _S1.unpack_from(view, position)
     position += 2
     error_message, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DeletableTopicResult(name, _ZERO_UUID, error_code, error_message), position
 
 
@@ -130,7 +130,7 @@ def _read_delete_topics_response_5(view: memoryview, position: int) -> tuple[Del
     for _ in range(count_):
         responses_item, position = _read_deletable_topic_result_5(view, position)
         responses.append(responses_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DeleteTopicsResponse(throttle_time_ms, responses), position
 
 
@@ -155,7 +155,7 @@ def _read_deletable_topic_result_6(view: memoryview, position: int) -> tuple[Del
     topic_id = UUID(bytes=topic_id_bytes)
     position += 18
     error_message, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DeletableTopicResult(name, topic_id, error_code, error_message), position
 
 
@@ -167,7 +167,7 @@ def _read_delete_topics_response_6(view: memoryview, position: int) -> tuple[Del
     for _ in range(count_):
         responses_item, position = _read_deletable_topic_result_6(view, position)
         responses.append(responses_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DeleteTopicsResponse(throttle_time_ms, responses), position
 
 

@@ -111,7 +111,7 @@ def _read_describe_configs_resource_4(view: memoryview, position: int) -> tuple[
     for _ in range(count_):
         configuration_keys_item, position = read_compact_string(view, position)
         configuration_keys.append(configuration_keys_item)  # type: ignore[union-attr]
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeConfigsResource(resource_type, resource_name, configuration_keys), position
 
 
@@ -123,7 +123,7 @@ def _read_describe_configs_request_4(view: memoryview, position: int) -> tuple[D
         resources.append(resources_item)
     include_synonyms, include_documentation = _S2.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeConfigsRequest(resources, include_synonyms, include_documentation), position
 
 
@@ -191,7 +191,7 @@ def _read_slices_describe_configs_resource_4(view: memoryview, position: int) ->
         configuration_keys_item, position = read_compact_string(view, position)
         configuration_keys.append(configuration_keys_item)  # type: ignore[union-attr]
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeConfigsResource(resource_type, resource_name, configuration_keys), position
 
 
@@ -204,7 +204,7 @@ def _read_slices_describe_configs_request_4(view: memoryview, position: int) -> 
         yield 1
     include_synonyms, include_documentation = _S2.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeConfigsRequest(resources, include_synonyms, include_documentation), position
 
 

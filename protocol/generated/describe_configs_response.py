@@ -241,7 +241,7 @@ def _read_describe_configs_synonym_4(view: memoryview, position: int) -> tuple[D
     value, position = read_nullable_compact_string(view, position)
     (source,) = _S2.unpack_from(view, position)
     position += 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeConfigsSynonym(name, value, source), position
 
 
@@ -258,7 +258,7 @@ def _read_describe_configs_resource_result_4(view: memoryview, position: int) ->
     (config_type,) = _S2.unpack_from(view, position)
     position += 1
     documentation, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeConfigsResourceResult(name, value, read_only, config_source, is_sensitive, synonyms, config_type, documentation), position
 
 
@@ -274,7 +274,7 @@ def _read_describe_configs_result_4(view: memoryview, position: int) -> tuple[De
     for _ in range(count_):
         configs_item, position = _read_describe_configs_resource_result_4(view, position)
         configs.append(configs_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs), position
 
 
@@ -286,7 +286,7 @@ def _read_describe_configs_response_4(view: memoryview, position: int) -> tuple[
     for _ in range(count_):
         results_item, position = _read_describe_configs_result_4(view, position)
         results.append(results_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeConfigsResponse(throttle_time_ms, results), position
 
 

@@ -43,7 +43,7 @@ def _read_topic_request_0(view: memoryview, position: int) -> tuple[TopicRequest
     count_, position = read_compact_count(view, position)
     partition_indexes: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicRequest(name, partition_indexes), position
 
 
@@ -53,7 +53,7 @@ def _read_describe_producers_request_0(view: memoryview, position: int) -> tuple
     for _ in range(count_):
         topics_item, position = _read_topic_request_0(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeProducersRequest(topics), position
 
 
@@ -77,7 +77,7 @@ def _read_slices_topic_request_0(view: memoryview, position: int) -> Generator[i
     count_, position = read_compact_count(view, position)
     partition_indexes: Sequence[int] = yield from read_numbers_in_slices(view, position, count_, "i")
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicRequest(name, partition_indexes), position
 
 
@@ -88,7 +88,7 @@ def _read_slices_describe_producers_request_0(view: memoryview, position: int) -
         topics_item, position = yield from _read_slices_topic_request_0(view, position)
         topics.append(topics_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeProducersRequest(topics), position
 
 

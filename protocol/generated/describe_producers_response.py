@@ -81,7 +81,7 @@ class DescribeProducersResponse(Message):
 def _read_producer_state_0(view: memoryview, position: int) -> tuple[ProducerState, int]:
     producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch, current_txn_start_offset = _S2.unpack_from(view, position)
     position += 36
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ProducerState(producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch, current_txn_start_offset), position
 
 
@@ -94,7 +94,7 @@ def _read_partition_response_0(view: memoryview, position: int) -> tuple[Partiti
     for _ in range(count_):
         active_producers_item, position = _read_producer_state_0(view, position)
         active_producers.append(active_producers_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return PartitionResponse(partition_index, error_code, error_message, active_producers), position
 
 
@@ -105,7 +105,7 @@ def _read_topic_response_0(view: memoryview, position: int) -> tuple[TopicRespon
     for _ in range(count_):
         partitions_item, position = _read_partition_response_0(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicResponse(name, partitions), position
 
 
@@ -117,7 +117,7 @@ def _read_describe_producers_response_0(view: memoryview, position: int) -> tupl
     for _ in range(count_):
         topics_item, position = _read_topic_response_0(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeProducersResponse(throttle_time_ms, topics), position
 
 

@@ -31,7 +31,7 @@ def _read_describe_transactions_request_0(view: memoryview, position: int) -> tu
     for _ in range(count_):
         transactional_ids_item, position = read_compact_string(view, position)
         transactional_ids.append(transactional_ids_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeTransactionsRequest(transactional_ids), position
 
 
@@ -49,7 +49,7 @@ def _read_slices_describe_transactions_request_0(view: memoryview, position: int
         transactional_ids_item, position = read_compact_string(view, position)
         transactional_ids.append(transactional_ids_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeTransactionsRequest(transactional_ids), position
 
 

@@ -71,7 +71,7 @@ def _read_topic_data_0(view: memoryview, position: int) -> tuple[TopicData, int]
     count_, position = read_compact_count(view, position)
     partitions: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicData(topic, partitions), position
 
 
@@ -87,7 +87,7 @@ def _read_transaction_state_0(view: memoryview, position: int) -> tuple[Transact
     for _ in range(count_):
         topics_item, position = _read_topic_data_0(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TransactionState(error_code, transactional_id, transaction_state, transaction_timeout_ms, transaction_start_time_ms, producer_id, producer_epoch, topics), position
 
 
@@ -99,7 +99,7 @@ def _read_describe_transactions_response_0(view: memoryview, position: int) -> t
     for _ in range(count_):
         transaction_states_item, position = _read_transaction_state_0(view, position)
         transaction_states.append(transaction_states_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return DescribeTransactionsResponse(throttle_time_ms, transaction_states), position
 
 

@@ -47,7 +47,7 @@ def _read_end_txn_request_3(view: memoryview, position: int) -> tuple[EndTxnRequ
     transactional_id, position = read_compact_string(view, position)
     producer_id, producer_epoch, committed = _S0.unpack_from(view, position)
     position += 11
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return EndTxnRequest(transactional_id, producer_id, producer_epoch, committed), position
 
 

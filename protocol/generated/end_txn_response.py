@@ -45,7 +45,7 @@ def _write_end_txn_response_0(out: list[Data], message: EndTxnResponse) -> None:
 def _read_end_txn_response_3(view: memoryview, position: int) -> tuple[EndTxnResponse, int]:
     throttle_time_ms, error_code = _S0.unpack_from(view, position)
     position += 6
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return EndTxnResponse(throttle_time_ms, error_code, -1, -1), position
 
 
@@ -57,7 +57,7 @@ def _write_end_txn_response_3(out: list[Data], message: EndTxnResponse) -> None:
 def _read_end_txn_response_5(view: memoryview, position: int) -> tuple[EndTxnResponse, int]:
     throttle_time_ms, error_code, producer_id, producer_epoch = _S1.unpack_from(view, position)
     position += 16
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return EndTxnResponse(throttle_time_ms, error_code, producer_id, producer_epoch), position
 
 

@@ -31,7 +31,7 @@ def _read_feature_level_record_0(view: memoryview, position: int) -> tuple[Featu
     name, position = read_compact_string(view, position)
     (feature_level,) = _S0.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FeatureLevelRecord(name, feature_level), position
 
 

@@ -342,7 +342,7 @@ def _write_fetch_request_11(out: list[Data], message: FetchRequest) -> None:
 def _read_fetch_partition_12(view: memoryview, position: int) -> tuple[FetchPartition, int]:
     partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes = _S5.unpack_from(view, position)
     position += 32
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, _ZERO_UUID, 9223372036854775807), position
 
 
@@ -353,7 +353,7 @@ def _read_fetch_topic_12(view: memoryview, position: int) -> tuple[FetchTopic, i
     for _ in range(count_):
         partitions_item, position = _read_fetch_partition_12(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchTopic(topic, _ZERO_UUID, partitions), position
 
 
@@ -362,7 +362,7 @@ def _read_forgotten_topic_12(view: memoryview, position: int) -> tuple[Forgotten
     count_, position = read_compact_count(view, position)
     partitions: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ForgottenTopic(topic, _ZERO_UUID, partitions), position
 
 
@@ -441,7 +441,7 @@ def _read_fetch_topic_13(view: memoryview, position: int) -> tuple[FetchTopic, i
     for _ in range(count_):
         partitions_item, position = _read_fetch_partition_12(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchTopic("", topic_id, partitions), position
 
 
@@ -451,7 +451,7 @@ def _read_forgotten_topic_13(view: memoryview, position: int) -> tuple[Forgotten
     count_, position = read_compact_count(view, position)
     partitions: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ForgottenTopic("", topic_id, partitions), position
 
 
@@ -520,7 +520,7 @@ def _write_fetch_request_13(out: list[Data], message: FetchRequest) -> None:
 def _read_replica_state_15(view: memoryview, position: int) -> tuple[ReplicaState, int]:
     replica_id, replica_epoch = _S8.unpack_from(view, position)
     position += 12
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ReplicaState(replica_id, replica_epoch), position
 
 
@@ -608,7 +608,7 @@ def _read_fetch_topic_17(view: memoryview, position: int) -> tuple[FetchTopic, i
     for _ in range(count_):
         partitions_item, position = _read_fetch_partition_17(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchTopic("", topic_id, partitions), position
 
 
@@ -715,7 +715,7 @@ def _read_fetch_topic_18(view: memoryview, position: int) -> tuple[FetchTopic, i
     for _ in range(count_):
         partitions_item, position = _read_fetch_partition_18(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchTopic("", topic_id, partitions), position
 
 
@@ -926,7 +926,7 @@ def _read_slices_fetch_topic_12(view: memoryview, position: int) -> Generator[in
         partitions_item, position = _read_fetch_partition_12(view, position)
         partitions.append(partitions_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchTopic(topic, _ZERO_UUID, partitions), position
 
 
@@ -935,7 +935,7 @@ def _read_slices_forgotten_topic_12(view: memoryview, position: int) -> Generato
     count_, position = read_compact_count(view, position)
     partitions: Sequence[int] = yield from read_numbers_in_slices(view, position, count_, "i")
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ForgottenTopic(topic, _ZERO_UUID, partitions), position
 
 
@@ -977,7 +977,7 @@ def _read_slices_fetch_topic_13(view: memoryview, position: int) -> Generator[in
         partitions_item, position = _read_fetch_partition_12(view, position)
         partitions.append(partitions_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchTopic("", topic_id, partitions), position
 
 
@@ -987,7 +987,7 @@ def _read_slices_forgotten_topic_13(view: memoryview, position: int) -> Generato
     count_, position = read_compact_count(view, position)
     partitions: Sequence[int] = yield from read_numbers_in_slices(view, position, count_, "i")
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ForgottenTopic("", topic_id, partitions), position
 
 
@@ -1061,7 +1061,7 @@ def _read_slices_fetch_topic_17(view: memoryview, position: int) -> Generator[in
         partitions_item, position = _read_fetch_partition_17(view, position)
         partitions.append(partitions_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchTopic("", topic_id, partitions), position
 
 
@@ -1106,7 +1106,7 @@ def _read_slices_fetch_topic_18(view: memoryview, position: int) -> Generator[in
         partitions_item, position = _read_fetch_partition_18(view, position)
         partitions.append(partitions_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchTopic("", topic_id, partitions), position
 
 

@@ -361,28 +361,28 @@ def _write_fetch_response_11(out: list[Data], message: FetchResponse) -> None:
 def _read_aborted_transaction_12(view: memoryview, position: int) -> tuple[AbortedTransaction, int]:
     producer_id, first_offset = _S2.unpack_from(view, position)
     position += 16
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return AbortedTransaction(producer_id, first_offset), position
 
 
 def _read_epoch_end_offset_12(view: memoryview, position: int) -> tuple[EpochEndOffset, int]:
     epoch, end_offset = _S5.unpack_from(view, position)
     position += 12
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return EpochEndOffset(epoch, end_offset), position
 
 
 def _read_leader_id_and_epoch_12(view: memoryview, position: int) -> tuple[LeaderIdAndEpoch, int]:
     leader_id, leader_epoch = _S6.unpack_from(view, position)
     position += 8
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return LeaderIdAndEpoch(leader_id, leader_epoch), position
 
 
 def _read_snapshot_id_12(view: memoryview, position: int) -> tuple[SnapshotId, int]:
     end_offset, epoch = _S7.unpack_from(view, position)
     position += 12
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return SnapshotId(end_offset, epoch), position
 
 
@@ -423,7 +423,7 @@ def _read_fetchable_topic_response_12(view: memoryview, position: int) -> tuple[
     for _ in range(count_):
         partitions_item, position = _read_partition_data_12(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchableTopicResponse(topic, _ZERO_UUID, partitions), position
 
 
@@ -435,7 +435,7 @@ def _read_fetch_response_12(view: memoryview, position: int) -> tuple[FetchRespo
     for _ in range(count_):
         responses_item, position = _read_fetchable_topic_response_12(view, position)
         responses.append(responses_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchResponse(throttle_time_ms, error_code, session_id, responses, ()), position
 
 
@@ -509,7 +509,7 @@ def _read_fetchable_topic_response_13(view: memoryview, position: int) -> tuple[
     for _ in range(count_):
         partitions_item, position = _read_partition_data_12(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchableTopicResponse("", topic_id, partitions), position
 
 
@@ -521,7 +521,7 @@ def _read_fetch_response_13(view: memoryview, position: int) -> tuple[FetchRespo
     for _ in range(count_):
         responses_item, position = _read_fetchable_topic_response_13(view, position)
         responses.append(responses_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FetchResponse(throttle_time_ms, error_code, session_id, responses, ()), position
 
 
@@ -548,7 +548,7 @@ def _read_node_endpoint_16(view: memoryview, position: int) -> tuple[NodeEndpoin
     (port,) = _S0.unpack_from(view, position)
     position += 4
     rack, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return NodeEndpoint(node_id, host, port, rack), position
 
 

@@ -55,7 +55,7 @@ def _read_find_coordinator_request_3(view: memoryview, position: int) -> tuple[F
     key, position = read_compact_string(view, position)
     (key_type,) = _S0.unpack_from(view, position)
     position += 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FindCoordinatorRequest(key, key_type, ()), position
 
 
@@ -73,7 +73,7 @@ def _read_find_coordinator_request_4(view: memoryview, position: int) -> tuple[F
     for _ in range(count_):
         coordinator_keys_item, position = read_compact_string(view, position)
         coordinator_keys.append(coordinator_keys_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FindCoordinatorRequest("", key_type, coordinator_keys), position
 
 
@@ -94,7 +94,7 @@ def _read_slices_find_coordinator_request_4(view: memoryview, position: int) -> 
         coordinator_keys_item, position = read_compact_string(view, position)
         coordinator_keys.append(coordinator_keys_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FindCoordinatorRequest("", key_type, coordinator_keys), position
 
 

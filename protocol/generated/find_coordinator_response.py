@@ -104,7 +104,7 @@ def _read_find_coordinator_response_3(view: memoryview, position: int) -> tuple[
     host, position = read_compact_string(view, position)
     (port,) = _S1.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FindCoordinatorResponse(throttle_time_ms, error_code, error_message, node_id, host, port, ()), position
 
 
@@ -125,7 +125,7 @@ def _read_coordinator_4(view: memoryview, position: int) -> tuple[Coordinator, i
     port, error_code = _S2.unpack_from(view, position)
     position += 6
     error_message, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return Coordinator(key, node_id, host, port, error_code, error_message), position
 
 
@@ -137,7 +137,7 @@ def _read_find_coordinator_response_4(view: memoryview, position: int) -> tuple[
     for _ in range(count_):
         coordinators_item, position = _read_coordinator_4(view, position)
         coordinators.append(coordinators_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return FindCoordinatorResponse(throttle_time_ms, 0, "", 0, "", 0, coordinators), position
 
 

@@ -235,7 +235,7 @@ def _read_member_metadata_4(view: memoryview, position: int) -> tuple[MemberMeta
     position += 8
     subscription, position = read_compact_bytes(view, position)
     assignment, position = read_compact_bytes(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MemberMetadata(member_id, group_instance_id, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment), position
 
 
@@ -252,7 +252,7 @@ def _read_group_metadata_value_4(view: memoryview, position: int) -> tuple[Group
     for _ in range(count_):
         members_item, position = _read_member_metadata_4(view, position)
         members.append(members_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members), position
 
 

@@ -67,7 +67,7 @@ def _read_heartbeat_request_4(view: memoryview, position: int) -> tuple[Heartbea
     position += 4
     member_id, position = read_compact_string(view, position)
     group_instance_id, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return HeartbeatRequest(group_id, generation_id, member_id, group_instance_id), position
 
 

@@ -51,7 +51,7 @@ def _write_heartbeat_response_1(out: list[Data], message: HeartbeatResponse) -> 
 def _read_heartbeat_response_4(view: memoryview, position: int) -> tuple[HeartbeatResponse, int]:
     throttle_time_ms, error_code = _S1.unpack_from(view, position)
     position += 6
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return HeartbeatResponse(throttle_time_ms, error_code), position
 
 

@@ -53,7 +53,7 @@ def _read_init_producer_id_request_2(view: memoryview, position: int) -> tuple[I
     transactional_id, position = read_nullable_compact_string(view, position)
     (transaction_timeout_ms,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return InitProducerIdRequest(transactional_id, transaction_timeout_ms, -1, -1, False, False), position
 
 
@@ -67,7 +67,7 @@ def _read_init_producer_id_request_3(view: memoryview, position: int) -> tuple[I
     transactional_id, position = read_nullable_compact_string(view, position)
     transaction_timeout_ms, producer_id, producer_epoch = _S1.unpack_from(view, position)
     position += 14
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return InitProducerIdRequest(transactional_id, transaction_timeout_ms, producer_id, producer_epoch, False, False), position
 
 
@@ -81,7 +81,7 @@ def _read_init_producer_id_request_6(view: memoryview, position: int) -> tuple[I
     transactional_id, position = read_nullable_compact_string(view, position)
     transaction_timeout_ms, producer_id, producer_epoch, enable2_pc, keep_prepared_txn = _S2.unpack_from(view, position)
     position += 16
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return InitProducerIdRequest(transactional_id, transaction_timeout_ms, producer_id, producer_epoch, enable2_pc, keep_prepared_txn), position
 
 

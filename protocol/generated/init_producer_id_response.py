@@ -49,7 +49,7 @@ def _write_init_producer_id_response_0(out: list[Data], message: InitProducerIdR
 def _read_init_producer_id_response_2(view: memoryview, position: int) -> tuple[InitProducerIdResponse, int]:
     throttle_time_ms, error_code, producer_id, producer_epoch = _S0.unpack_from(view, position)
     position += 16
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, -1, -1), position
 
 
@@ -61,7 +61,7 @@ def _write_init_producer_id_response_2(out: list[Data], message: InitProducerIdR
 def _read_init_producer_id_response_6(view: memoryview, position: int) -> tuple[InitProducerIdResponse, int]:
     throttle_time_ms, error_code, producer_id, producer_epoch, ongoing_txn_producer_id, ongoing_txn_producer_epoch = _S1.unpack_from(view, position)
     position += 26
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, ongoing_txn_producer_id, ongoing_txn_producer_epoch), position
 
 

@@ -141,7 +141,7 @@ def _write_join_group_request_5(out: list[Data], message: JoinGroupRequest) -> N
 def _read_join_group_request_protocol_6(view: memoryview, position: int) -> tuple[JoinGroupRequestProtocol, int]:
     name, position = read_compact_string(view, position)
     metadata, position = read_compact_bytes(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return JoinGroupRequestProtocol(name, metadata), position
 
 
@@ -157,7 +157,7 @@ def _read_join_group_request_6(view: memoryview, position: int) -> tuple[JoinGro
     for _ in range(count_):
         protocols_item, position = _read_join_group_request_protocol_6(view, position)
         protocols.append(protocols_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, None), position
 
 
@@ -192,7 +192,7 @@ def _read_join_group_request_8(view: memoryview, position: int) -> tuple[JoinGro
         protocols_item, position = _read_join_group_request_protocol_6(view, position)
         protocols.append(protocols_item)
     reason, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, reason), position
 
 
@@ -268,7 +268,7 @@ def _read_slices_join_group_request_6(view: memoryview, position: int) -> Genera
         protocols_item, position = _read_join_group_request_protocol_6(view, position)
         protocols.append(protocols_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, None), position
 
 
@@ -286,7 +286,7 @@ def _read_slices_join_group_request_8(view: memoryview, position: int) -> Genera
         protocols.append(protocols_item)
         yield 1
     reason, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, reason), position
 
 

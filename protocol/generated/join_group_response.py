@@ -158,7 +158,7 @@ def _read_join_group_response_member_6(view: memoryview, position: int) -> tuple
     member_id, position = read_compact_string(view, position)
     group_instance_id, position = read_nullable_compact_string(view, position)
     metadata, position = read_compact_bytes(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return JoinGroupResponseMember(member_id, group_instance_id, metadata), position
 
 
@@ -173,7 +173,7 @@ def _read_join_group_response_6(view: memoryview, position: int) -> tuple[JoinGr
     for _ in range(count_):
         members_item, position = _read_join_group_response_member_6(view, position)
         members.append(members_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return JoinGroupResponse(throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members), position
 
 
@@ -207,7 +207,7 @@ def _read_join_group_response_7(view: memoryview, position: int) -> tuple[JoinGr
     for _ in range(count_):
         members_item, position = _read_join_group_response_member_6(view, position)
         members.append(members_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_type, protocol_name, leader, False, member_id, members), position
 
 
@@ -237,7 +237,7 @@ def _read_join_group_response_9(view: memoryview, position: int) -> tuple[JoinGr
     for _ in range(count_):
         members_item, position = _read_join_group_response_member_6(view, position)
         members.append(members_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_type, protocol_name, leader, skip_assignment, member_id, members), position
 
 

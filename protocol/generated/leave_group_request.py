@@ -85,7 +85,7 @@ def _write_leave_group_request_3(out: list[Data], message: LeaveGroupRequest) ->
 def _read_member_identity_4(view: memoryview, position: int) -> tuple[MemberIdentity, int]:
     member_id, position = read_compact_string(view, position)
     group_instance_id, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MemberIdentity(member_id, group_instance_id, None), position
 
 
@@ -96,7 +96,7 @@ def _read_leave_group_request_4(view: memoryview, position: int) -> tuple[LeaveG
     for _ in range(count_):
         members_item, position = _read_member_identity_4(view, position)
         members.append(members_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return LeaveGroupRequest(group_id, "", members), position
 
 
@@ -118,7 +118,7 @@ def _read_member_identity_5(view: memoryview, position: int) -> tuple[MemberIden
     member_id, position = read_compact_string(view, position)
     group_instance_id, position = read_nullable_compact_string(view, position)
     reason, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MemberIdentity(member_id, group_instance_id, reason), position
 
 
@@ -129,7 +129,7 @@ def _read_leave_group_request_5(view: memoryview, position: int) -> tuple[LeaveG
     for _ in range(count_):
         members_item, position = _read_member_identity_5(view, position)
         members.append(members_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return LeaveGroupRequest(group_id, "", members), position
 
 
@@ -167,7 +167,7 @@ def _read_slices_leave_group_request_4(view: memoryview, position: int) -> Gener
         members_item, position = _read_member_identity_4(view, position)
         members.append(members_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return LeaveGroupRequest(group_id, "", members), position
 
 
@@ -179,7 +179,7 @@ def _read_slices_leave_group_request_5(view: memoryview, position: int) -> Gener
         members_item, position = _read_member_identity_5(view, position)
         members.append(members_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return LeaveGroupRequest(group_id, "", members), position
 
 

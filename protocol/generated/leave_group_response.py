@@ -102,7 +102,7 @@ def _read_member_response_4(view: memoryview, position: int) -> tuple[MemberResp
     group_instance_id, position = read_nullable_compact_string(view, position)
     (error_code,) = _S0.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MemberResponse(member_id, group_instance_id, error_code), position
 
 
@@ -114,7 +114,7 @@ def _read_leave_group_response_4(view: memoryview, position: int) -> tuple[Leave
     for _ in range(count_):
         members_item, position = _read_member_response_4(view, position)
         members.append(members_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return LeaveGroupResponse(throttle_time_ms, error_code, members), position
 
 

@@ -172,7 +172,7 @@ def _write_list_offsets_request_4(out: list[Data], message: ListOffsetsRequest) 
 def _read_list_offsets_partition_6(view: memoryview, position: int) -> tuple[ListOffsetsPartition, int]:
     partition_index, current_leader_epoch, timestamp = _S3.unpack_from(view, position)
     position += 16
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListOffsetsPartition(partition_index, current_leader_epoch, timestamp), position
 
 
@@ -183,7 +183,7 @@ def _read_list_offsets_topic_6(view: memoryview, position: int) -> tuple[ListOff
     for _ in range(count_):
         partitions_item, position = _read_list_offsets_partition_6(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListOffsetsTopic(name, partitions), position
 
 
@@ -195,7 +195,7 @@ def _read_list_offsets_request_6(view: memoryview, position: int) -> tuple[ListO
     for _ in range(count_):
         topics_item, position = _read_list_offsets_topic_6(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListOffsetsRequest(replica_id, isolation_level, topics, 0), position
 
 
@@ -230,7 +230,7 @@ def _read_list_offsets_request_10(view: memoryview, position: int) -> tuple[List
         topics.append(topics_item)
     (timeout_ms,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListOffsetsRequest(replica_id, isolation_level, topics, timeout_ms), position
 
 
@@ -309,7 +309,7 @@ def _read_slices_list_offsets_topic_6(view: memoryview, position: int) -> Genera
         partitions_item, position = _read_list_offsets_partition_6(view, position)
         partitions.append(partitions_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListOffsetsTopic(name, partitions), position
 
 
@@ -322,7 +322,7 @@ def _read_slices_list_offsets_request_6(view: memoryview, position: int) -> Gene
         topics_item, position = yield from _read_slices_list_offsets_topic_6(view, position)
         topics.append(topics_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListOffsetsRequest(replica_id, isolation_level, topics, 0), position
 
 
@@ -337,7 +337,7 @@ def _read_slices_list_offsets_request_10(view: memoryview, position: int) -> Gen
         yield 1
     (timeout_ms,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListOffsetsRequest(replica_id, isolation_level, topics, timeout_ms), position
 
 

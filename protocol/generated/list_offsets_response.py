@@ -168,7 +168,7 @@ def _write_list_offsets_response_4(out: list[Data], message: ListOffsetsResponse
 def _read_list_offsets_partition_response_6(view: memoryview, position: int) -> tuple[ListOffsetsPartitionResponse, int]:
     partition_index, error_code, timestamp, offset, leader_epoch = _S2.unpack_from(view, position)
     position += 26
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListOffsetsPartitionResponse(partition_index, error_code, timestamp, offset, leader_epoch), position
 
 
@@ -179,7 +179,7 @@ def _read_list_offsets_topic_response_6(view: memoryview, position: int) -> tupl
     for _ in range(count_):
         partitions_item, position = _read_list_offsets_partition_response_6(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListOffsetsTopicResponse(name, partitions), position
 
 
@@ -191,7 +191,7 @@ def _read_list_offsets_response_6(view: memoryview, position: int) -> tuple[List
     for _ in range(count_):
         topics_item, position = _read_list_offsets_topic_response_6(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListOffsetsResponse(throttle_time_ms, topics), position
 
 

@@ -41,7 +41,7 @@ def _read_list_transactions_request_0(view: memoryview, position: int) -> tuple[
     count_, position = read_compact_count(view, position)
     producer_id_filters: Sequence[int] = unpack_from(f">{count_}q", view, position)
     position += count_ * 8
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListTransactionsRequest(state_filters, producer_id_filters, -1, None), position
 
 
@@ -66,7 +66,7 @@ def _read_list_transactions_request_1(view: memoryview, position: int) -> tuple[
     position += count_ * 8
     (duration_filter,) = _S0.unpack_from(view, position)
     position += 8
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, None), position
 
 
@@ -93,7 +93,7 @@ def _read_list_transactions_request_2(view: memoryview, position: int) -> tuple[
     (duration_filter,) = _S0.unpack_from(view, position)
     position += 8
     transactional_id_pattern, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, transactional_id_pattern), position
 
 
@@ -119,7 +119,7 @@ def _read_slices_list_transactions_request_0(view: memoryview, position: int) ->
     count_, position = read_compact_count(view, position)
     producer_id_filters: Sequence[int] = yield from read_numbers_in_slices(view, position, count_, "q")
     position += count_ * 8
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListTransactionsRequest(state_filters, producer_id_filters, -1, None), position
 
 
@@ -135,7 +135,7 @@ def _read_slices_list_transactions_request_1(view: memoryview, position: int) ->
     position += count_ * 8
     (duration_filter,) = _S0.unpack_from(view, position)
     position += 8
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, None), position
 
 
@@ -152,7 +152,7 @@ def _read_slices_list_transactions_request_2(view: memoryview, position: int) ->
     (duration_filter,) = _S0.unpack_from(view, position)
     position += 8
     transactional_id_pattern, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, transactional_id_pattern), position
 
 

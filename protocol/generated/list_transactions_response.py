@@ -52,7 +52,7 @@ def _read_transaction_state_0(view: memoryview, position: int) -> tuple[Transact
     (producer_id,) = _S1.unpack_from(view, position)
     position += 8
     transaction_state, position = read_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TransactionState(transactional_id, producer_id, transaction_state), position
 
 
@@ -69,7 +69,7 @@ def _read_list_transactions_response_0(view: memoryview, position: int) -> tuple
     for _ in range(count_):
         transaction_states_item, position = _read_transaction_state_0(view, position)
         transaction_states.append(transaction_states_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ListTransactionsResponse(throttle_time_ms, error_code, unknown_state_filters, transaction_states), position
 
 

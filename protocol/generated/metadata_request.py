@@ -127,7 +127,7 @@ def _write_metadata_request_8(out: list[Data], message: MetadataRequest) -> None
 
 def _read_metadata_request_topic_9(view: memoryview, position: int) -> tuple[MetadataRequestTopic, int]:
     name, position = read_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataRequestTopic(_ZERO_UUID, name), position
 
 
@@ -139,7 +139,7 @@ def _read_metadata_request_9(view: memoryview, position: int) -> tuple[MetadataR
         topics.append(topics_item)  # type: ignore[union-attr]
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = _S1.unpack_from(view, position)
     position += 3
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations), position
 
 
@@ -160,7 +160,7 @@ def _read_metadata_request_topic_10(view: memoryview, position: int) -> tuple[Me
     topic_id = UUID(bytes=_S2.unpack_from(view, position)[0])
     position += 16
     name, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataRequestTopic(topic_id, name), position
 
 
@@ -172,7 +172,7 @@ def _read_metadata_request_10(view: memoryview, position: int) -> tuple[Metadata
         topics.append(topics_item)  # type: ignore[union-attr]
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = _S1.unpack_from(view, position)
     position += 3
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations), position
 
 
@@ -198,7 +198,7 @@ def _read_metadata_request_11(view: memoryview, position: int) -> tuple[Metadata
         topics.append(topics_item)  # type: ignore[union-attr]
     allow_auto_topic_creation, include_topic_authorized_operations = _S3.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataRequest(topics, allow_auto_topic_creation, False, include_topic_authorized_operations), position
 
 
@@ -263,7 +263,7 @@ def _read_slices_metadata_request_9(view: memoryview, position: int) -> Generato
         yield 1
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = _S1.unpack_from(view, position)
     position += 3
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations), position
 
 
@@ -276,7 +276,7 @@ def _read_slices_metadata_request_10(view: memoryview, position: int) -> Generat
         yield 1
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = _S1.unpack_from(view, position)
     position += 3
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations), position
 
 
@@ -289,7 +289,7 @@ def _read_slices_metadata_request_11(view: memoryview, position: int) -> Generat
         yield 1
     allow_auto_topic_creation, include_topic_authorized_operations = _S3.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataRequest(topics, allow_auto_topic_creation, False, include_topic_authorized_operations), position
 
 

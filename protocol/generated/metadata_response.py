@@ -540,7 +540,7 @@ def _read_metadata_response_broker_9(view: memoryview, position: int) -> tuple[M
     (port,) = _S0.unpack_from(view, position)
     position += 4
     rack, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataResponseBroker(node_id, host, port, rack), position
 
 
@@ -556,7 +556,7 @@ def _read_metadata_response_partition_9(view: memoryview, position: int) -> tupl
     count_, position = read_compact_count(view, position)
     offline_replicas: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataResponsePartition(error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas), position
 
 
@@ -573,7 +573,7 @@ def _read_metadata_response_topic_9(view: memoryview, position: int) -> tuple[Me
         partitions.append(partitions_item)
     (topic_authorized_operations,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataResponseTopic(error_code, name, _ZERO_UUID, is_internal, partitions, topic_authorized_operations), position
 
 
@@ -595,7 +595,7 @@ def _read_metadata_response_9(view: memoryview, position: int) -> tuple[Metadata
         topics.append(topics_item)
     (cluster_authorized_operations,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, 0), position
 
 
@@ -660,7 +660,7 @@ def _read_metadata_response_topic_10(view: memoryview, position: int) -> tuple[M
         partitions.append(partitions_item)
     (topic_authorized_operations,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataResponseTopic(error_code, name, topic_id, is_internal, partitions, topic_authorized_operations), position
 
 
@@ -682,7 +682,7 @@ def _read_metadata_response_10(view: memoryview, position: int) -> tuple[Metadat
         topics.append(topics_item)
     (cluster_authorized_operations,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, 0), position
 
 
@@ -727,7 +727,7 @@ def _read_metadata_response_11(view: memoryview, position: int) -> tuple[Metadat
     for _ in range(count_):
         topics_item, position = _read_metadata_response_topic_10(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0), position
 
 
@@ -758,7 +758,7 @@ def _read_metadata_response_topic_12(view: memoryview, position: int) -> tuple[M
         partitions.append(partitions_item)
     (topic_authorized_operations,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataResponseTopic(error_code, name, topic_id, is_internal, partitions, topic_authorized_operations), position
 
 
@@ -778,7 +778,7 @@ def _read_metadata_response_12(view: memoryview, position: int) -> tuple[Metadat
     for _ in range(count_):
         topics_item, position = _read_metadata_response_topic_12(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0), position
 
 
@@ -824,7 +824,7 @@ def _read_metadata_response_13(view: memoryview, position: int) -> tuple[Metadat
         topics.append(topics_item)
     (error_code,) = _S1.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, error_code), position
 
 

@@ -228,7 +228,7 @@ def _read_offset_commit_request_partition_8(view: memoryview, position: int) -> 
     partition_index, committed_offset, committed_leader_epoch = _S3.unpack_from(view, position)
     position += 16
     committed_metadata, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata), position
 
 
@@ -239,7 +239,7 @@ def _read_offset_commit_request_topic_8(view: memoryview, position: int) -> tupl
     for _ in range(count_):
         partitions_item, position = _read_offset_commit_request_partition_8(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitRequestTopic(name, _ZERO_UUID, partitions), position
 
 
@@ -254,7 +254,7 @@ def _read_offset_commit_request_8(view: memoryview, position: int) -> tuple[Offs
     for _ in range(count_):
         topics_item, position = _read_offset_commit_request_topic_8(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics), position
 
 
@@ -291,7 +291,7 @@ def _read_offset_commit_request_topic_10(view: memoryview, position: int) -> tup
     for _ in range(count_):
         partitions_item, position = _read_offset_commit_request_partition_8(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitRequestTopic("", topic_id, partitions), position
 
 
@@ -306,7 +306,7 @@ def _read_offset_commit_request_10(view: memoryview, position: int) -> tuple[Off
     for _ in range(count_):
         topics_item, position = _read_offset_commit_request_topic_10(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics), position
 
 
@@ -418,7 +418,7 @@ def _read_slices_offset_commit_request_topic_8(view: memoryview, position: int) 
         partitions_item, position = _read_offset_commit_request_partition_8(view, position)
         partitions.append(partitions_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitRequestTopic(name, _ZERO_UUID, partitions), position
 
 
@@ -434,7 +434,7 @@ def _read_slices_offset_commit_request_8(view: memoryview, position: int) -> Gen
         topics_item, position = yield from _read_slices_offset_commit_request_topic_8(view, position)
         topics.append(topics_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics), position
 
 
@@ -447,7 +447,7 @@ def _read_slices_offset_commit_request_topic_10(view: memoryview, position: int)
         partitions_item, position = _read_offset_commit_request_partition_8(view, position)
         partitions.append(partitions_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitRequestTopic("", topic_id, partitions), position
 
 
@@ -463,7 +463,7 @@ def _read_slices_offset_commit_request_10(view: memoryview, position: int) -> Ge
         topics_item, position = yield from _read_slices_offset_commit_request_topic_10(view, position)
         topics.append(topics_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics), position
 
 

@@ -122,7 +122,7 @@ def _write_offset_commit_response_3(out: list[Data], message: OffsetCommitRespon
 def _read_offset_commit_response_partition_8(view: memoryview, position: int) -> tuple[OffsetCommitResponsePartition, int]:
     partition_index, error_code = _S0.unpack_from(view, position)
     position += 6
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitResponsePartition(partition_index, error_code), position
 
 
@@ -133,7 +133,7 @@ def _read_offset_commit_response_topic_8(view: memoryview, position: int) -> tup
     for _ in range(count_):
         partitions_item, position = _read_offset_commit_response_partition_8(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitResponseTopic(name, _ZERO_UUID, partitions), position
 
 
@@ -145,7 +145,7 @@ def _read_offset_commit_response_8(view: memoryview, position: int) -> tuple[Off
     for _ in range(count_):
         topics_item, position = _read_offset_commit_response_topic_8(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitResponse(throttle_time_ms, topics), position
 
 
@@ -178,7 +178,7 @@ def _read_offset_commit_response_topic_10(view: memoryview, position: int) -> tu
     for _ in range(count_):
         partitions_item, position = _read_offset_commit_response_partition_8(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitResponseTopic("", topic_id, partitions), position
 
 
@@ -190,7 +190,7 @@ def _read_offset_commit_response_10(view: memoryview, position: int) -> tuple[Of
     for _ in range(count_):
         topics_item, position = _read_offset_commit_response_topic_10(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetCommitResponse(throttle_time_ms, topics), position
 
 

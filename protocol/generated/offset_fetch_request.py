@@ -133,7 +133,7 @@ def _read_offset_fetch_request_topic_6(view: memoryview, position: int) -> tuple
     count_, position = read_compact_count(view, position)
     partition_indexes: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestTopic(name, partition_indexes), position
 
 
@@ -144,7 +144,7 @@ def _read_offset_fetch_request_6(view: memoryview, position: int) -> tuple[Offse
     for _ in range(count_):
         topics_item, position = _read_offset_fetch_request_topic_6(view, position)
         topics.append(topics_item)  # type: ignore[union-attr]
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequest(group_id, topics, (), False), position
 
 
@@ -173,7 +173,7 @@ def _read_offset_fetch_request_7(view: memoryview, position: int) -> tuple[Offse
         topics.append(topics_item)  # type: ignore[union-attr]
     (require_stable,) = _S0.unpack_from(view, position)
     position += 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequest(group_id, topics, (), require_stable), position
 
 
@@ -191,7 +191,7 @@ def _read_offset_fetch_request_topics_8(view: memoryview, position: int) -> tupl
     count_, position = read_compact_count(view, position)
     partition_indexes: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestTopics(name, _ZERO_UUID, partition_indexes), position
 
 
@@ -202,7 +202,7 @@ def _read_offset_fetch_request_group_8(view: memoryview, position: int) -> tuple
     for _ in range(count_):
         topics_item, position = _read_offset_fetch_request_topics_8(view, position)
         topics.append(topics_item)  # type: ignore[union-attr]
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestGroup(group_id, None, -1, topics), position
 
 
@@ -214,7 +214,7 @@ def _read_offset_fetch_request_8(view: memoryview, position: int) -> tuple[Offse
         groups.append(groups_item)
     (require_stable,) = _S0.unpack_from(view, position)
     position += 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequest("", (), groups, require_stable), position
 
 
@@ -252,7 +252,7 @@ def _read_offset_fetch_request_group_9(view: memoryview, position: int) -> tuple
     for _ in range(count_):
         topics_item, position = _read_offset_fetch_request_topics_8(view, position)
         topics.append(topics_item)  # type: ignore[union-attr]
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics), position
 
 
@@ -264,7 +264,7 @@ def _read_offset_fetch_request_9(view: memoryview, position: int) -> tuple[Offse
         groups.append(groups_item)
     (require_stable,) = _S0.unpack_from(view, position)
     position += 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequest("", (), groups, require_stable), position
 
 
@@ -292,7 +292,7 @@ def _read_offset_fetch_request_topics_10(view: memoryview, position: int) -> tup
     count_, position = read_compact_count(view, position)
     partition_indexes: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestTopics("", topic_id, partition_indexes), position
 
 
@@ -306,7 +306,7 @@ def _read_offset_fetch_request_group_10(view: memoryview, position: int) -> tupl
     for _ in range(count_):
         topics_item, position = _read_offset_fetch_request_topics_10(view, position)
         topics.append(topics_item)  # type: ignore[union-attr]
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics), position
 
 
@@ -318,7 +318,7 @@ def _read_offset_fetch_request_10(view: memoryview, position: int) -> tuple[Offs
         groups.append(groups_item)
     (require_stable,) = _S0.unpack_from(view, position)
     position += 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequest("", (), groups, require_stable), position
 
 
@@ -383,7 +383,7 @@ def _read_slices_offset_fetch_request_topic_6(view: memoryview, position: int) -
     count_, position = read_compact_count(view, position)
     partition_indexes: Sequence[int] = yield from read_numbers_in_slices(view, position, count_, "i")
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestTopic(name, partition_indexes), position
 
 
@@ -395,7 +395,7 @@ def _read_slices_offset_fetch_request_6(view: memoryview, position: int) -> Gene
         topics_item, position = yield from _read_slices_offset_fetch_request_topic_6(view, position)
         topics.append(topics_item)  # type: ignore[union-attr]
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequest(group_id, topics, (), False), position
 
 
@@ -409,7 +409,7 @@ def _read_slices_offset_fetch_request_7(view: memoryview, position: int) -> Gene
         yield 1
     (require_stable,) = _S0.unpack_from(view, position)
     position += 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequest(group_id, topics, (), require_stable), position
 
 
@@ -418,7 +418,7 @@ def _read_slices_offset_fetch_request_topics_8(view: memoryview, position: int) 
     count_, position = read_compact_count(view, position)
     partition_indexes: Sequence[int] = yield from read_numbers_in_slices(view, position, count_, "i")
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestTopics(name, _ZERO_UUID, partition_indexes), position
 
 
@@ -430,7 +430,7 @@ def _read_slices_offset_fetch_request_group_8(view: memoryview, position: int) -
         topics_item, position = yield from _read_slices_offset_fetch_request_topics_8(view, position)
         topics.append(topics_item)  # type: ignore[union-attr]
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestGroup(group_id, None, -1, topics), position
 
 
@@ -443,7 +443,7 @@ def _read_slices_offset_fetch_request_8(view: memoryview, position: int) -> Gene
         yield 1
     (require_stable,) = _S0.unpack_from(view, position)
     position += 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequest("", (), groups, require_stable), position
 
 
@@ -458,7 +458,7 @@ def _read_slices_offset_fetch_request_group_9(view: memoryview, position: int) -
         topics_item, position = yield from _read_slices_offset_fetch_request_topics_8(view, position)
         topics.append(topics_item)  # type: ignore[union-attr]
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics), position
 
 
@@ -471,7 +471,7 @@ def _read_slices_offset_fetch_request_9(view: memoryview, position: int) -> Gene
         yield 1
     (require_stable,) = _S0.unpack_from(view, position)
     position += 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequest("", (), groups, require_stable), position
 
 
@@ -481,7 +481,7 @@ def _read_slices_offset_fetch_request_topics_10(view: memoryview, position: int)
     count_, position = read_compact_count(view, position)
     partition_indexes: Sequence[int] = yield from read_numbers_in_slices(view, position, count_, "i")
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestTopics("", topic_id, partition_indexes), position
 
 
@@ -496,7 +496,7 @@ def _read_slices_offset_fetch_request_group_10(view: memoryview, position: int) 
         topics_item, position = yield from _read_slices_offset_fetch_request_topics_10(view, position)
         topics.append(topics_item)  # type: ignore[union-attr]
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics), position
 
 
@@ -509,7 +509,7 @@ def _read_slices_offset_fetch_request_10(view: memoryview, position: int) -> Gen
         yield 1
     (require_stable,) = _S0.unpack_from(view, position)
     position += 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchRequest("", (), groups, require_stable), position
 
 

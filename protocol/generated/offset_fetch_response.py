@@ -260,7 +260,7 @@ def _read_offset_fetch_response_partition_6(view: memoryview, position: int) -> 
     metadata, position = read_nullable_compact_string(view, position)
     (error_code,) = _S1.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchResponsePartition(partition_index, committed_offset, committed_leader_epoch, metadata, error_code), position
 
 
@@ -271,7 +271,7 @@ def _read_offset_fetch_response_topic_6(view: memoryview, position: int) -> tupl
     for _ in range(count_):
         partitions_item, position = _read_offset_fetch_response_partition_6(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchResponseTopic(name, partitions), position
 
 
@@ -285,7 +285,7 @@ def _read_offset_fetch_response_6(view: memoryview, position: int) -> tuple[Offs
         topics.append(topics_item)
     (error_code,) = _S1.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchResponse(throttle_time_ms, topics, error_code, ()), position
 
 
@@ -319,7 +319,7 @@ def _read_offset_fetch_response_partitions_8(view: memoryview, position: int) ->
     metadata, position = read_nullable_compact_string(view, position)
     (error_code,) = _S1.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchResponsePartitions(partition_index, committed_offset, committed_leader_epoch, metadata, error_code), position
 
 
@@ -330,7 +330,7 @@ def _read_offset_fetch_response_topics_8(view: memoryview, position: int) -> tup
     for _ in range(count_):
         partitions_item, position = _read_offset_fetch_response_partitions_8(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchResponseTopics(name, _ZERO_UUID, partitions), position
 
 
@@ -343,7 +343,7 @@ def _read_offset_fetch_response_group_8(view: memoryview, position: int) -> tupl
         topics.append(topics_item)
     (error_code,) = _S1.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchResponseGroup(group_id, topics, error_code), position
 
 
@@ -355,7 +355,7 @@ def _read_offset_fetch_response_8(view: memoryview, position: int) -> tuple[Offs
     for _ in range(count_):
         groups_item, position = _read_offset_fetch_response_group_8(view, position)
         groups.append(groups_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchResponse(throttle_time_ms, (), 0, groups), position
 
 
@@ -399,7 +399,7 @@ def _read_offset_fetch_response_topics_10(view: memoryview, position: int) -> tu
     for _ in range(count_):
         partitions_item, position = _read_offset_fetch_response_partitions_8(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchResponseTopics("", topic_id, partitions), position
 
 
@@ -412,7 +412,7 @@ def _read_offset_fetch_response_group_10(view: memoryview, position: int) -> tup
         topics.append(topics_item)
     (error_code,) = _S1.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchResponseGroup(group_id, topics, error_code), position
 
 
@@ -424,7 +424,7 @@ def _read_offset_fetch_response_10(view: memoryview, position: int) -> tuple[Off
     for _ in range(count_):
         groups_item, position = _read_offset_fetch_response_group_10(view, position)
         groups.append(groups_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetFetchResponse(throttle_time_ms, (), 0, groups), position
 
 

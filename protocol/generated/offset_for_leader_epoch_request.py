@@ -118,7 +118,7 @@ def _write_offset_for_leader_epoch_request_3(out: list[Data], message: OffsetFor
 def _read_offset_for_leader_partition_4(view: memoryview, position: int) -> tuple[OffsetForLeaderPartition, int]:
     partition, current_leader_epoch, leader_epoch = _S0.unpack_from(view, position)
     position += 12
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetForLeaderPartition(partition, current_leader_epoch, leader_epoch), position
 
 
@@ -129,7 +129,7 @@ def _read_offset_for_leader_topic_4(view: memoryview, position: int) -> tuple[Of
     for _ in range(count_):
         partitions_item, position = _read_offset_for_leader_partition_4(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetForLeaderTopic(topic, partitions), position
 
 
@@ -141,7 +141,7 @@ def _read_offset_for_leader_epoch_request_4(view: memoryview, position: int) -> 
     for _ in range(count_):
         topics_item, position = _read_offset_for_leader_topic_4(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetForLeaderEpochRequest(replica_id, topics), position
 
 
@@ -207,7 +207,7 @@ def _read_slices_offset_for_leader_topic_4(view: memoryview, position: int) -> G
         partitions_item, position = _read_offset_for_leader_partition_4(view, position)
         partitions.append(partitions_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetForLeaderTopic(topic, partitions), position
 
 
@@ -220,7 +220,7 @@ def _read_slices_offset_for_leader_epoch_request_4(view: memoryview, position: i
         topics_item, position = yield from _read_slices_offset_for_leader_topic_4(view, position)
         topics.append(topics_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetForLeaderEpochRequest(replica_id, topics), position
 
 

@@ -105,7 +105,7 @@ def _write_offset_for_leader_epoch_response_2(out: list[Data], message: OffsetFo
 def _read_epoch_end_offset_4(view: memoryview, position: int) -> tuple[EpochEndOffset, int]:
     error_code, partition, leader_epoch, end_offset = _S1.unpack_from(view, position)
     position += 18
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return EpochEndOffset(error_code, partition, leader_epoch, end_offset), position
 
 
@@ -116,7 +116,7 @@ def _read_offset_for_leader_topic_result_4(view: memoryview, position: int) -> t
     for _ in range(count_):
         partitions_item, position = _read_epoch_end_offset_4(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetForLeaderTopicResult(topic, partitions), position
 
 
@@ -128,7 +128,7 @@ def _read_offset_for_leader_epoch_response_4(view: memoryview, position: int) ->
     for _ in range(count_):
         topics_item, position = _read_offset_for_leader_topic_result_4(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return OffsetForLeaderEpochResponse(throttle_time_ms, topics), position
 
 

@@ -116,7 +116,7 @@ def _read_partition_produce_data_9(view: memoryview, position: int) -> tuple[Par
     (index,) = _S1.unpack_from(view, position)
     position += 4
     records, position = read_nullable_compact_records(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return PartitionProduceData(index, records), position
 
 
@@ -127,7 +127,7 @@ def _read_topic_produce_data_9(view: memoryview, position: int) -> tuple[TopicPr
     for _ in range(count_):
         partition_data_item, position = _read_partition_produce_data_9(view, position)
         partition_data.append(partition_data_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicProduceData(name, _ZERO_UUID, partition_data), position
 
 
@@ -140,7 +140,7 @@ def _read_produce_request_9(view: memoryview, position: int) -> tuple[ProduceReq
     for _ in range(count_):
         topic_data_item, position = _read_topic_produce_data_9(view, position)
         topic_data.append(topic_data_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), position
 
 
@@ -175,7 +175,7 @@ def _read_topic_produce_data_13(view: memoryview, position: int) -> tuple[TopicP
     for _ in range(count_):
         partition_data_item, position = _read_partition_produce_data_9(view, position)
         partition_data.append(partition_data_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicProduceData("", topic_id, partition_data), position
 
 
@@ -188,7 +188,7 @@ def _read_produce_request_13(view: memoryview, position: int) -> tuple[ProduceRe
     for _ in range(count_):
         topic_data_item, position = _read_topic_produce_data_13(view, position)
         topic_data.append(topic_data_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), position
 
 
@@ -241,7 +241,7 @@ def _read_slices_topic_produce_data_9(view: memoryview, position: int) -> Genera
         partition_data_item, position = _read_partition_produce_data_9(view, position)
         partition_data.append(partition_data_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicProduceData(name, _ZERO_UUID, partition_data), position
 
 
@@ -255,7 +255,7 @@ def _read_slices_produce_request_9(view: memoryview, position: int) -> Generator
         topic_data_item, position = yield from _read_slices_topic_produce_data_9(view, position)
         topic_data.append(topic_data_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), position
 
 
@@ -268,7 +268,7 @@ def _read_slices_topic_produce_data_13(view: memoryview, position: int) -> Gener
         partition_data_item, position = _read_partition_produce_data_9(view, position)
         partition_data.append(partition_data_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicProduceData("", topic_id, partition_data), position
 
 
@@ -282,7 +282,7 @@ def _read_slices_produce_request_13(view: memoryview, position: int) -> Generato
         topic_data_item, position = yield from _read_slices_topic_produce_data_13(view, position)
         topic_data.append(topic_data_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), position
 
 

@@ -279,7 +279,7 @@ def _read_batch_index_and_error_message_9(view: memoryview, position: int) -> tu
     (batch_index,) = _S1.unpack_from(view, position)
     position += 4
     batch_index_error_message, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return BatchIndexAndErrorMessage(batch_index, batch_index_error_message), position
 
 
@@ -292,7 +292,7 @@ def _read_partition_produce_response_9(view: memoryview, position: int) -> tuple
         record_errors_item, position = _read_batch_index_and_error_message_9(view, position)
         record_errors.append(record_errors_item)
     error_message, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, _LEADER_ID_AND_EPOCH), position
 
 
@@ -303,7 +303,7 @@ def _read_topic_produce_response_9(view: memoryview, position: int) -> tuple[Top
     for _ in range(count_):
         partition_responses_item, position = _read_partition_produce_response_9(view, position)
         partition_responses.append(partition_responses_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicProduceResponse(name, _ZERO_UUID, partition_responses), position
 
 
@@ -315,7 +315,7 @@ def _read_produce_response_9(view: memoryview, position: int) -> tuple[ProduceRe
         responses.append(responses_item)
     (throttle_time_ms,) = _S1.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ProduceResponse(responses, throttle_time_ms, ()), position
 
 
@@ -353,7 +353,7 @@ def _write_produce_response_9(out: list[Data], message: ProduceResponse) -> None
 def _read_leader_id_and_epoch_10(view: memoryview, position: int) -> tuple[LeaderIdAndEpoch, int]:
     leader_id, leader_epoch = _S3.unpack_from(view, position)
     position += 8
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return LeaderIdAndEpoch(leader_id, leader_epoch), position
 
 
@@ -386,7 +386,7 @@ def _read_topic_produce_response_10(view: memoryview, position: int) -> tuple[To
     for _ in range(count_):
         partition_responses_item, position = _read_partition_produce_response_10(view, position)
         partition_responses.append(partition_responses_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicProduceResponse(name, _ZERO_UUID, partition_responses), position
 
 
@@ -397,7 +397,7 @@ def _read_node_endpoint_10(view: memoryview, position: int) -> tuple[NodeEndpoin
     (port,) = _S1.unpack_from(view, position)
     position += 4
     rack, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return NodeEndpoint(node_id, host, port, rack), position
 
 
@@ -488,7 +488,7 @@ def _read_topic_produce_response_13(view: memoryview, position: int) -> tuple[To
     for _ in range(count_):
         partition_responses_item, position = _read_partition_produce_response_10(view, position)
         partition_responses.append(partition_responses_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicProduceResponse("", topic_id, partition_responses), position
 
 

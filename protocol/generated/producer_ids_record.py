@@ -32,7 +32,7 @@ class ProducerIdsRecord(Message):
 def _read_producer_ids_record_0(view: memoryview, position: int) -> tuple[ProducerIdsRecord, int]:
     broker_id, broker_epoch, next_producer_id = _S0.unpack_from(view, position)
     position += 20
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ProducerIdsRecord(broker_id, broker_epoch, next_producer_id), position
 
 

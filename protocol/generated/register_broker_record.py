@@ -90,7 +90,7 @@ def _read_broker_endpoint_0(view: memoryview, position: int) -> tuple[BrokerEndp
     host, position = read_compact_string(view, position)
     port, security_protocol = _S1.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return BrokerEndpoint(name, host, port, security_protocol), position
 
 
@@ -98,7 +98,7 @@ def _read_broker_feature_0(view: memoryview, position: int) -> tuple[BrokerFeatu
     name, position = read_compact_string(view, position)
     min_supported_version, max_supported_version = _S2.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return BrokerFeature(name, min_supported_version, max_supported_version), position
 
 
@@ -119,7 +119,7 @@ def _read_register_broker_record_0(view: memoryview, position: int) -> tuple[Reg
     rack, position = read_nullable_compact_string(view, position)
     (fenced,) = _S3.unpack_from(view, position)
     position += 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return RegisterBrokerRecord(broker_id, False, incarnation_id, broker_epoch, end_points, features, rack, fenced, False, (), None), position
 
 
@@ -166,7 +166,7 @@ def _read_register_broker_record_1(view: memoryview, position: int) -> tuple[Reg
     rack, position = read_nullable_compact_string(view, position)
     fenced, in_controlled_shutdown = _S4.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return RegisterBrokerRecord(broker_id, False, incarnation_id, broker_epoch, end_points, features, rack, fenced, in_controlled_shutdown, (), None), position
 
 
@@ -200,7 +200,7 @@ def _read_register_broker_record_2(view: memoryview, position: int) -> tuple[Reg
     rack, position = read_nullable_compact_string(view, position)
     fenced, in_controlled_shutdown = _S4.unpack_from(view, position)
     position += 2
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return RegisterBrokerRecord(broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch, end_points, features, rack, fenced, in_controlled_shutdown, (), None), position
 
 

@@ -31,7 +31,7 @@ class RemoveTopicRecord(Message):
 def _read_remove_topic_record_0(view: memoryview, position: int) -> tuple[RemoveTopicRecord, int]:
     topic_id = UUID(bytes=_S0.unpack_from(view, position)[0])
     position += 16
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return RemoveTopicRecord(topic_id), position
 
 

@@ -47,7 +47,7 @@ def _read_request_header_2(view: memoryview, position: int) -> tuple[RequestHead
     request_api_key, request_api_version, correlation_id = _S0.unpack_from(view, position)
     position += 8
     client_id, position = read_nullable_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return RequestHeader(request_api_key, request_api_version, correlation_id, client_id), position
 
 

@@ -38,7 +38,7 @@ def _write_response_header_0(out: list[Data], message: ResponseHeader) -> None:
 def _read_response_header_1(view: memoryview, position: int) -> tuple[ResponseHeader, int]:
     (correlation_id,) = _S0.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return ResponseHeader(correlation_id), position
 
 

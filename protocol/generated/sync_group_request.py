@@ -110,7 +110,7 @@ def _write_sync_group_request_3(out: list[Data], message: SyncGroupRequest) -> N
 def _read_sync_group_request_assignment_4(view: memoryview, position: int) -> tuple[SyncGroupRequestAssignment, int]:
     member_id, position = read_compact_string(view, position)
     assignment, position = read_compact_bytes(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return SyncGroupRequestAssignment(member_id, assignment), position
 
 
@@ -125,7 +125,7 @@ def _read_sync_group_request_4(view: memoryview, position: int) -> tuple[SyncGro
     for _ in range(count_):
         assignments_item, position = _read_sync_group_request_assignment_4(view, position)
         assignments.append(assignments_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments), position
 
 
@@ -159,7 +159,7 @@ def _read_sync_group_request_5(view: memoryview, position: int) -> tuple[SyncGro
     for _ in range(count_):
         assignments_item, position = _read_sync_group_request_assignment_4(view, position)
         assignments.append(assignments_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, protocol_type, protocol_name, assignments), position
 
 
@@ -217,7 +217,7 @@ def _read_slices_sync_group_request_4(view: memoryview, position: int) -> Genera
         assignments_item, position = _read_sync_group_request_assignment_4(view, position)
         assignments.append(assignments_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments), position
 
 
@@ -235,7 +235,7 @@ def _read_slices_sync_group_request_5(view: memoryview, position: int) -> Genera
         assignments_item, position = _read_sync_group_request_assignment_4(view, position)
         assignments.append(assignments_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, protocol_type, protocol_name, assignments), position
 
 

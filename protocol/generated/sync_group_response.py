@@ -62,7 +62,7 @@ def _read_sync_group_response_4(view: memoryview, position: int) -> tuple[SyncGr
     throttle_time_ms, error_code = _S1.unpack_from(view, position)
     position += 6
     assignment, position = read_compact_bytes(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return SyncGroupResponse(throttle_time_ms, error_code, None, None, assignment), position
 
 
@@ -78,7 +78,7 @@ def _read_sync_group_response_5(view: memoryview, position: int) -> tuple[SyncGr
     protocol_type, position = read_nullable_compact_string(view, position)
     protocol_name, position = read_nullable_compact_string(view, position)
     assignment, position = read_compact_bytes(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return SyncGroupResponse(throttle_time_ms, error_code, protocol_type, protocol_name, assignment), position
 
 

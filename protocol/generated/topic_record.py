@@ -34,7 +34,7 @@ def _read_topic_record_0(view: memoryview, position: int) -> tuple[TopicRecord, 
     name, position = read_compact_string(view, position)
     topic_id = UUID(bytes=_S0.unpack_from(view, position)[0])
     position += 16
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TopicRecord(name, topic_id), position
 
 

@@ -104,7 +104,7 @@ def _read_partitions_schema_1(view: memoryview, position: int) -> tuple[Partitio
     count_, position = read_compact_count(view, position)
     partition_ids: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return PartitionsSchema(topic, partition_ids), position
 
 

@@ -177,7 +177,7 @@ def _read_txn_offset_commit_request_partition_3(view: memoryview, position: int)
     partition_index, committed_offset, committed_leader_epoch = _S2.unpack_from(view, position)
     position += 16
     committed_metadata, position = read_nullable_compact_string(view, position)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TxnOffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata), position
 
 
@@ -188,7 +188,7 @@ def _read_txn_offset_commit_request_topic_3(view: memoryview, position: int) -> 
     for _ in range(count_):
         partitions_item, position = _read_txn_offset_commit_request_partition_3(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TxnOffsetCommitRequestTopic(name, partitions), position
 
 
@@ -204,7 +204,7 @@ def _read_txn_offset_commit_request_3(view: memoryview, position: int) -> tuple[
     for _ in range(count_):
         topics_item, position = _read_txn_offset_commit_request_topic_3(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, generation_id, member_id, group_instance_id, topics), position
 
 
@@ -292,7 +292,7 @@ def _read_slices_txn_offset_commit_request_topic_3(view: memoryview, position: i
         partitions_item, position = _read_txn_offset_commit_request_partition_3(view, position)
         partitions.append(partitions_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TxnOffsetCommitRequestTopic(name, partitions), position
 
 
@@ -309,7 +309,7 @@ def _read_slices_txn_offset_commit_request_3(view: memoryview, position: int) ->
         topics_item, position = yield from _read_slices_txn_offset_commit_request_topic_3(view, position)
         topics.append(topics_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, generation_id, member_id, group_instance_id, topics), position
 
 

@@ -101,7 +101,7 @@ def _write_txn_offset_commit_response_0(out: list[Data], message: TxnOffsetCommi
 def _read_txn_offset_commit_response_partition_3(view: memoryview, position: int) -> tuple[TxnOffsetCommitResponsePartition, int]:
     partition_index, error_code = _S1.unpack_from(view, position)
     position += 6
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TxnOffsetCommitResponsePartition(partition_index, error_code), position
 
 
@@ -112,7 +112,7 @@ def _read_txn_offset_commit_response_topic_3(view: memoryview, position: int) ->
     for _ in range(count_):
         partitions_item, position = _read_txn_offset_commit_response_partition_3(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TxnOffsetCommitResponseTopic(name, partitions), position
 
 
@@ -124,7 +124,7 @@ def _read_txn_offset_commit_response_3(view: memoryview, position: int) -> tuple
     for _ in range(count_):
         topics_item, position = _read_txn_offset_commit_response_topic_3(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return TxnOffsetCommitResponse(throttle_time_ms, topics), position
 
 

@@ -65,7 +65,7 @@ def _read_writable_txn_marker_topic_1(view: memoryview, position: int) -> tuple[
     count_, position = read_compact_count(view, position)
     partition_indexes: Sequence[int] = unpack_from(f">{count_}i", view, position)
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WritableTxnMarkerTopic(name, partition_indexes), position
 
 
@@ -79,7 +79,7 @@ def _read_writable_txn_marker_1(view: memoryview, position: int) -> tuple[Writab
         topics.append(topics_item)
     (coordinator_epoch,) = _S1.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WritableTxnMarker(producer_id, producer_epoch, transaction_result, topics, coordinator_epoch, 0), position
 
 
@@ -89,7 +89,7 @@ def _read_write_txn_markers_request_1(view: memoryview, position: int) -> tuple[
     for _ in range(count_):
         markers_item, position = _read_writable_txn_marker_1(view, position)
         markers.append(markers_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WriteTxnMarkersRequest(markers), position
 
 
@@ -127,7 +127,7 @@ def _read_writable_txn_marker_2(view: memoryview, position: int) -> tuple[Writab
         topics.append(topics_item)
     coordinator_epoch, transaction_version = _S2.unpack_from(view, position)
     position += 5
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WritableTxnMarker(producer_id, producer_epoch, transaction_result, topics, coordinator_epoch, transaction_version), position
 
 
@@ -137,7 +137,7 @@ def _read_write_txn_markers_request_2(view: memoryview, position: int) -> tuple[
     for _ in range(count_):
         markers_item, position = _read_writable_txn_marker_2(view, position)
         markers.append(markers_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WriteTxnMarkersRequest(markers), position
 
 
@@ -162,7 +162,7 @@ def _read_slices_writable_txn_marker_topic_1(view: memoryview, position: int) ->
     count_, position = read_compact_count(view, position)
     partition_indexes: Sequence[int] = yield from read_numbers_in_slices(view, position, count_, "i")
     position += count_ * 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WritableTxnMarkerTopic(name, partition_indexes), position
 
 
@@ -177,7 +177,7 @@ def _read_slices_writable_txn_marker_1(view: memoryview, position: int) -> Gener
         yield 1
     (coordinator_epoch,) = _S1.unpack_from(view, position)
     position += 4
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WritableTxnMarker(producer_id, producer_epoch, transaction_result, topics, coordinator_epoch, 0), position
 
 
@@ -188,7 +188,7 @@ def _read_slices_write_txn_markers_request_1(view: memoryview, position: int) ->
         markers_item, position = yield from _read_slices_writable_txn_marker_1(view, position)
         markers.append(markers_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WriteTxnMarkersRequest(markers), position
 
 
@@ -203,7 +203,7 @@ def _read_slices_writable_txn_marker_2(view: memoryview, position: int) -> Gener
         yield 1
     coordinator_epoch, transaction_version = _S2.unpack_from(view, position)
     position += 5
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WritableTxnMarker(producer_id, producer_epoch, transaction_result, topics, coordinator_epoch, transaction_version), position
 
 
@@ -214,7 +214,7 @@ def _read_slices_write_txn_markers_request_2(view: memoryview, position: int) ->
         markers_item, position = yield from _read_slices_writable_txn_marker_2(view, position)
         markers.append(markers_item)
         yield 1
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WriteTxnMarkersRequest(markers), position
 
 

@@ -66,7 +66,7 @@ class WriteTxnMarkersResponse(Message):
 def _read_writable_txn_marker_partition_result_1(view: memoryview, position: int) -> tuple[WritableTxnMarkerPartitionResult, int]:
     partition_index, error_code = _S1.unpack_from(view, position)
     position += 6
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WritableTxnMarkerPartitionResult(partition_index, error_code), position
 
 
@@ -77,7 +77,7 @@ def _read_writable_txn_marker_topic_result_1(view: memoryview, position: int) ->
     for _ in range(count_):
         partitions_item, position = _read_writable_txn_marker_partition_result_1(view, position)
         partitions.append(partitions_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WritableTxnMarkerTopicResult(name, partitions), position
 
 
@@ -89,7 +89,7 @@ def _read_writable_txn_marker_result_1(view: memoryview, position: int) -> tuple
     for _ in range(count_):
         topics_item, position = _read_writable_txn_marker_topic_result_1(view, position)
         topics.append(topics_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WritableTxnMarkerResult(producer_id, topics), position
 
 
@@ -99,7 +99,7 @@ def _read_write_txn_markers_response_1(view: memoryview, position: int) -> tuple
     for _ in range(count_):
         markers_item, position = _read_writable_txn_marker_result_1(view, position)
         markers.append(markers_item)
-    position = skip_tags(view, position)
+    position = skip_tags(view, position) if view[position] else position + 1
     return WriteTxnMarkersResponse(markers), position
 
 

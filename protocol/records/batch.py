@@ -171,18 +171,10 @@ def encode_batch(
 
         attributes |= CODECS[compression]
         body = compress(CODECS[compression], body)
-    return assemble_batch(
-        body,
-        attributes=attributes,
-        record_count=len(records),
-        base_timestamp=base_timestamp,
-        max_timestamp=max(record.timestamp for record in records),
-        base_offset=base_offset,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        partition_leader_epoch=partition_leader_epoch,
-    )
+    count = len(records)
+    max_timestamp = base_timestamp if count == 1 else max([record.timestamp for record in records])
+    tail = attributes, count - 1, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count
+    return _with_checksum(base_offset, partition_leader_epoch, _BODY.pack(*tail), body)
 
 
 def assemble_batch(
@@ -213,6 +205,11 @@ def assemble_batch(
         base_sequence,
         record_count,
     )
+    return _with_checksum(base_offset, partition_leader_epoch, tail, body)
+
+
+def _with_checksum(base_offset: int, partition_leader_epoch: int, tail: bytes, body: bytes) -> bytes:
+    """The batch of a header from the attributes on, and a body."""
     length = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
     checksum = crc32c(body, crc32c(tail))
     return b"".join((_BEFORE_BODY.pack(base_offset, length, partition_leader_epoch, MAGIC, checksum), tail, body))

@@ -8,8 +8,8 @@ from enum import IntEnum
 from struct import Struct, error
 
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.records.batch import encode_batch
-from oncelog.protocol.records.record import Record, decode_records
+from oncelog.protocol.records.batch import CONTROL_MASK, TRANSACTIONAL_MASK, assemble_batch
+from oncelog.protocol.records.record import Record, decode_records, encode_record
 
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
@@ -18,6 +18,14 @@ _VALUE = Struct(">hi")
 class ControlRecordType(IntEnum):
     ABORT = 0
     COMMIT = 1
+
+
+_NO_HEADERS = b"\x00"
+_BEFORE_VALUE = {
+    kind: encode_record(Record(0, 0, _KEY.pack(0, kind), bytes(_VALUE.size)), 0, 0)[: -_VALUE.size - len(_NO_HEADERS)]
+    for kind in ControlRecordType
+}
+"""Of a marker's only record, whose value and headers follow: nothing else of it ever differs."""
 
 
 def encode_end_txn_marker(
@@ -31,14 +39,15 @@ def encode_end_txn_marker(
     leader_epoch: int = 0,
 ) -> bytes:
     """A whole marker batch."""
-    record = Record(0, timestamp, _KEY.pack(0, control_type), _VALUE.pack(0, coordinator_epoch))
-    return encode_batch(
-        [record],
+    return assemble_batch(
+        _BEFORE_VALUE[control_type] + _VALUE.pack(0, coordinator_epoch) + _NO_HEADERS,
+        attributes=TRANSACTIONAL_MASK | CONTROL_MASK,
+        record_count=1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
         base_offset=base_offset,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
         partition_leader_epoch=leader_epoch,
     )
 

@@ -37,6 +37,8 @@ def zigzag(value: int) -> bytes:
     if -64 <= value < 64:
         return _SMALL[value]
     value = (value << 1) ^ (value >> 63)
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -67,16 +69,16 @@ def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
     """One record with its length prefix."""
     _, _, key, value, headers = record
-    parts = [b"\x00", zigzag(timestamp_delta), zigzag(offset_delta)]
-    if key is None:
-        parts.append(_NULL)
-    else:
-        parts += (zigzag(len(key)), key)
-    if value is None:
-        parts.append(_NULL)
-    else:
-        parts += (zigzag(len(value)), value)
-    parts.append(zigzag(len(headers)))
+    deltas = zigzag(timestamp_delta) + zigzag(offset_delta)
+    key_length = _NULL if key is None else zigzag(len(key))
+    value_length = _NULL if value is None else zigzag(len(value))
+    end = _encode_headers(headers) if headers else b"\x00"
+    body = b"".join((b"\x00", deltas, key_length, key or b"", value_length, value or b"", end))
+    return zigzag(len(body)) + body
+
+
+def _encode_headers(headers: Headers) -> bytes:
+    parts = [zigzag(len(headers))]
     for name, content in headers:
         encoded = name.encode()
         parts += (zigzag(len(encoded)), encoded)
@@ -84,8 +86,7 @@ def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> by
             parts.append(_NULL)
         else:
             parts += (zigzag(len(content)), content)
-    body = b"".join(parts)
-    return zigzag(len(body)) + body
+    return b"".join(parts)
 
 
 def encode_records(records: Sequence[Record], base_timestamp: int) -> bytes:

@@ -5,16 +5,19 @@ What is above it is the real runtime: `MemoryTopic` is all that it needs of a br
 
 from collections.abc import Iterable, Iterator, Sequence
 from struct import pack_into
+from typing import Any, TypeVar
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.log import Batch, Piece
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
-from oncelog.broker.log.values import AppendResult
+from oncelog.broker.log.values import AppendResult, Writer
 from oncelog.broker.ports import WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch, read_header
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
+
+T = TypeVar("T")
 
 
 class MemoryCoordinatorLog:
@@ -28,31 +31,21 @@ class MemoryCoordinatorLog:
         self.offline_error: str | None = None
         self.refuses: KafkaError | None = None
         """What the next append fails with, once."""
-        self._waiting: list[tuple[int, Completion[None]]] = []
+        self._waiting: list[tuple[int, Completion[Any], Any]] = []
 
     # --- what the runtime asks ----------------------------------------------------------------------------------------
 
-    def append_own(
-        self,
-        records: Sequence[Record],
-        /,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        wall_ms: WallMs,
-        transaction_version: int,
-    ) -> AppendResult:
+    def append_own(self, records: Sequence[Record], wall_ms: WallMs, writer: Writer, /) -> AppendResult:
         refusal, self.refuses = self.refuses, None
         if refusal is not None:
             raise refusal
-        transactional = producer_id >= 0
-        return self._write(
-            memoryview(
-                encode_batch(
-                    records, producer_id=producer_id, producer_epoch=producer_epoch, transactional=transactional
-                )
-            )
+        batch = encode_batch(
+            records,
+            producer_id=writer.producer_id,
+            producer_epoch=writer.producer_epoch,
+            transactional=writer.producer_id >= 0,
         )
+        return self._write(memoryview(batch))
 
     def append_end_txn_marker(
         self,
@@ -78,10 +71,13 @@ class MemoryCoordinatorLog:
 
     def when_durable(self, next_offset: int, /) -> Completion[None]:
         durable: Completion[None] = Completion()
-        self._waiting.append((next_offset, durable))
+        self.complete_when_durable(durable, None, next_offset)
+        return durable
+
+    def complete_when_durable(self, completion: Completion[T], value: T, next_offset: int, /) -> None:
+        self._waiting.append((next_offset, completion, value))
         if self.flushes_by_itself or next_offset <= self.durable_end_offset:
             self.flush()
-        return durable
 
     def replay(self) -> Iterator[Piece | Completion[None]]:
         for batch in self.batches():
@@ -112,11 +108,11 @@ class MemoryCoordinatorLog:
         """All that is in the log now is durable; whoever waited for that goes on, in order."""
         self.durable_end_offset = self.log_end_offset
         waiting, self._waiting = self._waiting, []
-        for next_offset, durable in waiting:
-            if next_offset <= self.durable_end_offset:
-                durable.complete(None)
-            else:
-                self._waiting.append((next_offset, durable))
+        for next_offset, completion, value in waiting:
+            if next_offset > self.durable_end_offset:
+                self._waiting.append((next_offset, completion, value))
+            elif not completion.done:
+                completion.complete(value)
 
     def crashed(self, next_offset: int | None = None) -> "MemoryCoordinatorLog":
         """What a crash leaves: all batches below an offset, at least the durable ones, by default no more."""

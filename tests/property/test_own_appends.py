@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
-from oncelog.broker.log.values import AppendResult
+from oncelog.broker.log.values import AppendResult, Writer
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
@@ -33,13 +33,8 @@ def records_of(logs: Logs, found: list[Entry]) -> list[Record]:
 
 def append_own(logs: Logs, log: PartitionLog, batch: Batch) -> AppendResult:
     found, producer_id, epoch = batch
-    producer_epoch = epoch if producer_id >= 0 else -1
-    return log.append_own(
-        records_of(logs, found),
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        wall_ms=logs.clock.wall_ms(),
-    )
+    writer = Writer(producer_id, epoch if producer_id >= 0 else -1, 0)
+    return log.append_own(records_of(logs, found), logs.clock.wall_ms(), writer)
 
 
 def append_any(logs: Logs, log: PartitionLog, batch: Batch) -> AppendResult:

@@ -7,8 +7,9 @@ coordinator; never for a transaction that was forgotten in between.
 """
 
 from collections.abc import Callable
+from functools import partial
 
-from oncelog.broker.completion import Completion, all_of
+from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.markers import EndMarker, MarkerSender, Verdict, verdict
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import TransactionState
@@ -61,20 +62,25 @@ class MarkerDelivery:
             node_id = self._leader_of(topic, partition)
             if node_id is not None:  # a deleted topic has no readers that need the marker
                 by_node.setdefault(node_id, []).append((topic, partition))
-        batches = [self._marker(prepared, partitions) for partitions in by_node.values()]
-        sent = [self._markers.send(node_id, batch) for node_id, batch in zip(by_node, batches, strict=True)]
-        asked = [partition for batch in batches for partition in batch.partitions]
+        left: list[TopicPartition] = []
+        unanswered = len(by_node)
 
-        def on_answers(done: "Completion[list[list[ErrorCode]]]") -> None:
-            left = asked
-            if done.error is None:
-                errors = [error for answers in done.result() for error in answers]
-                left = [
-                    partition for partition, error in zip(asked, errors, strict=True) if verdict(error) is Verdict.RETRY
-                ]
+        def on_answer(partitions: "list[TopicPartition]", done: "Completion[list[ErrorCode]]") -> None:
+            nonlocal unanswered
+            unanswered -= 1
+            if done.error is not None:
+                left.extend(partitions)
+            else:
+                answers = zip(partitions, done.result(), strict=True)
+                left.extend([partition for partition, error in answers if verdict(error) is Verdict.RETRY])
+            if not unanswered:
+                self._on_left(prepared, left, backoff_ms)
+
+        if not by_node:
             self._on_left(prepared, left, backoff_ms)
-
-        all_of(sent).then(on_answers)
+        for node_id, partitions in by_node.items():
+            sent = self._markers.send(node_id, self._marker(prepared, partitions))
+            sent.then(partial(on_answer, partitions))
 
     def _on_left(self, prepared: TransactionMetadata, left: list[TopicPartition], backoff_ms: int) -> None:
         if self._is_forgotten(prepared):

@@ -101,7 +101,9 @@ class TransactionShardLife:
         metadata = self.get(transactional_id)
         last = self.last_producer_epochs.get(transactional_id)
         # Not every record format stores the epoch before a bump (`to_record`).
-        return metadata if metadata is None or last is None else metadata._replace(last_producer_epoch=last)
+        if metadata is None or last is None or metadata.last_producer_epoch == last:
+            return metadata
+        return metadata._replace(last_producer_epoch=last)
 
     def statuses(self) -> Iterator[TransactionStatus]:
         for metadata in self.all():

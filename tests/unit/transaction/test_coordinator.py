@@ -173,7 +173,7 @@ def test_a_decision_that_breaks_the_rules_is_an_error_and_never_logged() -> None
     before = list(coordinator.log.records)
     illegal = coordinator.known._replace(producer_epoch=5)
     with pytest.raises(IllegalTransition):
-        coordinator.core._transition(ID, lambda *_: Decision(target=illegal))
+        coordinator.core._transition(ID, lambda *_: Decision(target=illegal), lambda _: None)
     assert coordinator.log.records == before
 
 
