@@ -34,7 +34,8 @@ def java_string_hash(text: str) -> int:
     """String.hashCode: over UTF-16 units, wrapping as a signed 32-bit number."""
     encoded = text.encode("utf-16-be", "surrogatepass")
     units = unpack(f">{len(encoded) // 2}H", encoded)
-    value: int = sum(map(mul, units[:_HASHED_AT_ONCE], _POWERS[-len(units) :])) & _MASK
+    first = units[:_HASHED_AT_ONCE]
+    value: int = sum(map(mul, first, _POWERS[-len(first) :])) & _MASK
     for start in range(_HASHED_AT_ONCE, len(units), _HASHED_AT_ONCE):
         part = units[start : start + _HASHED_AT_ONCE]
         value = (value * _POWERS[-len(part) - 1] + sum(map(mul, part, _POWERS[-len(part) :]))) & _MASK

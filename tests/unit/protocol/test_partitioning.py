@@ -38,6 +38,16 @@ def test_string_hashes_are_javas(text: str, expected: int) -> None:
     assert java_string_hash(text) == expected
 
 
+@given(st.text(max_size=40), st.integers(0, 200))
+def test_a_text_of_any_length_is_hashed_unit_by_unit(text: str, repeated: int) -> None:
+    text += "x" * repeated + text
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[at : at + 2], "big")) % 2**32
+    assert java_string_hash(text) % 2**32 == value
+
+
 def test_the_one_hash_without_an_absolute_value_belongs_to_partition_0() -> None:
     assert coordinator_partition("polygenelubricants", 50) == 0
 
