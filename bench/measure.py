@@ -58,16 +58,19 @@ def measure(operation: Operation, size: int) -> Point:
     return Point(size, min(cpu), min(wall), lines)
 
 
-def count_lines(run: Callable[[], object], times: int = _COUNTED) -> int:
-    """Lines of Python that one run executes, loops line by line: the median of a few, since some do a little more."""
-    return int(statistics.median([_count_once(run) for _ in range(times)]))
+def count_lines(run: Callable[[], object], times: int = _COUNTED, *, leave_out: tuple[str, ...] = ()) -> int:
+    """Lines of Python that one run executes, loops line by line: the median of a few, since some do a little more.
+    Files whose path begins with one of `leave_out` do not count."""
+    return int(statistics.median([_count_once(run, leave_out) for _ in range(times)]))
 
 
-def _count_once(run: Callable[[], object]) -> int:
+def _count_once(run: Callable[[], object], leave_out: tuple[str, ...]) -> int:
     count = 0
 
-    def on_event(_frame: FrameType, event: str, _argument: Any) -> Any:
+    def on_event(frame: FrameType, event: str, _argument: Any) -> Any:
         nonlocal count
+        if event == "call" and frame.f_code.co_filename.startswith(leave_out):
+            return None
         count += event == "line"
         return on_event
 

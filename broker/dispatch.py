@@ -231,10 +231,11 @@ class Exchange:
             self.on_done(self)
 
     def _on_completion(self, completion: Completion[Any]) -> None:
-        if completion.error is not None:
-            self._fail(completion.error)
-        else:
+        error = completion.error
+        if error is None:
             self._settle(completion.result())
+        else:
+            self._fail(error)
         if self.on_done is not None and (self.done or not self.holds):
             self.on_done(self)
 

@@ -157,20 +157,18 @@ def _check_age(base_timestamp: int, timestamp: int, config: LogConfig, wall_ms: 
 
 def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs) -> None:
     """Under `full`, and for the keys of a compacted topic, every record; otherwise what the length walk shows."""
-    checks_all = config.checks_every_record or config.is_compacted
     compression = header.attributes & COMPRESSION_MASK
     body = batch[HEADER_SIZE:]
-    if compression and checks_all:
-        body = memoryview(decompressed(compression, body))
-    elif compression:
+    if config.checks_every_record or config.is_compacted:
+        if compression:
+            body = memoryview(decompressed(compression, body))
+        _check_all(body, header, config, wall_ms)
+    elif not compression:
+        _walk_records(body, header.record_count)
+    else:
         magic = _COMPRESSION_MAGIC.get(compression)
         if magic is not None and body[: len(magic)] != magic:
             raise _invalid("the records are not compressed as the batch claims")
-        return
-    if checks_all:
-        _check_all(body, header, config, wall_ms)
-    else:
-        _walk_records(body, header.record_count)
 
 
 def decompressed(compression: int, body: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:

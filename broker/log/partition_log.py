@@ -467,8 +467,12 @@ class PartitionLog:
         """Everything below `next_offset` is durable; every log of a round advances before any waiter is notified."""
         if next_offset > self.high_watermark:
             self.high_watermark = next_offset
-            self.producer_state.on_high_watermark(next_offset)
-            self._update_last_stable_offset()
+            if self.producer_state.is_stable:
+                self.last_stable_offset = next_offset
+                self.check()
+            else:
+                self.producer_state.on_high_watermark(next_offset)
+                self._update_last_stable_offset()
 
     def notify_high_watermark(self) -> None:
         """Complete the waiters for durability, then notify the listener."""

@@ -71,12 +71,9 @@ class ProducerState:
 
     def is_next(self, producer_epoch: int, first_sequence: int) -> bool:
         """Whether a batch with this sequence continues the last one, which it then cannot repeat."""
-        batches = self.batches
-        return (
-            producer_epoch == self.producer_epoch
-            and bool(batches)
-            and first_sequence == (batches[-1].last_sequence + 1) & SEQUENCE_MASK
-        )
+        if producer_epoch != self.producer_epoch or not self.batches:
+            return False
+        return first_sequence == (self.batches[-1].last_sequence + 1) & SEQUENCE_MASK
 
     def find_duplicate(self, producer_epoch: int, first_sequence: int, last_sequence: int) -> AppendedBatch | None:
         if producer_epoch == self.producer_epoch:
@@ -309,6 +306,11 @@ class ProducerStateManager:
         # A durable one may remain behind one with a lower first offset: it does not affect the minimum until then.
         while unflushed and unflushed[0][1] < high_watermark:
             heappop(unflushed)
+
+    @property
+    def is_stable(self) -> bool:
+        """No transaction is open, or ended and not durable yet."""
+        return not (self._ongoing or self._unflushed)
 
     def expire(self, monotonic_ms: MonotonicMs, expiration_ms: int) -> int:
         """Remove producers idle for `expiration_ms`, never one with an open transaction; returns how many."""

@@ -245,8 +245,7 @@ class Connection(asyncio.Protocol):
             size = exchange.size_bytes
             self._broker.metrics.response_bytes += size + 4
             self._output_bytes += size + 4
-            self._output.append(size.to_bytes(4, "big"))
-            self._output += exchange.parts
+            self._output += (size.to_bytes(4, "big"), *exchange.parts)
 
     def _send(self) -> None:
         transport = self._transport
@@ -272,7 +271,7 @@ class Connection(asyncio.Protocol):
         frames = self._frames
         holds = frames or self._request_bytes or self._reader.buffered_bytes
         if not (holds or self._write_paused or self._read_paused):
-            return
+            return  # nothing is held, and nothing was
         may_read = not holds or self._note_requests()
         transport = self._transport
         if transport is None or self._is_ending or self.is_closing:

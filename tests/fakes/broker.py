@@ -6,6 +6,7 @@ client of that version would.
 
 from collections.abc import Sequence
 from importlib import import_module
+from logging import INFO
 from random import Random
 from typing import Any, NoReturn
 from uuid import UUID
@@ -94,7 +95,8 @@ class VirtualBroker:
         self._seed = seed
         self.warnings: list[dict[str, Any]] = []
         """What was logged that an operator should see."""
-        quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[self._log])
+        at_info = structlog.make_filtering_bound_logger(INFO)
+        quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[self._log], wrapper_class=at_info).bind()
         config, _ = load_config(overrides=overrides)
         disk_or_none = self.disk if config.get_str("oncelog.storage") == "local" else None
         system = System(self.time, SeededEntropy(seed), self.time, disk_or_none, _one_by_one, self.disk_failures.append)
