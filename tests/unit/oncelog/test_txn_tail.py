@@ -15,16 +15,15 @@ from oncelog.tools.txn.tail import Transition, TransitionReader
 from oncelog.tools.txn.tail_cli import Printer
 
 EMPTY = TransactionMetadata("orders", 7, 3, 60_000, TransactionState.EMPTY, frozenset(), -1, 1_000)
-OPEN = replace(
-    EMPTY,
+OPEN = EMPTY._replace(
     state=TransactionState.ONGOING,
     partitions=frozenset({("payments", 0), ("payments", 1)}),
     start_timestamp_ms=2_000,
     last_update_timestamp_ms=2_000,
 )
-PREPARED = replace(OPEN, state=TransactionState.PREPARE_COMMIT, last_update_timestamp_ms=2_500)
-COMPLETE = replace(
-    PREPARED, state=TransactionState.COMPLETE_COMMIT, partitions=frozenset(), last_update_timestamp_ms=2_600
+PREPARED = OPEN._replace(state=TransactionState.PREPARE_COMMIT, last_update_timestamp_ms=2_500)
+COMPLETE = PREPARED._replace(
+    state=TransactionState.COMPLETE_COMMIT, partitions=frozenset(), last_update_timestamp_ms=2_600
 )
 
 
@@ -52,7 +51,7 @@ def test_the_end_names_the_partitions_that_its_record_names_no_longer() -> None:
     reader = TransitionReader()
     read(reader, PREPARED)
     assert read(reader, COMPLETE).partitions == ("payments-0", "payments-1")
-    assert read(reader, replace(EMPTY, last_update_timestamp_ms=3_000)).partitions == ()
+    assert read(reader, EMPTY._replace(last_update_timestamp_ms=3_000)).partitions == ()
 
 
 def test_the_states_at_the_start_are_where_the_first_transitions_come_from() -> None:
@@ -85,7 +84,7 @@ def plain(pieces: tuple[str | Styled, ...]) -> str:
 
 def test_columns_stand_below_each_other_once_the_longest_id_was_seen() -> None:
     printer, reader = Printer(as_json=False), TransitionReader()
-    long = replace(EMPTY, transactional_id="a-transactional-id-of-very-many-words", producer_id=10**12)
+    long = EMPTY._replace(transactional_id="a-transactional-id-of-very-many-words", producer_id=10**12)
     lines = [plain(printer.line(read(reader, each))) for each in (long, EMPTY, OPEN, PREPARED, COMPLETE)]
     assert len({line.index("→") for line in lines}) == 1
     assert len({line.index(" s  payments-0, payments-1") for line in lines[2:]}) == 1
@@ -93,6 +92,6 @@ def test_columns_stand_below_each_other_once_the_longest_id_was_seen() -> None:
 
 
 def test_of_many_partitions_a_line_names_three() -> None:
-    many = replace(OPEN, partitions=frozenset(("payments", index) for index in range(50)))
+    many = OPEN._replace(partitions=frozenset(("payments", index) for index in range(50)))
     line = plain(Printer(as_json=False).line(read(TransitionReader(), many)))
     assert line.endswith("payments-0, payments-1, payments-2 and 47 more")
