@@ -1,16 +1,18 @@
 """Snapshots of the metadata log: they bound disk, memory and start, and a start never loses what was acknowledged."""
 
 from functools import cache
+from itertools import accumulate
 from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.cluster.metadata_snapshot import decode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.protocol.records.batch import iter_batches
 from oncelog.tools.log.check import examine
 from tests.clients.administration import BROKER_RESOURCE, change, create, delete
 from tests.fakes.broker import VirtualBroker
@@ -85,6 +87,9 @@ def test_a_newest_snapshot_that_is_damaged_anywhere_costs_nothing_but_a_line(dat
     if data.draw(st.booleans()):
         del newest.data[position:]
     else:
+        begins = accumulate(len(batch) for _, batch in iter_batches(memoryview(bytes(newest.data))))
+        # The checksum leaves out a batch's leader epoch, which means nothing in a snapshot.
+        assume(not any(12 <= position - begin < 16 for begin in (0, *begins)))
         newest.data[position] ^= data.draw(st.integers(1, 255))
     with pytest.raises((ProtocolError, KafkaError, ValueError)):
         decode_snapshot(bytes(newest.data))
