@@ -15,7 +15,7 @@ import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,6 +26,8 @@ _LOCK_NAME = ".lock"
 _FEWEST_SIDE_BY_SIDE = 3
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 """Linux: read only what is in the page cache."""
+_DSYNC: int | None = getattr(os, "RWF_DSYNC", None)
+"""Linux: a write that is durable when it returns."""
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _NO_DESCRIPTOR_ERRORS = (errno.EMFILE, errno.ENFILE)
 
@@ -111,6 +113,15 @@ class RealFile:
         self.size_bytes = start + wanted
         return start
 
+    def write_durably(self, position: int, data: Buffer) -> None:
+        with self._in_use() as descriptor:
+            if _DSYNC is not None:
+                written = os.pwritev(descriptor, [data], position, _DSYNC)
+                if written == len(data):
+                    return
+            _write_rest(descriptor, bytes(data), position)
+            os.fdatasync(descriptor)
+
     def read_view(self, start: int, end: int) -> memoryview:
         return memoryview(os.pread(self._use(), max(0, min(end, self.size_bytes) - start), start))
 
@@ -133,17 +144,23 @@ class RealFile:
         self.size_bytes = size_bytes
 
     def sync(self) -> None:
+        with self._in_use() as descriptor:
+            os.fdatasync(descriptor)
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[int]:
+        """A descriptor that nobody closes meanwhile, in any thread."""
         with self._descriptors.lock:
             self.sync_count += 1
             descriptor = self._descriptor
         try:
             if descriptor >= 0:
-                os.fdatasync(descriptor)
+                yield descriptor
             else:
                 # Dirty pages belong to the inode: a new descriptor flushes them, and reports a pending error.
                 descriptor = os.open(self._full_path, os.O_RDWR | os.O_CLOEXEC)
                 try:
-                    os.fdatasync(descriptor)
+                    yield descriptor
                 finally:
                     os.close(descriptor)
         finally:

@@ -42,6 +42,25 @@ class MemoryFile:
         self.size_bytes = start + len(data)
         return start
 
+    def write_durably(self, position: int, data: Buffer) -> None:
+        """A power cut leaves any part of it: the beginning, the end, nothing."""
+        self._disk.check_descriptor(self.path)
+        torn = self._disk.count_operation("write_durably", self.path)
+        if self._disk.sync_error is not None:
+            raise self._disk.sync_error
+        start, end = position, position + len(data)
+        if torn:
+            cut = len(data) * (position // 512 % 4) // 3
+            start, end = (position, position + cut) if position // 512 % 2 else (end - cut, end)
+        new = bytes(data)[start - position : end - position]
+        self.inode.data[start:end] = new
+        synced = bytearray(self.inode.synced)
+        synced[start:end] = new
+        self.inode.synced = bytes(synced)
+        if torn:
+            raise PowerCut(self.path)
+        self._disk.sync_count += 1
+
     def read_view(self, start: int, end: int) -> memoryview:
         self._disk.check_descriptor(self.path)
         self._disk.check_read(self.path)

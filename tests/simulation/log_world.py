@@ -15,7 +15,7 @@ from uuid import UUID
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.slices import at_once
-from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
+from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.segment import Segment
 from oncelog.broker.storage.retention import retention_start
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -375,7 +375,7 @@ class LogWorld:
         """Any operation that opens a file may be refused, in the loop or in a thread; what is acknowledged is there."""
         disk, share = self.logs.disk, self.random.choice([0.1, 0.5, 1.0])
         # The journal of flushed offsets is used in every round: its descriptor is the last to be given up.
-        disk.lacks_descriptor = lambda path: path != JOURNAL and self.random.random() < share
+        disk.lacks_descriptor = lambda path: path != FLUSHED_OFFSETS and self.random.random() < share
         try:
             for _ in range(6):
                 self._append()
@@ -506,6 +506,7 @@ class LogWorld:
             for slot, partition in enumerate(self.partitions)
         ]
         self.logs.manager.complete_recovery()
+        self.logs.store.begin_serving()
 
     def _note_starts(self) -> None:
         for partition, log in zip(self.partitions, self.open, strict=True):

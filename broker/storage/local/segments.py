@@ -157,6 +157,11 @@ class Segments:
             self.is_active_dirty = False
         return files, directories
 
+    def keep_dirty(self, files: Sequence[Syncable], directories: Sequence[str]) -> None:
+        """Their sync has not succeeded: they are dirty again."""
+        self._dirty_files += files
+        self._dirty_directories += directories
+
     # -- shrinking
 
     def take_first(self) -> Segment:

@@ -26,7 +26,7 @@ from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Disk
 from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS, CleanerCheckpoint
-from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
+from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, directory_of
@@ -41,7 +41,7 @@ from oncelog.broker.system.clock import SystemClock
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.log.salvage_disk import SalvageDisk
 
-_READ_AT_A_START = (JOURNAL, CLEANER_OFFSET)
+_READ_AT_A_START = (FLUSHED_OFFSETS, CLEANER_OFFSET)
 
 
 class NoDataDirectory(Exception):

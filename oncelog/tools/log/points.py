@@ -12,8 +12,8 @@ from pathlib import Path
 from uuid import UUID
 
 from oncelog.broker.storage.local.checkpoints import LOG_START, read_checkpoint
-from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
-from oncelog.broker.storage.local.flush_journal import FlushedOffsets
+from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.protocol.errors import ProtocolError
@@ -37,7 +37,7 @@ class KnownPoints:
 def known_points(data_dir: Path, topic: str, partition: int) -> KnownPoints:
     """From the flush journal, or from the checkpoints that Kafka writes."""
     disk = ReadOnlyDisk(data_dir)
-    if disk.exists(JOURNAL):
+    if disk.exists(FLUSHED_OFFSETS):
         topic_id = METADATA_TOPIC_ID if topic == METADATA_TOPIC else _topic_id(disk, topic)
         points = FlushedOffsets(OverlayDisk(disk)).get(topic_id, partition) if topic_id is not None else None
         if points is not None:

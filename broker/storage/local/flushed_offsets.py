@@ -1,17 +1,15 @@
-"""A journal for recovery: up to which offset each log was synced, and where it starts.
+"""For recovery: up to which offset the segments of each log are durable, and where it starts.
 
-Owns: the file `flushed-offsets`, one entry per log and flush round, rewritten when it has grown. A rewritten journal
-begins with an entry that counts the others: truncation is detected, and stays recorded (`is_whole`) until every log was
-recovered without it.
-Invariant: an entry is written after the sync that it records. The journal itself is synced in the background, about
-once a second (`FileSync.sync_journal`), not in each round, which would double its time: after a kill it is exact, after
-a power cut it may lag by a second, and damage to what was written in that second looks like a torn write.
+Owns: the file `flushed-offsets`, one entry per log and checkpoint, rewritten when it has grown. A rewritten file begins
+with an entry that counts the others, and says whether the rounds since are in a journal (`journal`): truncation is
+detected, and stays recorded (`is_whole`) until every log was recovered without it.
+Invariant: an entry is written after the sync that it records; it is durable before the journal forgets what it covers.
 
 Logs are identified by topic id: a topic recreated under an old name inherits nothing.
 """
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
@@ -19,7 +17,6 @@ from uuid import UUID
 
 from oncelog.broker.ports import Disk, File
 from oncelog.broker.storage.disk_errors import is_transient
-from oncelog.broker.storage.local.file_sync import SyncTarget
 from oncelog.broker.storage.local.partition_directory import partition_of
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.topics import ZERO_UUID
@@ -53,7 +50,7 @@ class FlushedOffsets:
         self._disk = disk
         self._lock = threading.Lock()  # the sync thread records while the loop deletes and rewrites
         self._points: dict[LogKey, LogPoints] = {}
-        self.is_unsynced = False
+        self.uses_journal = False
         is_present = disk.exists(NAME)
         data = disk.read_bytes(NAME) if is_present else b""
         self.problem = self._load(data)
@@ -82,6 +79,7 @@ class FlushedOffsets:
             topic_id, partition, synced_offset, log_start_offset = _ENTRY.unpack(content)
             if topic_id == _HEADER_ID.bytes:
                 wanted_count = partition
+                self.uses_journal = bool(synced_offset)
                 continue
             entries += 1
             self._points[UUID(bytes=topic_id), partition] = LogPoints(synced_offset, log_start_offset)
@@ -98,28 +96,18 @@ class FlushedOffsets:
     def get(self, topic_id: UUID, partition: int) -> LogPoints | None:
         return self._points.get((topic_id, partition))
 
-    def record(self, targets: Sequence[SyncTarget]) -> None:
-        """Write entries for the logs of a round whose syncs have succeeded; on the loop or in the sync thread.
-
-        A full disk must not prevent acknowledging what is durable: without the entry, the journal merely lags.
-        """
-        entries = []
-        for target in targets:
-            log = target.log
-            if target.synced_offset > 0 and not log.is_deleted:
-                entries.append((log.topic_id, log.partition, LogPoints(target.synced_offset, log.log_start_offset)))
-        if not entries:
-            return
+    def record(self, entries: Iterable[tuple[LogKey, LogPoints]]) -> None:
+        """These logs are synced up to there; in any thread. No log start decreases. Raises OSError."""
+        written = []
         with self._lock:
-            for slot, (topic_id, partition, points) in enumerate(entries):
-                known = self._points.get((topic_id, partition), points)
+            for key, points in entries:
+                known = self._points.get(key, points)
                 if known.log_start_offset > points.log_start_offset:  # advanced meanwhile by the loop
                     points = LogPoints(points.synced_offset, known.log_start_offset)
-                    entries[slot] = topic_id, partition, points
-                self._points[topic_id, partition] = points
-            with suppress(OSError):
-                self._file.append([_encode(*entry) for entry in entries])
-                self.is_unsynced = True
+                self._points[key] = points
+                written.append(_encode(*key, points))
+            if written:
+                self._file.append(written)
                 if self._file.size_bytes > _REWRITE_BYTES:
                     self._rewrite()
 
@@ -136,17 +124,25 @@ class FlushedOffsets:
         """Make every entry written so far durable; in any thread. Raises OSError."""
         with self._lock:
             file = self._file
-            self.is_unsynced = False
-        try:
-            file.sync()
-        except OSError:
-            self.is_unsynced = True
-            raise
+        file.sync()
 
-    def set_points(self, topic_id: UUID, partition: int, points: LogPoints) -> None:
-        """`rewrite` makes it durable."""
+    def note_journal(self, in_use: bool) -> None:
+        """Say, durably, whether a start must expect a journal. Raises OSError."""
+        if in_use != self.uses_journal:
+            self.uses_journal = in_use
+            try:
+                self.rewrite()
+            except OSError:
+                self.uses_journal = not in_use
+                raise
+
+    def set_synced(self, topic_id: UUID, partition: int, synced_offset: int, log_start_offset: int) -> None:
+        """Everything below `synced_offset` is durable; `rewrite` makes this durable too. No offset decreases."""
         with self._lock:
-            self._points[topic_id, partition] = points
+            known = self._points.get((topic_id, partition), _NOTHING)
+            self._points[topic_id, partition] = LogPoints(
+                max(known.synced_offset, synced_offset), max(known.log_start_offset, log_start_offset)
+            )
 
     def prepare_removal(self, topic_id: UUID) -> None:
         """If a start finds the removal of this topic, it deletes all files of its partitions, synced or not."""
@@ -169,7 +165,7 @@ class FlushedOffsets:
                     self._file.append([_encode(topic_id, partition, _NOTHING) for partition in known])
 
     def rewrite(self) -> None:
-        """Write every log's latest entry, durably. Raises OSError."""
+        """Write every log's latest entry, durably and at once. Raises OSError."""
         with self._lock:
             self._rewrite()
 
@@ -198,8 +194,8 @@ class FlushedOffsets:
         self._points = {key: points for key, points in self._points.items() if points != _NOTHING}
         entries = [_encode(topic_id, partition, points) for (topic_id, partition), points in self._points.items()]
         count = len(entries) if self.is_whole else _NOT_WHOLE
-        self._disk.write_atomically(NAME, b"".join((_encode(_HEADER_ID, count, _NOTHING), *entries)))
-        self.is_unsynced = False
+        header = _encode(_HEADER_ID, count, LogPoints(int(self.uses_journal), 0))
+        self._disk.write_atomically(NAME, b"".join((header, *entries)))
 
     def complete_recovery(self) -> None:
         """Every log was recovered, and none is offline: the journal is complete again. Raises OSError."""
