@@ -163,6 +163,7 @@ class Logs:
         config: LogConfig | None = None,
         wall_ms: int = 1_000_000,
         cleaner_memory_bytes: int = 1_000_000,
+        journal_file_bytes: int = 8 * 1024,
     ) -> None:
         self.disk = disk or MemoryDisk()
         self.policy = policy
@@ -186,6 +187,7 @@ class Logs:
             on_checked=self.checks.append,
             compaction=CompactionSettings(self.scheduler, cleaner_memory_bytes, 0, self.compaction_problems.append),
             measures_syncs=False,
+            journal_file_bytes=journal_file_bytes,
         )
         self.rounds = Rounds(self.scheduler, self.store, self.failure)
         self.manager = LogManager(

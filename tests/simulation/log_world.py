@@ -14,6 +14,7 @@ from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.rounds import GrowingLog
 from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.segment import Segment
@@ -138,6 +139,8 @@ class LogWorld:
         self._memory_bytes = self.random.choice(mix.cleaner_memory_bytes)
         self.logs = self._started(MemoryDisk(), 1_000_000)
         self.open: list[PartitionLog] = []
+        self._rounds: list[tuple[int, ...]] = []
+        """Where the logs ended at the start of this life, and with each of its flush rounds."""
         self._first_producer = 0
         self._is_over = False
         self._was_full = False
@@ -374,7 +377,7 @@ class LogWorld:
     def _no_descriptors(self) -> None:
         """Any operation that opens a file may be refused, in the loop or in a thread; what is acknowledged is there."""
         disk, share = self.logs.disk, self.random.choice([0.1, 0.5, 1.0])
-        # The journal of flushed offsets is used in every round: its descriptor is the last to be given up.
+        # `flushed-offsets` is used by every checkpoint: its descriptor is the last to be given up.
         disk.lacks_descriptor = lambda path: path != FLUSHED_OFFSETS and self.random.random() < share
         try:
             for _ in range(6):
@@ -416,7 +419,7 @@ class LogWorld:
                 self.logs.scheduler.run_timers()
             problem = self.logs.manager.close()
             require(problem is None, "a clean stop is clean", problem)
-            self._restart(disk.kill(), kept_all=True)
+            self._restart(disk.kill(), kept_all=True, is_clean=True)
         elif kind == "crash":
             self._restart(disk.crash(self.random), kept_all=False)
         elif kind == "bare":
@@ -437,13 +440,15 @@ class LogWorld:
                         disk.delete(f"topic-{slot}/{name}")
         return disk
 
-    def _restart(self, disk: MemoryDisk, *, kept_all: bool) -> None:
+    def _restart(self, disk: MemoryDisk, *, kept_all: bool, is_clean: bool = False) -> None:
+        """`kept_all`: the process was stopped, the machine was not."""
         damaged = self._change_a_byte(disk, kept_all) if self.random.random() < 0.08 else None
         may_ruin = self._ruin_chance > 0 and damaged is None and kept_all and not self._was_full
         ruin = Ruin(self.random, disk) if may_ruin and self.random.random() < self._ruin_chance else None
         if ruin is not None and not ruin.is_late:
             ruin.happen(disk)
         self._leave()
+        rounds = self._rounds
         self.logs = self._started(disk, self.logs.clock.time_ms)
         self._open_all()
         if ruin is not None:
@@ -465,8 +470,10 @@ class LogWorld:
                 require(not is_shorter, "damage never shortens a log silently")
             return
         for partition, log in zip(self.partitions, self.open, strict=True):
-            partition.auditor.after_restart(log, kept_all=kept_all)
+            partition.auditor.after_restart(log, is_clean=is_clean)
             partition.auditor.whole_log(log)
+        ends = tuple(log.log_end_offset for log in self.open)
+        require(ends in rounds, "all of a round is there, or nothing", ends, rounds[-3:])
 
     def _leave(self) -> None:
         """A round of compaction that was stopped cleans up after itself: on the disk of before, which nobody sees."""
@@ -507,6 +514,14 @@ class LogWorld:
         ]
         self.logs.manager.complete_recovery()
         self.logs.store.begin_serving()
+        self._rounds = [tuple(log.log_end_offset for log in self.open)]
+        take = self.logs.rounds._take
+
+        def noted() -> list[tuple[GrowingLog, int]]:
+            self._rounds.append(tuple(log.log_end_offset for log in self.open))
+            return take()
+
+        self.logs.rounds._take = noted  # type: ignore[method-assign]
 
     def _note_starts(self) -> None:
         for partition, log in zip(self.partitions, self.open, strict=True):

@@ -74,7 +74,7 @@ class Tail:
 
     def above(self, points: LogPoints | None) -> list[Span]:
         """The spans that its segments may lack."""
-        known = max(self.synced_offset, *((points.synced_offset, points.log_start_offset) if points else (0,)))
+        known = max(self.synced_offset, points.synced_offset if points else 0)
         return [span for span in self.spans if span.next_offset > known]
 
     def end_offset(self, points: LogPoints | None) -> int:

@@ -270,8 +270,9 @@ class LocalLogStore:
         if tail is not None:
             from oncelog.broker.storage.local.redo import put_back  # needed only after a kill
 
-            spans = tail.above(self._flushed.get(topic_id, partition))
-            missing_bytes = put_back(self._disk, directory, topic_id, spans)
+            points = self._flushed.get(topic_id, partition)
+            log_start_offset = points.log_start_offset if points is not None else 0
+            missing_bytes = put_back(self._disk, directory, topic_id, tail.above(points), log_start_offset)
             if missing_bytes:
                 lines.append(f"{directory}: {missing_bytes} bytes come from the journal")
 

@@ -17,21 +17,30 @@ from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
 from oncelog.broker.storage.local.segments import write_file
 
 
-def put_back(disk: Disk, directory: str, topic_id: UUID, spans: Sequence[Span]) -> int:
-    """Returns how many bytes were missing; all spans are durable in their segments then. Raises OSError."""
+def put_back(disk: Disk, directory: str, topic_id: UUID, spans: Sequence[Span], log_start_offset: int) -> int:
+    """Returns how many bytes were missing; all spans are durable in their segments then. A segment that was deleted
+    below the log start stays deleted. Raises OSError."""
     if not spans:
         return 0
     if not disk.exists(directory):
         disk.make_dir(directory)
         disk.sync_dir("")
         _sync(write_file(disk, f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(topic_id)))
+    names = disk.list_dir(directory)
+    last_name = max(
+        (name for name in (*names, file_name(spans[-1].segment_base, LOG_SUFFIX)) if name.endswith(LOG_SUFFIX))
+    )
     files: dict[int, File] = {}
     missing_bytes = 0
     for span in spans:
         file = files.get(span.segment_base)
         if file is None:
-            file = disk.open(f"{directory}/{file_name(span.segment_base, LOG_SUFFIX)}")
-            files[span.segment_base] = file
+            name = file_name(span.segment_base, LOG_SUFFIX)
+            if name not in names and span.next_offset <= log_start_offset and name != last_name:
+                continue
+            if name not in names and span.position:
+                break
+            file = files[span.segment_base] = disk.open(f"{directory}/{name}")
         if file.size_bytes < span.position:
             break
         if file.read_view(span.position, span.position + len(span.data)) != span.data:
