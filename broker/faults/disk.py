@@ -93,7 +93,7 @@ class _LogFile:
         if planted is not None:
             self._fail(planted.rule.action, parts)
         position = self._file.append(parts)
-        self._faults.fire(replace(occurrence, point=Point.APPENDED))
+        self._faults.fire(replace(occurrence, point=Point.APPENDED), is_append=True)
         return position
 
     def _fail(self, action: Action, parts: Sequence[Buffer]) -> NoReturn:

@@ -189,6 +189,7 @@ class Logs:
             measures_syncs=False,
             journal_file_bytes=journal_file_bytes,
         )
+        self._is_serving = False
         self.rounds = Rounds(self.scheduler, self.store, self.failure)
         self.manager = LogManager(
             self.store,
@@ -206,7 +207,14 @@ class Logs:
         delete_topic(self.manager, self.scheduler, "topic", partition_count)
 
     def append(self, log: PartitionLog, data: memoryview, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendResult:
+        self.serve()
         return log.append(data, wall_ms=self.clock.wall_ms(), origin=origin)
+
+    def serve(self) -> None:
+        """Every log that was found is open."""
+        if not self._is_serving:
+            self._is_serving = True
+            self.store.begin_serving()
 
     def end_transaction(
         self,

@@ -513,7 +513,7 @@ class LogWorld:
             for slot, partition in enumerate(self.partitions)
         ]
         self.logs.manager.complete_recovery()
-        self.logs.store.begin_serving()
+        self.logs.serve()
         self._rounds = [tuple(log.log_end_offset for log in self.open)]
         take = self.logs.rounds._take
 

@@ -26,8 +26,9 @@ from oncelog.broker.log.store import Failure, Fetching
 from oncelog.broker.ports import Clock, Disk, Scheduler, Syncable
 from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.disk_errors import is_transient, lacks_descriptor
-from oncelog.broker.storage.local.flushed_offsets import LogKey, LogPoints
+from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, LogKey, LogPoints
 from oncelog.broker.storage.local.journal import Journal, Section, Span, synced_span
+from oncelog.protocol.topics import ZERO_UUID
 
 POLICIES = ("fsync", "os", "memory")
 # A sync on the loop saves two thread switches, but blocks every other connection.
@@ -102,6 +103,8 @@ class Points(Protocol):
     def record(self, entries: Iterable[tuple[LogKey, LogPoints]]) -> None: ...
 
     def sync(self) -> None: ...
+
+    def forget(self, topic_id: UUID, partitions: Iterable[int]) -> None: ...
 
     def set_synced(self, topic_id: UUID, partition: int, synced_offset: int, log_start_offset: int) -> None: ...
 
@@ -302,11 +305,20 @@ class FileSync:
         """Every log is open, and recovered: from now on rounds go to the journal. Raises OSError."""
         self.commit_now()
         if self.policy == "fsync":
+            # First what makes all frames before it obsolete: a stop in between leaves the old journal in use.
+            self._note_frame(self.journal.last_number + 1)
+            self._points.sync()
             self.journal.begin(left_out)
+            self._note_frame(self.journal.last_number + 1)
             self.is_journaling = True
         else:
+            self._points.sync()
             self.journal.retire(left_out)
+            self._points.forget(ZERO_UUID, (JOURNAL_KEY[1],))
         self._is_journal_settled = True
+
+    def _note_frame(self, number: int) -> None:
+        self._points.record([(JOURNAL_KEY, LogPoints(number, 0))])
 
     def checkpoint_when_due(self) -> None:
         if self._checkpoints.take(_CHECKPOINT_INTERVAL_MS) and self._unsynced:
@@ -328,12 +340,15 @@ class FileSync:
         self._is_checkpointing = True
         self._background_count += 1
         self._scheduler.run_beside(
-            lambda: self._checkpoint(targets), lambda error: self._on_checkpoint(targets, number, error)
+            lambda: self._checkpoint(targets, number), lambda error: self._on_checkpoint(targets, number, error)
         )
 
-    def _checkpoint(self, targets: Sequence[SyncTarget]) -> None:
+    def _checkpoint(self, targets: Sequence[SyncTarget], number: int) -> None:
         self._sync(targets)
-        self._points.record(_entries(targets))
+        entries = list(_entries(targets))
+        if self.is_journaling and not _failed(targets):
+            entries.append((JOURNAL_KEY, LogPoints(number + 1, 0)))
+        self._points.record(entries)
         self._points.sync()
 
     def _on_checkpoint(self, targets: Sequence[SyncTarget], number: int, error: Exception | None) -> None:

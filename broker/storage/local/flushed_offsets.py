@@ -1,8 +1,8 @@
 """For recovery: up to which offset the segments of each log are durable, and where it starts.
 
 Owns: the file `flushed-offsets`, one entry per log and checkpoint, rewritten when it has grown. A rewritten file begins
-with an entry that counts the others, and says whether the rounds since are in a journal (`journal`): truncation is
-detected, and stays recorded (`is_whole`) until every log was recovered without it.
+with an entry that counts the others: truncation is detected, and stays recorded (`is_whole`) until every log was
+recovered without it. Another entry says which frame of the journal (`journal`) is the first that it does not cover.
 Invariant: an entry is written after the sync that it records; it is durable before the journal forgets what it covers.
 
 Logs are identified by topic id: a topic recreated under an old name inherits nothing.
@@ -42,6 +42,9 @@ _REMOVED = LogPoints(1, 0)
 _HEADER_ID = ZERO_UUID
 _NOT_WHOLE = -1
 """The header's count while entries are known to be lost."""
+_JOURNAL = -2
+JOURNAL_KEY: LogKey = (ZERO_UUID, _JOURNAL)
+"""Its synced offset is the number of the first frame that is not covered."""
 _TORN = "ends in"
 
 
@@ -50,7 +53,6 @@ class FlushedOffsets:
         self._disk = disk
         self._lock = threading.Lock()  # the sync thread records while the loop deletes and rewrites
         self._points: dict[LogKey, LogPoints] = {}
-        self.uses_journal = False
         is_present = disk.exists(NAME)
         data = disk.read_bytes(NAME) if is_present else b""
         self.problem = self._load(data)
@@ -77,9 +79,8 @@ class FlushedOffsets:
                 damaged_count += 1
                 continue
             topic_id, partition, synced_offset, log_start_offset = _ENTRY.unpack(content)
-            if topic_id == _HEADER_ID.bytes:
+            if topic_id == _HEADER_ID.bytes and partition != _JOURNAL:
                 wanted_count = partition
-                self.uses_journal = bool(synced_offset)
                 continue
             entries += 1
             self._points[UUID(bytes=topic_id), partition] = LogPoints(synced_offset, log_start_offset)
@@ -126,15 +127,11 @@ class FlushedOffsets:
             file = self._file
         file.sync()
 
-    def note_journal(self, in_use: bool) -> None:
-        """Say, durably, whether a start must expect a journal. Raises OSError."""
-        if in_use != self.uses_journal:
-            self.uses_journal = in_use
-            try:
-                self.rewrite()
-            except OSError:
-                self.uses_journal = not in_use
-                raise
+    @property
+    def journal_number(self) -> int | None:
+        """The first frame of the journal that these entries do not cover; None: no journal is in use."""
+        points = self._points.get(JOURNAL_KEY)
+        return points.synced_offset if points is not None else None
 
     def set_synced(self, topic_id: UUID, partition: int, synced_offset: int, log_start_offset: int) -> None:
         """Everything below `synced_offset` is durable; `rewrite` makes this durable too. No offset decreases."""
@@ -194,8 +191,7 @@ class FlushedOffsets:
         self._points = {key: points for key, points in self._points.items() if points != _NOTHING}
         entries = [_encode(topic_id, partition, points) for (topic_id, partition), points in self._points.items()]
         count = len(entries) if self.is_whole else _NOT_WHOLE
-        header = _encode(_HEADER_ID, count, LogPoints(int(self.uses_journal), 0))
-        self._disk.write_atomically(NAME, b"".join((header, *entries)))
+        self._disk.write_atomically(NAME, b"".join((_encode(_HEADER_ID, count, _NOTHING), *entries)))
 
     def complete_recovery(self) -> None:
         """Every log was recovered, and none is offline: the journal is complete again. Raises OSError."""

@@ -1,6 +1,6 @@
 """One ordered journal for the appends of all partitions: a flush round is one write and one sync of one file.
 
-Owns: the files `journal-0` and `journal-1`, the layout of their frames, which of the two is written. Does not own: what
+Owns: the files `journal.0` and `journal.1`, the layout of their frames, which of the two is written. Does not own: what
 a round holds and when files are synced instead (`file_sync`), putting records back after a stop (`redo`).
 
 A frame holds one round: for each log either the batches appended to it, with their place in a segment, or, after a
@@ -24,7 +24,7 @@ from oncelog.broker.ports import Buffer, Disk, File
 from oncelog.broker.storage.local.flushed_offsets import LogKey, LogPoints
 from oncelog.protocol.checksum import crc32c
 
-NAMES = ("journal-0", "journal-1")
+NAMES = ("journal.0", "journal.1")
 DEFAULT_FILE_BYTES = 16 * 1024 * 1024
 _ALIGNMENT = 512
 """Frames begin at multiples of this, so that those behind a damaged one are found."""
@@ -101,34 +101,34 @@ class JournalContents:
     """A broker has committed through this journal, up to its last frame."""
     problem: str | None = None
     generation: int = 0
+    first_number: int = 0
     number: int = 0
+    """Of the next frame."""
     file: int = 0
     """The file to write next: not the newest."""
+
+    def covers(self, number: int) -> bool:
+        """Whether it has all frames that were written from this one on, as far as can be known: `flushed-offsets`
+        covers those before it."""
+        return self.first_number <= number <= self.number
 
 
 def read_journal(disk: Disk) -> JournalContents:
     """Raises OSError."""
-    contents = JournalContents()
-    files = [_frames_of(bytes(disk.read_bytes(name)) if disk.exists(name) else b"") for name in NAMES]
-    heads = [frames[0] if frames else None for frames, _ in files]
-    newest = max((0, 1), key=lambda slot: head.generation if (head := heads[slot]) is not None else 0)
-    head = heads[newest]
-    contents.file = 1 - newest
+    files = [_frames_of(disk.read_bytes(name) if disk.exists(name) else b"") for name in NAMES]
+    generations = [frames[0].generation if frames else 0 for frames, _ in files]
+    newest = 1 if generations[1] > generations[0] else 0
+    contents = JournalContents(generation=generations[newest], file=1 - newest)
     for slot, (_, later) in enumerate(files):
-        if later is not None:
-            contents.problem = f"{NAMES[slot]} is damaged: frames before number {later} cannot be read"
-    if head is None:
+        if later is not None and later.generation >= contents.generation:
+            contents.problem = f"{NAMES[slot]} is damaged: frames before number {later.number} cannot be read"
+    frames, older = files[newest][0], files[1 - newest][0]
+    if not frames:
         return contents
-    contents.is_in_use = contents.problem is None and head.kind == _HEAD
-    contents.generation = head.generation
-    older = heads[1 - newest]
-    frames = list(files[newest][0])
-    if older is not None and older.life == head.life:
-        if older.generation + 1 == head.generation and files[1 - newest][0][-1].number + 1 != head.number:
-            contents.problem = f"{NAMES[1 - newest]} is damaged: frames before number {head.number} are missing"
-            contents.is_in_use = False
-        frames = files[1 - newest][0] + frames
-    contents.number = frames[-1].number + 1
+    if older and older[0].life == frames[0].life and older[-1].number + 1 == frames[0].number:
+        frames = older + frames
+    contents.is_in_use = contents.problem is None and frames[0].kind == _HEAD
+    contents.first_number, contents.number = frames[0].number, frames[-1].number + 1
     for frame in frames:
         for key, span in _sections(frame.body):
             _note(contents.tails.setdefault(key, Tail()), span)
@@ -144,9 +144,9 @@ def _note(tail: Tail, span: Span) -> None:
         tail.spans.append(span)
 
 
-def _frames_of(data: bytes) -> tuple[list[_Frame], int | None]:
-    """The frames from the start of a file on; and the number of a frame of the same file behind the first that cannot
-    be read, which is then no torn end."""
+def _frames_of(data: bytes) -> tuple[list[_Frame], _Frame | None]:
+    """The frames from the start of a file on; and one of the same generation, or of any if there are none, behind the
+    first that cannot be read, which is then no torn end."""
     frames: list[_Frame] = []
     at = 0
     while (frame := _frame_at(data, at)) is not None and _follows(frame, frames):
@@ -156,8 +156,8 @@ def _frames_of(data: bytes) -> tuple[list[_Frame], int | None]:
     while (at := data.find(_MAGIC, at + 1)) >= 0:
         if at % _ALIGNMENT == 0:
             later = _frame_at(data, at)
-            if later is not None and later.generation == generation:
-                return frames, later.number
+            if later is not None and generation in (0, later.generation):
+                return frames, later
     return frames, None
 
 

@@ -127,10 +127,14 @@ class LocalLogStore:
             )
 
     def _note_journal(self, found: JournalContents) -> None:
-        if found.problem is None and self._flushed.uses_journal and not found.is_in_use and not found.tails:
-            found.problem = f"{NAMES[0]} and {NAMES[1]} are missing"
+        number = self._flushed.journal_number
+        if number is None or not self._flushed.is_whole:
+            self._is_journal_in_use = False
+        elif found.problem is None and not found.covers(number):
+            found.problem = f"{NAMES[0]}, {NAMES[1]} or {FLUSHED_OFFSETS} lacks its end"
+            self._is_journal_in_use = False
         if found.problem is not None:
-            self.problems.append(f"{found.problem}; a log may lack what was committed since the last checkpoint")
+            self.problems.append(f"{found.problem}: a log may lack what was committed last")
 
     def _note_problems(self) -> None:
         if self._flushed.problem is not None:
@@ -316,12 +320,7 @@ class LocalLogStore:
             for tail in (self._tails.get((log.topic_id, log.partition), Tail()),)
         }
         try:
-            self._flushed.sync()
-            if self.file_sync.policy == "fsync":
-                self._flushed.note_journal(in_use=True)
             self.file_sync.begin_journal(left_out)
-            if self.file_sync.policy != "fsync":
-                self._flushed.note_journal(in_use=False)
         except OSError as error:
             # Under another policy, a journal that stays would make the next start discard what was committed.
             if not is_transient(error) or self.file_sync.policy != "fsync":

@@ -28,7 +28,7 @@ def put_back(disk: Disk, directory: str, topic_id: UUID, spans: Sequence[Span], 
         _sync(write_file(disk, f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(topic_id)))
     names = disk.list_dir(directory)
     last_name = max(
-        (name for name in (*names, file_name(spans[-1].segment_base, LOG_SUFFIX)) if name.endswith(LOG_SUFFIX))
+        name for name in (*names, file_name(spans[-1].segment_base, LOG_SUFFIX)) if name.endswith(LOG_SUFFIX)
     )
     files: dict[int, File] = {}
     missing_bytes = 0

@@ -27,6 +27,7 @@ from oncelog.broker.ports import Disk
 from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS, CleanerCheckpoint
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, directory_of
@@ -41,7 +42,7 @@ from oncelog.broker.system.clock import SystemClock
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.log.salvage_disk import SalvageDisk
 
-_READ_AT_A_START = (FLUSHED_OFFSETS, CLEANER_OFFSET)
+_READ_AT_A_START = (FLUSHED_OFFSETS, *JOURNALS, CLEANER_OFFSET)
 
 
 class NoDataDirectory(Exception):
@@ -113,6 +114,7 @@ def repair(disk: Disk, damaged: list[Finding]) -> list[str]:
     for topic, partition, topic_id, config in directory.partitions():
         at_once(directory.logs.open(topic, partition, topic_id, config))
     directory.logs.complete_recovery()
+    directory.store.begin_serving()
     problem = directory.logs.close()
     if problem is not None:
         raise problem
