@@ -54,8 +54,8 @@ class SyncedLog(Protocol):
     is_dirty: bool
 
     @property
-    def has_dirty_files(self) -> bool:
-        """A roll has completed files that await their sync."""
+    def has_completed_files(self) -> bool:
+        """A roll has completed a segment, which awaits its sync."""
 
     def take_spans(self) -> list[Span] | None:
         """What was appended since the last call; None if it is large: to be synced."""
@@ -100,7 +100,7 @@ class SyncTarget:
 class Points(Protocol):
     """Records, for recovery, up to which offset the segments of each log are durable (`FlushedOffsets`)."""
 
-    def record(self, entries: Iterable[tuple[LogKey, LogPoints]]) -> None: ...
+    def record(self, entries: Iterable[tuple[LogKey, LogPoints]], *, journal_number: int | None = None) -> None: ...
 
     def sync(self) -> None: ...
 
@@ -193,9 +193,10 @@ class FileSync:
 
     def commit_now(self) -> None:
         """See `LogStore.commit_now`."""
-        logs = dict.fromkeys((*self._take_dirty(), *self._unsynced))
-        self._unsynced = {}
-        targets = [log.begin_sync(everything=True) for log in logs if not log.is_deleted]
+        logs = self._take_dirty()
+        if self.is_journaling:
+            self._commit_to_journal(logs)  # also if a full disk then prevents all else
+        targets = [log.begin_sync() for log in dict.fromkeys((*logs, *self._unsynced)) if not log.is_deleted]
         self._sync(targets)
         for target in _unopened(targets):
             if target.error is not None:
@@ -203,9 +204,20 @@ class FileSync:
         self._judge(targets, None)
         if targets and not self.failure.failed and self.policy != "memory":
             self._record_at_once([(target.log, target.synced_offset) for target in targets])
+            self._unsynced = {}
             for target in targets:
                 target.log.committed_offset = target.synced_offset
-                target.log.take_spans()
+
+    def _commit_to_journal(self, logs: Sequence[SyncedLog]) -> None:
+        begun = self._begin_round(logs)
+        if self._has_room(begun):
+            self._write(begun)
+            if begun.error is None and not _failed(begun.targets):
+                for log, end_offset in begun.ends:
+                    log.committed_offset = end_offset
+        for target in begun.targets:
+            target.log.keep_dirty(target)
+        self._end(begun.targets)
 
     def _take_dirty(self) -> list[SyncedLog]:
         logs, self.dirty = self.dirty, []
@@ -226,7 +238,7 @@ class FileSync:
                 begun.sections.append(((log.topic_id, log.partition), synced_span(log.log_end_offset)))
             else:
                 begun.sections += [((log.topic_id, log.partition), span) for span in spans]
-            if log.has_dirty_files:
+            if log.has_completed_files:
                 self._is_checkpoint_wanted = True
         return begun
 
@@ -258,9 +270,14 @@ class FileSync:
         self._last_sync_ms = self._clock.monotonic_ms() - started_ms if self._measures_syncs else 0
 
     def _record_at_once(self, ends: Sequence[tuple[SyncedLog, int]]) -> None:
-        for log, end_offset in ends:
-            if end_offset > 0 and not log.is_deleted:
-                self._points.set_synced(log.topic_id, log.partition, end_offset, log.log_start_offset)
+        known = [(log, end_offset) for log, end_offset in ends if end_offset > 0 and not log.is_deleted]
+        if len(known) == 1:  # one entry is there as a whole, or not
+            ((log, end_offset),) = known
+            self._points.record([((log.topic_id, log.partition), LogPoints(end_offset, log.log_start_offset))])
+            self._points.sync()
+            return
+        for log, end_offset in known:
+            self._points.set_synced(log.topic_id, log.partition, end_offset, log.log_start_offset)
         self._points.rewrite()
 
     def _on_written(self, begun: _Round, error: Exception | None = None) -> None:
@@ -318,10 +335,10 @@ class FileSync:
         self._is_journal_settled = True
 
     def _note_frame(self, number: int) -> None:
-        self._points.record([(JOURNAL_KEY, LogPoints(number, 0))])
+        self._points.record((), journal_number=number)
 
     def checkpoint_when_due(self) -> None:
-        if self._checkpoints.take(_CHECKPOINT_INTERVAL_MS) and self._unsynced:
+        if self._unsynced and self._checkpoints.take(_CHECKPOINT_INTERVAL_MS):
             self.begin_checkpoint()
 
     def begin_checkpoint(self) -> None:
@@ -345,10 +362,8 @@ class FileSync:
 
     def _checkpoint(self, targets: Sequence[SyncTarget], number: int) -> None:
         self._sync(targets)
-        entries = list(_entries(targets))
-        if self.is_journaling and not _failed(targets):
-            entries.append((JOURNAL_KEY, LogPoints(number + 1, 0)))
-        self._points.record(entries)
+        is_complete = self.is_journaling and not _failed(targets)
+        self._points.record(_entries(targets), journal_number=number + 1 if is_complete else None)
         self._points.sync()
 
     def _on_checkpoint(self, targets: Sequence[SyncTarget], number: int, error: Exception | None) -> None:

@@ -44,7 +44,8 @@ _NOT_WHOLE = -1
 """The header's count while entries are known to be lost."""
 _JOURNAL = -2
 JOURNAL_KEY: LogKey = (ZERO_UUID, _JOURNAL)
-"""Its synced offset is the number of the first frame that is not covered."""
+"""Its synced offset is the number of the first frame that is not covered; its other number holds the count and the
+CRC-32C of the entries that were written together with it, and that it needs to be valid."""
 _TORN = "ends in"
 
 
@@ -72,33 +73,41 @@ class FlushedOffsets:
             self._file.truncate(len(data) - len(data) % _ENTRY_BYTES)
 
     def _load(self, data: bytes) -> str | None:
-        entries, damaged_count, wanted_count = 0, 0, 0
+        entries, damaged_count, wanted_count, torn_from = 0, 0, 0, 0
         for at in range(0, len(data) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
             content = data[at : at + _ENTRY.size]
             if crc32c(content) != int.from_bytes(data[at + _ENTRY.size : at + _ENTRY_BYTES], "big"):
                 damaged_count += 1
                 continue
             topic_id, partition, synced_offset, log_start_offset = _ENTRY.unpack(content)
-            if topic_id == _HEADER_ID.bytes and partition != _JOURNAL:
+            if topic_id == _HEADER_ID.bytes and partition == _JOURNAL:
+                if not _has_all(data, at, log_start_offset):
+                    continue
+                # Everything up to here was synced together: only what follows may be torn.
+                torn_from = damaged_count
+                log_start_offset = 0
+            elif topic_id == _HEADER_ID.bytes:
                 wanted_count = partition
                 continue
             entries += 1
             self._points[UUID(bytes=topic_id), partition] = LogPoints(synced_offset, log_start_offset)
         self._points = {key: points for key, points in self._points.items() if points != _NOTHING}
-        if damaged_count:
-            return f"is damaged: {damaged_count} of its entries have a wrong checksum"
+        torn_count = damaged_count - torn_from if self.journal_number is not None else 0
+        if damaged_count > torn_count:
+            return f"is damaged: {damaged_count - torn_count} of its entries have a wrong checksum"
         if wanted_count == _NOT_WHOLE:
             return "was damaged or missing at an earlier start, and a partition has been offline since"
         if entries < wanted_count:
             return f"is too short: {wanted_count} entries were written, {entries} are left"
-        rest = len(data) % _ENTRY_BYTES
-        return f"{_TORN} {rest} bytes of a torn write" if rest else None
+        torn_bytes = torn_count * _ENTRY_BYTES + len(data) % _ENTRY_BYTES
+        return f"{_TORN} {torn_bytes} bytes of a torn write" if torn_bytes else None
 
     def get(self, topic_id: UUID, partition: int) -> LogPoints | None:
         return self._points.get((topic_id, partition))
 
-    def record(self, entries: Iterable[tuple[LogKey, LogPoints]]) -> None:
-        """These logs are synced up to there; in any thread. No log start decreases. Raises OSError."""
+    def record(self, entries: Iterable[tuple[LogKey, LogPoints]], *, journal_number: int | None = None) -> None:
+        """These logs are synced up to there, and with them, once `sync` has returned, every frame of the journal before
+        this number is covered. In any thread. No log start decreases. Raises OSError."""
         written = []
         with self._lock:
             for key, points in entries:
@@ -107,6 +116,10 @@ class FlushedOffsets:
                     points = LogPoints(points.synced_offset, known.log_start_offset)
                 self._points[key] = points
                 written.append(_encode(*key, points))
+            if journal_number is not None:
+                self._points[JOURNAL_KEY] = LogPoints(journal_number, 0)
+                together = len(written) << 32 | crc32c(b"".join(written))
+                written.append(_encode(*JOURNAL_KEY, LogPoints(journal_number, together)))
             if written:
                 self._file.append(written)
                 if self._file.size_bytes > _REWRITE_BYTES:
@@ -201,6 +214,12 @@ class FlushedOffsets:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _has_all(data: bytes, end: int, together: int) -> bool:
+    """Whether the entries before `end` are those that were written with a journal's entry."""
+    count, expected_crc = together >> 32, together & 0xFFFFFFFF
+    return count == 0 or crc32c(data[max(0, end - count * _ENTRY_BYTES) : end]) == expected_crc
 
 
 def _encode(topic_id: UUID, partition: int, points: LogPoints) -> bytes:

@@ -276,7 +276,14 @@ class LocalLogStore:
 
             points = self._flushed.get(topic_id, partition)
             log_start_offset = points.log_start_offset if points is not None else 0
-            missing_bytes = put_back(self._disk, directory, topic_id, tail.above(points), log_start_offset)
+            missing_bytes = put_back(
+                self._disk,
+                directory,
+                topic_id,
+                tail.above(points),
+                log_start_offset,
+                only_extend=not self._is_journal_in_use,
+            )
             if missing_bytes:
                 lines.append(f"{directory}: {missing_bytes} bytes come from the journal")
 
@@ -294,7 +301,7 @@ class LocalLogStore:
     def points(self, topic_id: UUID, partition: int) -> LogPoints | None:
         """Up to which offset a log is known to be durable, and where it starts; None if unknown."""
         points, tail = self._flushed.get(topic_id, partition), self._tails.get((topic_id, partition))
-        if tail is None:
+        if tail is None or not self._is_journal_in_use:
             return points
         return LogPoints(tail.end_offset(points), points.log_start_offset if points is not None else 0)
 
@@ -326,7 +333,8 @@ class LocalLogStore:
             if not is_transient(error) or self.file_sync.policy != "fsync":
                 self._failure.fail(error)
         else:
-            self._tails = {}
+            # A log that is opened from now on was put here by hand.
+            self._tails, self._is_journal_in_use = {}, False
 
     def partitions(self) -> Collection[PartitionKey]:
         return self.directory.partitions()

@@ -17,9 +17,14 @@ from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
 from oncelog.broker.storage.local.segments import write_file
 
 
-def put_back(disk: Disk, directory: str, topic_id: UUID, spans: Sequence[Span], log_start_offset: int) -> int:
+def put_back(
+    disk: Disk, directory: str, topic_id: UUID, spans: Sequence[Span], log_start_offset: int, *, only_extend: bool
+) -> int:
     """Returns how many bytes were missing; all spans are durable in their segments then. A segment that was deleted
-    below the log start stays deleted. Raises OSError."""
+    below the log start stays deleted. Raises OSError.
+
+    `only_extend`: it is unknown which spans are obsolete, and compaction may have changed the segments of such, so only
+    the last segment is touched, which it never changes, and only at its end."""
     if not spans:
         return 0
     if not disk.exists(directory):
@@ -38,12 +43,15 @@ def put_back(disk: Disk, directory: str, topic_id: UUID, spans: Sequence[Span], 
             name = file_name(span.segment_base, LOG_SUFFIX)
             if name not in names and span.next_offset <= log_start_offset and name != last_name:
                 continue
-            if name not in names and span.position:
+            if (name not in names and span.position) or (only_extend and name != last_name):
                 break
             file = files[span.segment_base] = disk.open(f"{directory}/{name}")
         if file.size_bytes < span.position:
             break
-        if file.read_view(span.position, span.position + len(span.data)) != span.data:
+        found = file.read_view(span.position, span.position + len(span.data))
+        if only_extend and found != span.data[: len(found)]:
+            break
+        if found != span.data:
             file.truncate(span.position)
             file.append([span.data])
             missing_bytes += len(span.data)
