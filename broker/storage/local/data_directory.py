@@ -9,7 +9,7 @@ Invariants
   renamed only if it has the name of a partition that never held a record. All other entries stay as they are.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from uuid import UUID
 
 from oncelog.broker.ports import Clock, Disk
@@ -73,11 +73,15 @@ def shown(names: list[str]) -> str:
 
 
 class DataDirectory:
-    def __init__(self, disk: Disk, clock: Clock, flushed: FlushedOffsets) -> None:
-        """Lists the directory once: later entries are ours, or are noticed when their name is needed."""
+    def __init__(
+        self, disk: Disk, clock: Clock, flushed: FlushedOffsets, had_records: Callable[[UUID, int], bool]
+    ) -> None:
+        """Lists the directory once: later entries are ours, or are noticed when their name is needed. `had_records`:
+        whether a partition is known to have had any."""
         self._disk = disk
         self._clock = clock
         self._flushed = flushed
+        self._had_records = had_records
         self._present = frozenset(disk.list_dir(""))
         self._topic_ids: tuple[Container[UUID], ...] = ()
         self.is_of_earlier_version = not any(
@@ -90,8 +94,8 @@ class DataDirectory:
         return [place for place in map(partition_of, self._disk.list_dir("")) if place is not None]
 
     def was_found(self, topic: str, partition: int, topic_id: UUID) -> bool:
-        """Whether the directory or the entry of a partition in `flushed-offsets` existed at the start."""
-        return directory_of(topic, partition) in self._present or self._flushed.get(topic_id, partition) is not None
+        """Whether the directory of a partition existed at the start, or its records did."""
+        return directory_of(topic, partition) in self._present or self._had_records(topic_id, partition)
 
     def unknown_entries(self, known: Container[tuple[str, int]]) -> list[str]:
         """Entries that are neither a partition of `known` nor our file."""
@@ -185,7 +189,7 @@ class DataDirectory:
             return None
         whose = f"a partition of the topic with id {found}" if found is not None else "not a partition of this broker"
         is_proved = found is None or any(found in known for known in self._topic_ids)
-        if is_proved and self._flushed.is_whole and self._flushed.get(topic_id, partition) is None:
+        if is_proved and self._flushed.is_whole and not self._had_records(topic_id, partition):
             lines.append(self._set_aside(topic, partition, f"it is {whose}"))
             return None
         return f"the directory is {whose}, {topic} has id {topic_id}: restore its own directory, or remove this one"

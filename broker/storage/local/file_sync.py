@@ -28,7 +28,6 @@ from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.disk_errors import is_transient, lacks_descriptor
 from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, LogKey, LogPoints
 from oncelog.broker.storage.local.journal import Journal, Section, Span, synced_span
-from oncelog.protocol.topics import ZERO_UUID
 
 POLICIES = ("fsync", "os", "memory")
 # A sync on the loop saves two thread switches, but blocks every other connection.
@@ -54,8 +53,8 @@ class SyncedLog(Protocol):
     is_dirty: bool
 
     @property
-    def has_completed_files(self) -> bool:
-        """A roll has completed a segment, which awaits its sync."""
+    def awaits_checkpoint(self) -> bool:
+        """It has files that should be synced soon, such as a completed segment."""
 
     def take_spans(self) -> list[Span] | None:
         """What was appended since the last call; None if it is large: to be synced."""
@@ -238,7 +237,7 @@ class FileSync:
                 begun.sections.append(((log.topic_id, log.partition), synced_span(log.log_end_offset)))
             else:
                 begun.sections += [((log.topic_id, log.partition), span) for span in spans]
-            if log.has_completed_files:
+            if log.awaits_checkpoint:
                 self._is_checkpoint_wanted = True
         return begun
 
@@ -331,7 +330,7 @@ class FileSync:
         else:
             self._points.sync()
             self.journal.retire(left_out)
-            self._points.forget(ZERO_UUID, (JOURNAL_KEY[1],))
+            self._points.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
         self._is_journal_settled = True
 
     def _note_frame(self, number: int) -> None:

@@ -101,8 +101,8 @@ class JournalContents:
     """A broker has committed through this journal, up to its last frame."""
     problem: str | None = None
     generation: int = 0
-    first_number: int = 0
-    number: int = 0
+    first_number: int = 1
+    number: int = 1
     """Of the next frame."""
     file: int = 0
     """The file to write next: not the newest."""

@@ -244,8 +244,8 @@ class LocalLog:
     # -- syncing
 
     @property
-    def has_completed_files(self) -> bool:
-        return self.segments.has_dirty_files and len(self.segments) > 1
+    def awaits_checkpoint(self) -> bool:
+        return self.segments.awaits_checkpoint
 
     def begin_sync(self, *, everything: bool = True) -> SyncTarget:
         """See `SyncedLog.begin_sync`. What another sync has in hand counts as unsynced."""

@@ -35,8 +35,8 @@ from oncelog.broker.storage.local.checkpoints import (
 from oncelog.broker.storage.local.data_directory import DataDirectory
 from oncelog.broker.storage.local.deferred import DeferredWork, Results
 from oncelog.broker.storage.local.file_sync import FileSync, RunAll
+from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, FlushedOffsets, LogKey, LogPoints
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
-from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.journal import DEFAULT_FILE_BYTES, NAMES, Journal, JournalContents, Tail, read_journal
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.partition_directory import directory_of
@@ -109,7 +109,7 @@ class LocalLogStore:
         self._results = Results(disk)
         self._deferred = DeferredWork(scheduler)
         self._is_serving = False
-        self.directory = DataDirectory(disk, clock, self._flushed)
+        self.directory = DataDirectory(disk, clock, self._flushed, self._had_records)
         self._cleaner_checkpoint = CleanerCheckpoint(disk)
         self._note_problems()
         self._segment_check: SegmentCheck | None = None
@@ -147,6 +147,9 @@ class LocalLogStore:
 
     def holds(self, topic: str, partition: int, topic_id: UUID) -> bool:
         return self.directory.was_found(topic, partition, topic_id)
+
+    def _had_records(self, topic_id: UUID, partition: int) -> bool:
+        return (topic_id, partition) in self._tails or self._flushed.get(topic_id, partition) is not None
 
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
         points = self.points(topic_id, partition)
@@ -235,7 +238,7 @@ class LocalLogStore:
     def _recover(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> "RecoveredLog":
         from oncelog.broker.storage.local.recovery import offline_log, recover_log  # not needed at a first start
 
-        points = self.points(topic_id, partition)
+        points, recorded = self.points(topic_id, partition), self._flushed.get(topic_id, partition)
         directory = directory_of(topic, partition)
         lines: list[str] = []
         try:
@@ -261,6 +264,7 @@ class LocalLogStore:
             is_journal_whole=self._flushed.is_whole,
             compacted_offset=INT64_MAX if config.is_compacted else self._cleaner_checkpoint.get(topic, partition),
             committed_offset=self._committed_offset(topic_id, partition, points),
+            checkpointed_offset=recorded.synced_offset if recorded is not None else 0,
             compatibility=self._compatibility,
             on_scanned=progress.on_scanned if progress is not None else None,
         )
@@ -271,7 +275,7 @@ class LocalLogStore:
 
     def _put_back(self, directory: str, topic_id: UUID, partition: int, lines: list[str]) -> None:
         tail = self._tails.get((topic_id, partition))
-        if tail is not None:
+        if tail is not None and tail.spans:
             from oncelog.broker.storage.local.redo import put_back  # needed only after a kill
 
             points = self._flushed.get(topic_id, partition)
@@ -284,6 +288,8 @@ class LocalLogStore:
                 log_start_offset,
                 only_extend=not self._is_journal_in_use,
             )
+            # Also if the log turns out to be damaged: what a repair makes of its segments must stay.
+            tail.synced_offset, tail.spans = tail.end_offset(points), []
             if missing_bytes:
                 lines.append(f"{directory}: {missing_bytes} bytes come from the journal")
 
@@ -304,6 +310,19 @@ class LocalLogStore:
         if tail is None or not self._is_journal_in_use:
             return points
         return LogPoints(tail.end_offset(points), points.log_start_offset if points is not None else 0)
+
+    def settle_journal(self, directories: Mapping[LogKey, str]) -> None:
+        """Put everything back that only the journal has, for these partitions, and end its use: before a repair, which
+        moves records. Raises OSError."""
+        for (topic_id, partition), directory in directories.items():
+            self._put_back(directory, topic_id, partition, [])
+            points = self.points(topic_id, partition)
+            if points is not None:
+                self._flushed.set_synced(topic_id, partition, points.synced_offset, points.log_start_offset)
+        self._flushed.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
+        self._flushed.rewrite()
+        self.file_sync.journal.retire({})
+        self._tails, self._is_journal_in_use = {}, False
 
     def complete_recovery(self) -> None:
         with suppress(OSError):  # a full disk: the next start repeats these checks

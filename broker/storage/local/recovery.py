@@ -105,15 +105,16 @@ def recover_log(
     is_journal_whole: bool,
     compacted_offset: int = 0,
     committed_offset: int | None = None,
+    checkpointed_offset: int | None = None,
     compatibility: Compatibility = OURS,
     on_scanned: Callable[[int], None] | None = None,
 ) -> RecoveredLog:
     """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, that is unknown.
 
     Below `compacted_offset` compaction may have removed batches. Nothing at or above `committed_offset` was committed;
-    None: that is unknown. Unless `compatibility.remembers_batches`, a snapshot
-    has one batch per producer, as in Apache Kafka. `on_scanned` is called with the bytes of each segment that had to be
-    read.
+    None: that is unknown. The files beside the log were synced up to `checkpointed_offset`; None: as far as the log.
+    Unless `compatibility.remembers_batches`, a snapshot has one batch per producer, as in Apache Kafka. `on_scanned` is
+    called with the bytes of each segment that had to be read.
     """
     recovered = empty_log(disk, directory, topic_id)
     recovery = _Recovery(
@@ -121,6 +122,8 @@ def recover_log(
     )
     recovery.compatibility = compatibility
     recovery.committed_offset = committed_offset
+    if checkpointed_offset is not None:
+        recovery.checkpointed_offset = checkpointed_offset
     recovery.on_scanned = on_scanned
     try:
         recovery.run()
@@ -184,6 +187,7 @@ class _Recovery:
         self._epoch_runs = EpochRuns()
         self.compatibility = OURS
         self.committed_offset: int | None = None
+        self.checkpointed_offset = self._synced_offset
         self.on_scanned: Callable[[int], None] | None = None
 
     def run(self) -> None:
@@ -541,7 +545,7 @@ class _Recovery:
             recovered.epochs = recover_epochs(
                 recovered.segments,
                 self._epoch_runs,
-                self._synced_offset,
+                self.checkpointed_offset,
                 log_start_offset,
                 log_end_offset,
                 self._report,

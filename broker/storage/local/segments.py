@@ -35,6 +35,7 @@ class Segments:
         "_list",
         "_topic_id",
         "_unsynced_snapshots",
+        "awaits_checkpoint",
         "directory",
         "disk",
         "is_active_dirty",
@@ -53,6 +54,8 @@ class Segments:
         self._epochs: Sequence[EpochStart] = ()
         self._dirty_directories: list[str] = []
         self.is_active_dirty = False
+        self.awaits_checkpoint = False
+        """A segment is complete, or a leader epoch has begun: others read the files that say so."""
         self.results: Results | None = None
         self._unsynced_snapshots: set[int] = set()
 
@@ -95,6 +98,7 @@ class Segments:
         """Begin a new segment; the one before it is completed with its indexes. Raises OSError, changing nothing."""
         dirty: list[Syncable] = []
         if self._list:
+            self.awaits_checkpoint = True
             dirty += self._complete_active(base_offset, snapshot)
             dirty.append(self._list[-1].file)
         else:
@@ -146,12 +150,14 @@ class Segments:
         """The content of `leader-epoch-checkpoint` after the next round."""
         self._epochs = epochs
         if self._list:  # otherwise the first roll writes it
+            self.awaits_checkpoint = True
             self._dirty_files.append(_EpochsToWrite(self.disk, f"{self.directory}/{LEADER_EPOCHS}", epochs))
 
     def take_dirty(self, *, with_active: bool) -> tuple[list[Syncable], list[str]]:
         """The files and directories to sync now; from now on they count as clean."""
         files, self._dirty_files = self._dirty_files, []
         directories, self._dirty_directories = self._dirty_directories, []
+        self.awaits_checkpoint = False
         if with_active and self.is_active_dirty:
             files.append(self._list[-1].file)
             self.is_active_dirty = False
