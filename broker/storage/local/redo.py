@@ -20,8 +20,8 @@ from oncelog.broker.storage.local.segments import write_file
 def put_back(
     disk: Disk, directory: str, topic_id: UUID, spans: Sequence[Span], log_start_offset: int, *, only_extend: bool
 ) -> int:
-    """Returns how many bytes were missing; all spans are durable in their segments then. A segment that was deleted
-    below the log start stays deleted. Raises OSError.
+    """Returns how many bytes were missing; all spans are durable in their segments then. Raises OSError. A segment that
+    was deleted below the log start stays deleted, unless it is whole here: the snapshot after it may be lost.
 
     `only_extend`: it is unknown which spans are obsolete, and compaction may have changed the segments of such, so only
     the last segment is touched, which it never changes, and only at its end."""
@@ -41,9 +41,11 @@ def put_back(
         file = files.get(span.segment_base)
         if file is None:
             name = file_name(span.segment_base, LOG_SUFFIX)
-            if name not in names and span.next_offset <= log_start_offset and name != last_name:
+            if name not in names and span.position:
+                if span.next_offset > log_start_offset:
+                    break
                 continue
-            if (name not in names and span.position) or (only_extend and name != last_name):
+            if only_extend and name != last_name:
                 break
             file = files[span.segment_base] = disk.open(f"{directory}/{name}")
         if file.size_bytes < span.position:

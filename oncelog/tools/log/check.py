@@ -167,9 +167,10 @@ class _Directory:
         """Before segments are repaired. A damaged metadata log names no partitions: those with directories have ids."""
         directories = {}
         for topic, partition in self.store.partitions():
-            topic_id = read_topic_id(self._disk, directory_of(topic, partition))
-            if topic_id is not None:
-                directories[topic_id, partition] = directory_of(topic, partition)
+            with suppress(OSError):
+                topic_id = read_topic_id(self._disk, directory_of(topic, partition))
+                if topic_id is not None:
+                    directories[topic_id, partition] = directory_of(topic, partition)
         if not any(finding.topic == METADATA_TOPIC for finding in damaged):
             for topic, partition, topic_id, _ in self.partitions():
                 directories.setdefault((topic_id, partition), directory_of(topic, partition))
