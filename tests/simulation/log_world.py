@@ -132,6 +132,8 @@ class LogWorld:
     def __init__(self, seed: int, mix: Mix = EVERYTHING, *, ruin_chance: float = 0) -> None:
         """`ruin_chance`: how often a start after a kill or a clean stop finds files gone or unreadable."""
         self.random = Random(seed)
+        # From a few rounds in each file to hundreds.
+        self._journal_file_bytes = (1_024, 2_048, 16_384)[seed % 3]
         self._ruin_chance = ruin_chance
         self.partitions = [Partition(config) for config in self._chosen(mix)]
         self.counts = Counts()
@@ -505,7 +507,12 @@ class LogWorld:
         return name
 
     def _started(self, disk: MemoryDisk, wall_ms: int) -> Logs:
-        return Logs(disk, wall_ms=wall_ms, cleaner_memory_bytes=self._memory_bytes)
+        return Logs(
+            disk,
+            wall_ms=wall_ms,
+            cleaner_memory_bytes=self._memory_bytes,
+            journal_file_bytes=self._journal_file_bytes,
+        )
 
     def _open_all(self) -> None:
         self.open = [
