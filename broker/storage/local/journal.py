@@ -281,7 +281,7 @@ class Journal:
             head = self._frame(_HEAD, self._carried)
             self._number += 1
             self._write(self._files[self._slot], head + self._frame(_ROUND, body), self._number + 1)
-        except BaseException:
+        except OSError:
             self._generation, self._position, self._slot, self._number = before
             raise
         self._is_other_free = False

@@ -86,16 +86,11 @@ class LocalLogStore:
         self._logs: dict[PartitionKey, LocalLog] = {}
         self.was_clean = disk.exists(CLEAN_SHUTDOWN)
         self.problems: list[str] = []
-        try:
-            disk.delete(CLEAN_SHUTDOWN)
-        except OSError as error:
-            self.problems.append(f"{CLEAN_SHUTDOWN} cannot be deleted: {error}")
+        self._forget_clean_stop()
         self._flushed = FlushedOffsets(disk)
         disk.sync_dir("")
         found = read_journal(disk)
-        self._tails = found.tails
-        self._is_journal_in_use = found.is_in_use
-        self._note_journal(found)
+        self._take_journal(found)
         self.file_sync = FileSync(
             scheduler,
             policy,
@@ -114,19 +109,29 @@ class LocalLogStore:
         self._note_problems()
         self._segment_check: SegmentCheck | None = None
         self._on_checked = on_checked
-        self.cleaner: LogCleaner[LocalLog] | None = None
-        if compaction is not None:
-            self.cleaner = LogCleaner(
-                self._logs.values,
-                self._cleaner_checkpoint,
-                self._cleanable_end,
-                self._begin_compaction,
-                clock,
-                failure,
-                compaction,
-            )
+        self.cleaner = self._make_cleaner(compaction) if compaction is not None else None
 
-    def _note_journal(self, found: JournalContents) -> None:
+    def _forget_clean_stop(self) -> None:
+        try:
+            self._disk.delete(CLEAN_SHUTDOWN)
+        except OSError as error:
+            self.problems.append(f"{CLEAN_SHUTDOWN} cannot be deleted: {error}")
+
+    def _make_cleaner(self, compaction: CompactionSettings) -> LogCleaner[LocalLog]:
+        return LogCleaner(
+            self._logs.values,
+            self._cleaner_checkpoint,
+            self._cleanable_end,
+            self._begin_compaction,
+            self._clock,
+            self._failure,
+            compaction,
+        )
+
+    def _take_journal(self, found: JournalContents) -> None:
+        """What an earlier life has left, and whether all of its commits are in there or in the segments."""
+        self._tails = found.tails
+        self._is_journal_in_use = found.is_in_use
         number = self._flushed.journal_number
         if number is None or not self._flushed.is_whole:
             self._is_journal_in_use = False
