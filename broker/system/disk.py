@@ -26,8 +26,6 @@ _LOCK_NAME = ".lock"
 _FEWEST_SIDE_BY_SIDE = 3
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 """Linux: read only what is in the page cache."""
-_DSYNC: int | None = getattr(os, "RWF_DSYNC", None)
-"""Linux: a write that is durable when it returns."""
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _NO_DESCRIPTOR_ERRORS = (errno.EMFILE, errno.ENFILE)
 
@@ -115,10 +113,6 @@ class RealFile:
 
     def write_durably(self, position: int, data: Buffer) -> None:
         with self._in_use() as descriptor:
-            if _DSYNC is not None:
-                written = os.pwritev(descriptor, [data], position, _DSYNC)
-                if written == len(data):
-                    return
             _write_rest(descriptor, bytes(data), position)
             os.fdatasync(descriptor)
 

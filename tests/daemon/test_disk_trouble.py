@@ -26,16 +26,12 @@ ROOT = Path(__file__).parent.parent.parent
 # A daemon whose syncs fail as soon as a file of this name is there.
 _FAILING = """
 import errno, os, sys
-def failing(real):
-    def call(*arguments):
-        if os.path.exists(sys.argv[1]):
-            raise OSError(errno.EIO, "Input/output error")
-        return real(*arguments)
-    return call
-os.fdatasync = failing(os.fdatasync)
-pwritev = os.pwritev
-synced = failing(pwritev)
-os.pwritev = lambda *arguments: (synced if len(arguments) > 3 else pwritev)(*arguments)
+real = os.fdatasync
+def fdatasync(descriptor):
+    if os.path.exists(sys.argv[1]):
+        raise OSError(errno.EIO, "Input/output error")
+    real(descriptor)
+os.fdatasync = fdatasync
 from oncelog.broker.cli import main
 main(["serve", "--listen", "127.0.0.1:0", "--data-dir", sys.argv[2]])
 """
