@@ -43,6 +43,11 @@ class _Descriptors:
         self._owner = threading.get_ident()
         self.lock = threading.Lock()
 
+    @property
+    def is_own_thread(self) -> bool:
+        """Only this thread may open and close descriptors that stay open."""
+        return threading.get_ident() == self._owner
+
     def touch(self, file: "RealFile") -> None:
         self._open.move_to_end(file)
 
@@ -63,7 +68,7 @@ class _Descriptors:
 
     def _close_one(self, kept: "RealFile | None") -> bool:
         """Close the least recently used idle descriptor; False if there is none."""
-        if threading.get_ident() != self._owner:
+        if not self.is_own_thread:
             return False
         with self.lock:
             for candidate in self._open:
@@ -98,8 +103,13 @@ class RealFile:
         self.sync_count = 0
 
     def append(self, parts: Sequence[Buffer]) -> int:
+        if self._descriptors.is_own_thread:
+            return self._append(self._use(), parts)
+        with self._in_use() as descriptor:
+            return self._append(descriptor, parts)
+
+    def _append(self, descriptor: int, parts: Sequence[Buffer]) -> int:
         start = self.size_bytes
-        descriptor = self._use()
         wanted = sum(map(len, parts))
         try:
             written = os.pwritev(descriptor, parts, start)
@@ -112,6 +122,8 @@ class RealFile:
         return start
 
     def write_durably(self, position: int, data: Buffer) -> None:
+        if self._descriptors.is_own_thread:
+            self._use()
         with self._in_use() as descriptor:
             _write_rest(descriptor, bytes(data), position)
             os.fdatasync(descriptor)

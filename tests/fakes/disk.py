@@ -56,8 +56,9 @@ class MemoryFile:
             raise self._disk.sync_error
         start, end = position, position + len(data)
         if torn:
-            cut = len(data) * (position // 512 % 4) // 3
-            start, end = (position, position + cut) if position // 512 % 2 else (end - cut, end)
+            variant = position // 512 + len(self._disk.operations)
+            cut = len(data) * (variant % 4) // 3
+            start, end = (position, position + cut) if variant % 8 < 4 else (end - cut, end)
         new = bytes(data)[start - position : end - position]
         self.inode.data[start:end] = new
         synced = bytearray(self.inode.synced)

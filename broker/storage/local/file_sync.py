@@ -27,7 +27,7 @@ from oncelog.broker.ports import Clock, Disk, Scheduler, Syncable
 from oncelog.broker.schedule import Schedule
 from oncelog.broker.storage.disk_errors import is_transient, lacks_descriptor
 from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, LogKey, LogPoints
-from oncelog.broker.storage.local.journal import Journal, Section, Span, synced_span
+from oncelog.broker.storage.local.journal import Journal, LeftOut, Section, Span, synced_span
 
 POLICIES = ("fsync", "os", "memory")
 # A sync on the loop saves two thread switches, but blocks every other connection.
@@ -58,6 +58,9 @@ class SyncedLog(Protocol):
 
     def take_spans(self) -> list[Span] | None:
         """What was appended since the last call; None if it is large: to be synced."""
+
+    def demand_sync(self) -> None:
+        """Let `take_spans` return None the next time."""
 
     def begin_sync(self, *, everything: bool = True) -> "SyncTarget":
         """What must be synced now: everything, or only what a roll has completed."""
@@ -105,9 +108,9 @@ class Points(Protocol):
 
     def forget(self, topic_id: UUID, partitions: Iterable[int]) -> None: ...
 
-    def set_synced(self, topic_id: UUID, partition: int, synced_offset: int, log_start_offset: int) -> None: ...
+    def record_all(self, entries: Iterable[tuple[LogKey, LogPoints]]) -> None: ...
 
-    def rewrite(self) -> None: ...
+    def begin_journal(self, number: int) -> None: ...
 
 
 class _Round:
@@ -123,6 +126,18 @@ class _Round:
         self.committing: Fetching = Completion()
         self.error: OSError | None = None
         """Why the journal, or `flushed-offsets`, could not be written."""
+
+
+class _Checkpoint:
+    """What one checkpoint syncs, and the number of the last frame that it covers."""
+
+    __slots__ = ("is_recorded", "number", "targets")
+
+    def __init__(self, targets: Sequence[SyncTarget], number: int) -> None:
+        self.targets = targets
+        self.number = number
+        self.is_recorded = False
+        """`flushed-offsets` says durably that it covers the frames."""
 
 
 class FileSync:
@@ -158,6 +173,9 @@ class FileSync:
         self._last_sync_ms = 0
         self._background_count = 0
         self._is_journal_settled = False
+        self._ended_number = 0
+        """The last frame whose logs are among the unsynced: the sync thread may have written one more."""
+        self._is_committing = False
         self._is_checkpointing = False
         self._is_checkpoint_wanted = False
         self._waiting_round: _Round | None = None
@@ -188,6 +206,7 @@ class FileSync:
             self._on_written(begun)
         else:
             self._continue(begun)
+        self._is_committing = not begun.committing.done
         return begun.committing
 
     def commit_now(self) -> None:
@@ -197,23 +216,33 @@ class FileSync:
             self._commit_to_journal(logs)  # also if a full disk then prevents all else
         targets = [log.begin_sync() for log in dict.fromkeys((*logs, *self._unsynced)) if not log.is_deleted]
         self._sync(targets)
-        for target in _unopened(targets):
-            if target.error is not None:
-                raise target.error
+        for unopened in _unopened(targets):
+            self._put_off(targets)
+            raise unopened.error or OSError()
         self._judge(targets, None)
         if targets and not self.failure.failed and self.policy != "memory":
             self._record_at_once([(target.log, target.synced_offset) for target in targets])
             self._unsynced = {}
             for target in targets:
-                target.log.committed_offset = target.synced_offset
+                target.log.committed_offset = max(target.log.committed_offset, target.synced_offset)
+
+    def _put_off(self, targets: Sequence[SyncTarget]) -> None:
+        """The next round syncs these logs, whatever the journal has of them."""
+        for target in targets:
+            log = target.log
+            log.keep_dirty(target)
+            log.demand_sync()
+            if not log.is_dirty:
+                log.is_dirty = True
+                self.dirty.append(log)
+        self._end(targets)
 
     def _commit_to_journal(self, logs: Sequence[SyncedLog]) -> None:
         begun = self._begin_round(logs)
         if self._has_room(begun):
             self._write(begun)
             if begun.error is None and not _failed(begun.targets):
-                for log, end_offset in begun.ends:
-                    log.committed_offset = end_offset
+                self._note_committed(begun)
         for target in begun.targets:
             target.log.keep_dirty(target)
         self._end(begun.targets)
@@ -275,9 +304,9 @@ class FileSync:
             self._points.record([((log.topic_id, log.partition), LogPoints(end_offset, log.log_start_offset))])
             self._points.sync()
             return
-        for log, end_offset in known:
-            self._points.set_synced(log.topic_id, log.partition, end_offset, log.log_start_offset)
-        self._points.rewrite()
+        self._points.record_all(
+            ((log.topic_id, log.partition), LogPoints(end_offset, log.log_start_offset)) for log, end_offset in known
+        )
 
     def _on_written(self, begun: _Round, error: Exception | None = None) -> None:
         if error is None:
@@ -288,6 +317,7 @@ class FileSync:
                 return
             error = begun.error
         self._judge(begun.targets, error)
+        self._is_committing = False
         if self.failure.failed:
             begun.committing.fail(OSError("the store has failed"))
         else:
@@ -304,11 +334,15 @@ class FileSync:
         self._scheduler.call_later(_RETRY_PAUSE_MS, lambda: self._continue(begun))
 
     def _end_round(self, begun: _Round) -> None:
-        for log, end_offset in begun.ends:
-            log.committed_offset = end_offset
-            self._unsynced[log] = None
+        self._note_committed(begun)
         if self._is_checkpoint_wanted or (self.journal.needs_checkpoint and not self._is_checkpointing):
             self.begin_checkpoint()
+
+    def _note_committed(self, begun: _Round) -> None:
+        self._ended_number = self.journal.last_number
+        for log, end_offset in begun.ends:
+            log.committed_offset = max(log.committed_offset, end_offset)
+            self._unsynced[log] = None
 
     # -- checkpoints
 
@@ -317,24 +351,26 @@ class FileSync:
         """`begin_journal` has succeeded."""
         return self._is_journal_settled
 
-    def begin_journal(self, left_out: Mapping[LogKey, Sequence[Span]]) -> None:
+    @property
+    def is_committing(self) -> bool:
+        """A round is in flight."""
+        return self._is_committing
+
+    def begin_journal(self, left_out: Mapping[LogKey, LeftOut]) -> None:
         """Every log is open, and recovered: from now on rounds go to the journal. Raises OSError."""
         self.commit_now()
         if self.policy == "fsync":
             # First what makes all frames before it obsolete: a stop in between leaves the old journal in use.
-            self._note_frame(self.journal.last_number + 1)
-            self._points.sync()
+            self._points.begin_journal(self.journal.last_number + 1)
             self.journal.begin(left_out)
-            self._note_frame(self.journal.last_number + 1)
+            self._ended_number = self.journal.last_number
+            self._points.record((), journal_number=self._ended_number + 1)
             self.is_journaling = True
         else:
-            self._points.sync()
+            self._points.record_all(())
             self.journal.retire(left_out)
             self._points.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
         self._is_journal_settled = True
-
-    def _note_frame(self, number: int) -> None:
-        self._points.record((), journal_number=number)
 
     def checkpoint_when_due(self) -> None:
         if self._unsynced and self._checkpoints.take(_CHECKPOINT_INTERVAL_MS):
@@ -346,7 +382,6 @@ class FileSync:
         if self._is_checkpointing or self.failure.failed or self.policy != "fsync":
             return
         logs, self._unsynced = self._unsynced, {}
-        number = self.journal.last_number
         targets = []
         for log in logs:
             if not log.is_deleted:
@@ -355,37 +390,38 @@ class FileSync:
                 targets.append(target)
         self._is_checkpointing = True
         self._background_count += 1
-        self._scheduler.run_beside(
-            lambda: self._checkpoint(targets, number), lambda error: self._on_checkpoint(targets, number, error)
-        )
+        begun = _Checkpoint(targets, self._ended_number)
+        self._scheduler.run_beside(lambda: self._checkpoint(begun), lambda error: self._on_checkpoint(begun, error))
 
-    def _checkpoint(self, targets: Sequence[SyncTarget], number: int) -> None:
-        self._sync(targets)
-        is_complete = self.is_journaling and not _failed(targets)
-        self._points.record(_entries(targets), journal_number=number + 1 if is_complete else None)
+    def _checkpoint(self, begun: "_Checkpoint") -> None:
+        self._sync(begun.targets)
+        is_complete = self.is_journaling and not _failed(begun.targets)
+        self._points.record(_entries(begun.targets), journal_number=begun.number + 1 if is_complete else None)
         self._points.sync()
+        begun.is_recorded = is_complete
 
-    def _on_checkpoint(self, targets: Sequence[SyncTarget], number: int, error: Exception | None) -> None:
+    def _on_checkpoint(self, begun: "_Checkpoint", error: Exception | None) -> None:
         self._background_count -= 1
         self._is_checkpointing = False
-        incomplete: Sequence[SyncTarget] = _unopened(targets)
+        incomplete: Sequence[SyncTarget] = _unopened(begun.targets)
         if isinstance(error, OSError) and is_transient(error):
-            incomplete, error = targets, None
-        self._judge(targets, error)
+            incomplete, error = begun.targets, None
+        for target in incomplete:
+            self._unsynced[target.log] = None
+            target.log.keep_dirty(target)
+        self._judge(begun.targets, error)
         if self.failure.failed:
-            return
-        if incomplete:
-            for target in incomplete:
-                self._unsynced[target.log] = None
-                target.log.keep_dirty(target)
+            if self._waiting_round is not None:
+                self._waiting_round.committing.fail(OSError("the store has failed"))
+        elif not begun.is_recorded and self.is_journaling:
             self._scheduler.call_later(_RETRY_PAUSE_MS, self.begin_checkpoint)
-            return
-        self.journal.release(number)
-        waiting, self._waiting_round = self._waiting_round, None
-        if waiting is not None:
-            self._continue(waiting)
-        if self._is_checkpoint_wanted:
-            self.begin_checkpoint()
+        else:
+            self.journal.release(begun.number)
+            waiting, self._waiting_round = self._waiting_round, None
+            if waiting is not None:
+                self._continue(waiting)
+            if self._is_checkpoint_wanted:
+                self.begin_checkpoint()
 
     # -- in the background: under `os` nothing waits for a sync, but a failure counts
 

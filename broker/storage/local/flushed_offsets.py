@@ -107,14 +107,11 @@ class FlushedOffsets:
 
     def record(self, entries: Iterable[tuple[LogKey, LogPoints]], *, journal_number: int | None = None) -> None:
         """These logs are synced up to there, and with them, once `sync` has returned, every frame of the journal before
-        this number is covered. In any thread. No log start decreases. Raises OSError."""
+        this number is covered. In any thread. Raises OSError."""
         written = []
         with self._lock:
             for key, points in entries:
-                known = self._points.get(key, points)
-                if known.log_start_offset > points.log_start_offset:  # advanced meanwhile by the loop
-                    points = LogPoints(points.synced_offset, known.log_start_offset)
-                self._points[key] = points
+                points = self._points[key] = self._latest(key, points)
                 written.append(_encode(*key, points))
             if journal_number is not None:
                 self._points[JOURNAL_KEY] = LogPoints(journal_number, 0)
@@ -146,13 +143,23 @@ class FlushedOffsets:
         points = self._points.get(JOURNAL_KEY)
         return points.synced_offset if points is not None else None
 
-    def set_synced(self, topic_id: UUID, partition: int, synced_offset: int, log_start_offset: int) -> None:
-        """Everything below `synced_offset` is durable; `rewrite` makes this durable too. No offset decreases."""
+    def record_all(self, entries: Iterable[tuple[LogKey, LogPoints]]) -> None:
+        """The same for all of these or none, durably, by a new file. In any thread. Raises OSError."""
         with self._lock:
-            known = self._points.get((topic_id, partition), _NOTHING)
-            self._points[topic_id, partition] = LogPoints(
-                max(known.synced_offset, synced_offset), max(known.log_start_offset, log_start_offset)
-            )
+            for key, points in entries:
+                self._points[key] = self._latest(key, points)
+            self._rewrite()
+
+    def begin_journal(self, number: int) -> None:
+        """All frames of the journal before this number are covered, durably. Raises OSError."""
+        self.record_all([(JOURNAL_KEY, LogPoints(number, 0))])
+
+    def _latest(self, key: LogKey, points: LogPoints) -> LogPoints:
+        """No offset decreases: the loop, the sync thread and a checkpoint may each know more than the others."""
+        known = self._points.get(key, _NOTHING)
+        return LogPoints(
+            max(known.synced_offset, points.synced_offset), max(known.log_start_offset, points.log_start_offset)
+        )
 
     def prepare_removal(self, topic_id: UUID) -> None:
         """If a start finds the removal of this topic, it deletes all files of its partitions, synced or not."""

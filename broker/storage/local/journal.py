@@ -59,7 +59,12 @@ def synced_span(next_offset: int) -> Span:
     return Span(0, _SYNCED, 0, next_offset, b"")
 
 
-_LEFT_OUT_SPAN = Span(0, _LEFT_OUT, 0, 0, b"")
+class LeftOut(NamedTuple):
+    """What a journal carries on of a log that was offline when it was begun."""
+
+    end_offset: int
+    """Everything below it was committed; what is above may have been."""
+    spans: Sequence[Span]
 
 
 @dataclass(slots=True)
@@ -69,8 +74,12 @@ class Tail:
     synced_offset: int = 0
     spans: list[Span] = field(default_factory=list)
     """In the order of their offsets."""
-    is_left_out: bool = False
-    """The log was offline when the journal was begun: what is above its durable offset may have been committed."""
+    left_out_end: int = -1
+    """The log was offline when the journal was begun (`LeftOut`); -1: it was not."""
+
+    @property
+    def is_left_out(self) -> bool:
+        return self.left_out_end >= 0
 
     def above(self, points: LogPoints | None) -> list[Span]:
         """The spans that its segments may lack."""
@@ -80,7 +89,7 @@ class Tail:
     def end_offset(self, points: LogPoints | None) -> int:
         """Everything below it was committed."""
         last = self.spans[-1].next_offset if self.spans else 0
-        return max(self.synced_offset, last, points.synced_offset if points else 0)
+        return max(self.synced_offset, self.left_out_end, last, points.synced_offset if points else 0)
 
 
 class _Frame(NamedTuple):
@@ -115,13 +124,16 @@ class JournalContents:
 
 def read_journal(disk: Disk) -> JournalContents:
     """Raises OSError."""
-    files = [_frames_of(disk.read_bytes(name) if disk.exists(name) else b"") for name in NAMES]
+    is_present = [disk.exists(name) for name in NAMES]
+    files = [_frames_of(disk.read_bytes(name) if there else b"") for name, there in zip(NAMES, is_present, strict=True)]
     generations = [frames[0].generation if frames else 0 for frames, _ in files]
     newest = 1 if generations[1] > generations[0] else 0
     contents = JournalContents(generation=generations[newest], file=1 - newest)
     for slot, (_, later) in enumerate(files):
         if later is not None and later.generation >= contents.generation:
             contents.problem = f"{NAMES[slot]} is damaged: frames before number {later.number} cannot be read"
+    if generations[newest] and not all(is_present):
+        contents.problem = f"{NAMES[is_present.index(False)]} is missing"
     frames, older = files[newest][0], files[1 - newest][0]
     if not frames:
         return contents
@@ -139,7 +151,7 @@ def _note(tail: Tail, span: Span) -> None:
     if span.position == _SYNCED:
         tail.synced_offset = max(tail.synced_offset, span.next_offset)
     elif span.position == _LEFT_OUT:
-        tail.is_left_out = True
+        tail.left_out_end = max(tail.left_out_end, span.next_offset)
     elif not tail.spans or tail.spans[-1].next_offset <= span.first_offset:  # heads repeat what they carry
         tail.spans.append(span)
 
@@ -222,33 +234,33 @@ class Journal:
         """Of the newest durable frame."""
         return self._number - 1
 
-    def begin(self, left_out: Mapping[LogKey, Sequence[Span]]) -> None:
+    def begin(self, left_out: Mapping[LogKey, LeftOut]) -> None:
         """Start a life: every log is as durable as `flushed-offsets` says, but for those left out, which are offline:
         their spans are carried on. Raises OSError; then it is still closed, and may be tried again."""
         self._files = self._begin(_HEAD, left_out)
 
-    def retire(self, left_out: Mapping[LogKey, Sequence[Span]]) -> None:
+    def retire(self, left_out: Mapping[LogKey, LeftOut]) -> None:
         """The same, but commits go without a journal from now on. Raises OSError."""
-        if any(left_out.values()):
+        if left_out:
             self._begin(_LAST_HEAD, left_out)
         elif any(self._disk.exists(name) for name in NAMES):
             for name in NAMES:
                 self._disk.delete(name)
             self._disk.sync_dir("")
 
-    def _begin(self, kind: int, left_out: Mapping[LogKey, Sequence[Span]]) -> list[File]:
+    def _begin(self, kind: int, left_out: Mapping[LogKey, LeftOut]) -> list[File]:
         self._carried = [
             part
-            for key, spans in left_out.items()
-            for span in (_LEFT_OUT_SPAN, *spans)
+            for key, log in left_out.items()
+            for span in (Span(0, _LEFT_OUT, 0, log.end_offset, b""), *log.spans)
             for part in _encode_section(key, span)
         ]
         self._generation += 1
         self._life = self._generation
         self._position = 0
         files = [self._disk.open(name) for name in NAMES]
-        self._write(files[self._slot], self._frame(kind, self._carried), self._number + 1)
         self._disk.sync_dir("")
+        self._write(files[self._slot], self._frame(kind, self._carried), self._number + 1)
         self._is_other_free = True
         return files
 
@@ -278,14 +290,14 @@ class Journal:
         before = self._generation, self._position, self._slot, self._number
         self._generation, self._position, self._slot = self._generation + 1, 0, 1 - self._slot
         try:
-            head = self._frame(_HEAD, self._carried)
-            self._number += 1
-            self._write(self._files[self._slot], head + self._frame(_ROUND, body), self._number + 1)
+            # The head first: a round that is whole behind a torn head would look like damage.
+            self._write(self._files[self._slot], self._frame(_HEAD, self._carried), self._number + 1)
         except OSError:
             self._generation, self._position, self._slot, self._number = before
             raise
-        self._is_other_free = False
         self._last_number_of_other = before[3] - 1
+        self._is_other_free = False
+        self._write(self._files[self._slot], self._frame(_ROUND, body), self._number + 1)
 
     def _frame(self, kind: int, body: Sequence[Buffer]) -> bytes:
         size = sum(map(len, body))

@@ -164,6 +164,10 @@ class LocalLog:
             else []
         )
 
+    def demand_sync(self) -> None:
+        self._spans.clear()
+        self._span_bytes = LARGE_BYTES + 1
+
     def _note_end(self) -> None:
         """The next high watermark: readers will look up its position when the log has already grown."""
         active = self.segments.active

@@ -37,7 +37,15 @@ from oncelog.broker.storage.local.deferred import DeferredWork, Results
 from oncelog.broker.storage.local.file_sync import FileSync, RunAll
 from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, FlushedOffsets, LogKey, LogPoints
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
-from oncelog.broker.storage.local.journal import DEFAULT_FILE_BYTES, NAMES, Journal, JournalContents, Tail, read_journal
+from oncelog.broker.storage.local.journal import (
+    DEFAULT_FILE_BYTES,
+    NAMES,
+    Journal,
+    JournalContents,
+    LeftOut,
+    Tail,
+    read_journal,
+)
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.segments import Segments
@@ -312,7 +320,7 @@ class LocalLogStore:
     def points(self, topic_id: UUID, partition: int) -> LogPoints | None:
         """Up to which offset a log is known to be durable, and where it starts; None if unknown."""
         points, tail = self._flushed.get(topic_id, partition), self._tails.get((topic_id, partition))
-        if tail is None or not self._is_journal_in_use:
+        if tail is None or not (self._is_journal_in_use or tail.is_left_out):
             return points
         return LogPoints(tail.end_offset(points), points.log_start_offset if points is not None else 0)
 
@@ -323,7 +331,7 @@ class LocalLogStore:
             self._put_back(directory, topic_id, partition, [])
             points = self.points(topic_id, partition)
             if points is not None:
-                self._flushed.set_synced(topic_id, partition, points.synced_offset, points.log_start_offset)
+                self._flushed.record_all([((topic_id, partition), points)])
         self._flushed.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
         self._flushed.rewrite()
         self.file_sync.journal.retire({})
@@ -342,14 +350,14 @@ class LocalLogStore:
     def _begin_journal(self) -> None:
         """What this start found is durable now: a journal of its own, or none. Without space it is tried again later
         (`step`); until then commits sync the files."""
-        if self.file_sync.is_journal_settled:
+        if self.file_sync.is_journal_settled or self.file_sync.is_committing:
             return
-        left_out = {
-            (log.topic_id, log.partition): tail.above(self._flushed.get(log.topic_id, log.partition))
-            for log in self._logs.values()
-            if log.owner.offline_error is not None
-            for tail in (self._tails.get((log.topic_id, log.partition), Tail()),)
-        }
+        left_out: dict[LogKey, LeftOut] = {}
+        for log in self._logs.values():
+            if log.owner.offline_error is not None:
+                key = (log.topic_id, log.partition)
+                points, tail = self._flushed.get(*key), self._tails.get(key, Tail())
+                left_out[key] = LeftOut(tail.end_offset(points), tail.above(points))
         try:
             self.file_sync.begin_journal(left_out)
         except OSError as error:
@@ -509,8 +517,7 @@ class LocalLogStore:
     def _secure(self, log: LocalLog, next_offset: int) -> None:
         """Record durably that everything below `next_offset` is synced: recovery must not take a gap there for a torn
         write. Raises OSError."""
-        self._flushed.set_synced(log.topic_id, log.partition, next_offset, log.log_start_offset)
-        self._flushed.rewrite()
+        self._flushed.record_all([((log.topic_id, log.partition), LogPoints(next_offset, log.log_start_offset))])
 
     # -- stopping
 

@@ -406,7 +406,8 @@ class _Recovery:
         """Load the producer state as of `offset`: the newest valid snapshot, then the batches after it."""
         if self._state_offset == offset and self._state_is_whole:
             return  # the usual case: scanned segments in order
-        newer_than = self._state_offset if self._state_is_whole else -1
+        # A snapshot below the first segment is left of a deletion: the batches after it are gone.
+        newer_than = max(self._state_offset if self._state_is_whole else -1, self._segments[0].base_offset - 1)
         candidates = self._snapshots[bisect_right(self._snapshots, newer_than) : bisect_right(self._snapshots, offset)]
         for candidate in reversed(candidates):
             state = self._try_snapshot(candidate)

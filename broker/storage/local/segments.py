@@ -6,6 +6,7 @@ Does not own: offsets of the log, when to roll or remove. Invariants
 - Nothing is on disk before the first append; a failed roll can be retried.
 """
 
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -171,12 +172,11 @@ class Segments:
     # -- shrinking
 
     def take_first(self) -> Segment:
-        """Remove the oldest segment from the list; its files stay until `delete_files`."""
+        """Remove the oldest segment from the list; its files stay until `delete_files`. Those that await a sync get it:
+        a checkpoint may record offsets beyond them first."""
         segment = self._list.pop(0)
         self.summary.on_first_gone()
         del self._base_offsets[0]
-        gone = {segment.path(suffix) for suffix in SEGMENT_SUFFIXES}
-        self._dirty_files = [file for file in self._dirty_files if file.path not in gone]
         return segment
 
     def replace(self, old: list[Segment], new: Segment) -> None:
@@ -219,8 +219,10 @@ class Segments:
             self.disk.delete(segment.path(suffix))
 
     def delete_indexes(self, segment: Segment) -> None:
-        for suffix in _REBUILT_SUFFIXES:
-            self.disk.delete(segment.path(suffix))
+        gone = {segment.path(suffix) for suffix in _REBUILT_SUFFIXES}
+        self._dirty_files = [file for file in self._dirty_files if file.path not in gone]
+        for path in sorted(gone):
+            self.disk.delete(path)
 
     def close(self) -> None:
         for segment in self._list:
@@ -234,14 +236,20 @@ class _EpochsToWrite:
         self.path = path
         self._disk = disk
         self._epochs = epochs
+        self._lock = threading.Lock()  # a round and a checkpoint may have it in hand at once
+        self._is_written = False
 
     def sync(self) -> None:
-        try:
-            self._disk.write_atomically(self.path, encode_leader_epochs(self._epochs))
-        except OSError as error:
-            if not is_transient(error):
-                raise
-            # A start rebuilds missing epochs from the records.
+        with self._lock:
+            if self._is_written:
+                return
+            try:
+                self._disk.write_atomically(self.path, encode_leader_epochs(self._epochs))
+            except OSError as error:
+                if not is_transient(error):
+                    raise
+                # A start rebuilds missing epochs from the records.
+            self._is_written = True
 
     def close(self) -> None:
         """Nothing stays open."""
