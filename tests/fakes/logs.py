@@ -17,6 +17,7 @@ from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.ports import Clock, Disk, Scheduler, WallMs
 from oncelog.broker.slices import Sliced, Slices, at_once
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.local.file_sync import LARGE_BYTES
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.recovery import RecoveryReport
@@ -164,6 +165,7 @@ class Logs:
         wall_ms: int = 1_000_000,
         cleaner_memory_bytes: int = 1_000_000,
         journal_file_bytes: int = 8 * 1024,
+        large_bytes: int = LARGE_BYTES,
     ) -> None:
         self.disk = disk or MemoryDisk()
         self.policy = policy
@@ -188,6 +190,7 @@ class Logs:
             compaction=CompactionSettings(self.scheduler, cleaner_memory_bytes, 0, self.compaction_problems.append),
             measures_syncs=False,
             journal_file_bytes=journal_file_bytes,
+            large_bytes=large_bytes,
         )
         self._is_serving = False
         self.rounds = Rounds(self.scheduler, self.store, self.failure)

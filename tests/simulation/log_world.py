@@ -17,6 +17,7 @@ from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.log.rounds import GrowingLog
 from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.segment import Segment
 from oncelog.broker.storage.retention import retention_start
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -69,6 +70,8 @@ EVERYTHING = Mix(
         "no_room": 1,
         "fail_syncs": 1,
         "no_descriptors": 1,
+        "checkpoint": 3,
+        "no_room_for_the_journal": 1,
         "stop": 3,
     },
     (0, 1, 40),
@@ -132,8 +135,8 @@ class LogWorld:
     def __init__(self, seed: int, mix: Mix = EVERYTHING, *, ruin_chance: float = 0) -> None:
         """`ruin_chance`: how often a start after a kill or a clean stop finds files gone or unreadable."""
         self.random = Random(seed)
-        # From a few rounds in each file to hundreds.
-        self._journal_file_bytes = (1_024, 2_048, 16_384)[seed % 3]
+        # From a few rounds in each file to hundreds; in every other life many appends are synced, not written to it.
+        self._journal_file_bytes, self._large_bytes = (1_024, 2_048, 16_384)[seed % 3], (100_000, 200)[seed % 2]
         self._ruin_chance = ruin_chance
         self.partitions = [Partition(config) for config in self._chosen(mix)]
         self.counts = Counts()
@@ -326,6 +329,21 @@ class LogWorld:
         self.logs.compact()
         self.logs.disk.operations_left = None
 
+    def _checkpoint(self) -> None:
+        self.logs.store.file_sync.begin_checkpoint()
+
+    def _no_room_for_the_journal(self) -> None:
+        """While it grows, or at a start, when it is begun later."""
+        disk = self.logs.disk if self.random.random() < 0.5 else self.logs.disk.kill()
+        disk.append_error = lambda path: OSError(errno.ENOSPC, "No space left", path) if path in JOURNALS else None
+        if disk is not self.logs.disk:
+            self._restart(disk, kept_all=True)
+        for _ in range(4):
+            self._append()
+            self._turn()
+        disk.append_error = None
+        self.logs.store.step()
+
     def _retain(self) -> None:
         wall_ms = self.logs.clock.wall_ms()
         for partition, log in zip(self.partitions, self.open, strict=True):
@@ -512,6 +530,7 @@ class LogWorld:
             wall_ms=wall_ms,
             cleaner_memory_bytes=self._memory_bytes,
             journal_file_bytes=self._journal_file_bytes,
+            large_bytes=self._large_bytes,
         )
 
     def _open_all(self) -> None:

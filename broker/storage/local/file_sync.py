@@ -152,13 +152,16 @@ class FileSync:
         run_all: RunAll | None = None,
         *,
         measures_syncs: bool = True,
+        large_bytes: int = LARGE_BYTES,
     ) -> None:
-        """Unless `measures_syncs` a single append is always synced on the loop."""
+        """Unless `measures_syncs` a single append is always synced on the loop. Where a log has more than `large_bytes`
+        in a round, its files are synced and the journal only says so."""
         if policy not in POLICIES:
             raise ValueError(f"oncelog.flush.policy is {policy!r}, it must be one of {', '.join(POLICIES)}")
         self.policy = policy
         self.failure = failure
         self.journal = journal
+        self.large_bytes = large_bytes
         self.dirty: list[SyncedLog] = []
         """Logs that were appended to, each once (`LocalLog.is_dirty`)."""
         self.is_journaling = False

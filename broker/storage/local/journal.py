@@ -220,6 +220,7 @@ class Journal:
         self._life = 0
         self._files: list[File] = []
         self._position = 0
+        self._head_bytes = 0
         self._carried: list[Buffer] = []
         self._is_other_free = True
         self._last_number_of_other = -1
@@ -261,6 +262,7 @@ class Journal:
         files = [self._disk.open(name) for name in NAMES]
         self._disk.sync_dir("")
         self._write(files[self._slot], self._frame(kind, self._carried), self._number + 1)
+        self._head_bytes = self._position
         self._is_other_free = True
         return files
 
@@ -274,7 +276,8 @@ class Journal:
         return not self._is_other_free
 
     def _fits(self, size_bytes: int) -> bool:
-        return self._position + size_bytes <= self._file_bytes
+        # One that holds nothing but its head takes a round of any size.
+        return self._position in (self._head_bytes, 0) or self._position + size_bytes <= self._file_bytes
 
     def write(self, sections: Sequence[Section]) -> None:
         """Make a round durable; there must be room. On the loop or in the sync thread. Raises OSError: then the round
@@ -295,6 +298,7 @@ class Journal:
         except OSError:
             self._generation, self._position, self._slot, self._number = before
             raise
+        self._head_bytes = self._position
         self._last_number_of_other = before[3] - 1
         self._is_other_free = False
         self._write(self._files[self._slot], self._frame(_ROUND, body), self._number + 1)

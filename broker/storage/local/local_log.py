@@ -27,7 +27,7 @@ from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.ports import Buffer, Clock, Syncable, WallMs
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.deferred import Deferred, DeferredWork
-from oncelog.broker.storage.local.file_sync import LARGE_BYTES, FileSync, SyncTarget
+from oncelog.broker.storage.local.file_sync import FileSync, SyncTarget
 from oncelog.broker.storage.local.journal import Span
 from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.broker.storage.local.reader import (
@@ -140,7 +140,7 @@ class LocalLog:
         """For the journal; of a large round nothing is kept, since its files are synced."""
         self._span_bytes += size_bytes
         spans = self._spans
-        if self._span_bytes > LARGE_BYTES:
+        if self._span_bytes > self._file_sync.large_bytes:
             spans.clear()
             return
         if not spans or spans[-1].segment_base != segment.base_offset:
@@ -152,7 +152,7 @@ class LocalLog:
         self._note_end()
         spans, size_bytes = self._spans, self._span_bytes
         self._spans, self._span_bytes = [], 0
-        if size_bytes > LARGE_BYTES:
+        if size_bytes > self._file_sync.large_bytes:
             return None
         ends = [span.first_offset for span in spans[1:]] + [self.log_end_offset]
         return (
@@ -166,7 +166,7 @@ class LocalLog:
 
     def demand_sync(self) -> None:
         self._spans.clear()
-        self._span_bytes = LARGE_BYTES + 1
+        self._span_bytes = self._file_sync.large_bytes + 1
 
     def _note_end(self) -> None:
         """The next high watermark: readers will look up its position when the log has already grown."""

@@ -34,7 +34,7 @@ from oncelog.broker.storage.local.checkpoints import (
 )
 from oncelog.broker.storage.local.data_directory import DataDirectory
 from oncelog.broker.storage.local.deferred import DeferredWork, Results
-from oncelog.broker.storage.local.file_sync import FileSync, RunAll
+from oncelog.broker.storage.local.file_sync import LARGE_BYTES, FileSync, RunAll
 from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, FlushedOffsets, LogKey, LogPoints
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import (
@@ -76,6 +76,7 @@ class LocalLogStore:
         compaction: CompactionSettings | None = None,
         measures_syncs: bool = True,
         journal_file_bytes: int = DEFAULT_FILE_BYTES,
+        large_bytes: int = LARGE_BYTES,
     ) -> None:
         """`policy` is `oncelog.flush.policy`. Unless `compatibility.remembers_batches`, a clean stop keeps one batch
         per producer to recognise retries. Without `compaction` nothing is compacted. Unless `measures_syncs` a single
@@ -108,6 +109,7 @@ class LocalLogStore:
             clock,
             run_all,
             measures_syncs=measures_syncs,
+            large_bytes=large_bytes,
         )
         self._results = Results(disk)
         self._deferred = DeferredWork(scheduler)

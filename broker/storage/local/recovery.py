@@ -185,9 +185,8 @@ class _Recovery:
         self._segments: list[Segment] = []
         self._snapshot_sums: dict[int, tuple[int, int]] = {}
         self._epoch_runs = EpochRuns()
-        self.compatibility = OURS
+        self.compatibility, self.checkpointed_offset = OURS, self._synced_offset
         self.committed_offset: int | None = None
-        self.checkpointed_offset = self._synced_offset
         self.on_scanned: Callable[[int], None] | None = None
 
     def run(self) -> None:
@@ -406,7 +405,7 @@ class _Recovery:
         """Load the producer state as of `offset`: the newest valid snapshot, then the batches after it."""
         if self._state_offset == offset and self._state_is_whole:
             return  # the usual case: scanned segments in order
-        # A snapshot below the first segment is left of a deletion: the batches after it are gone.
+        # Not one below the first segment: a deletion has left it, and the batches after it are gone.
         newer_than = max(self._state_offset if self._state_is_whole else -1, self._segments[0].base_offset - 1)
         candidates = self._snapshots[bisect_right(self._snapshots, newer_than) : bisect_right(self._snapshots, offset)]
         for candidate in reversed(candidates):

@@ -172,3 +172,84 @@ def test_the_same_start_twice_finds_the_same() -> None:
         first = logs.crashed(seed)
         found = ends(first)
         assert ends(first.killed()) == found == ends(first.crashed(seed))
+
+
+def test_a_checkpoint_covers_no_round_that_has_not_ended() -> None:
+    """The sync thread has written its frame, the loop does not know yet; then both files are used up."""
+    logs = Logs(journal_file_bytes=4_096)
+    first, second = logs.open(0), logs.open(1)
+    for log in (first, second):
+        logs.append(log, batch())
+    logs.flush()
+    sync, scheduler = logs.store.file_sync, logs.scheduler
+    sync.begin_checkpoint()
+    logs.flush()
+    scheduler.threads_run_at_once = False
+    for _ in range(3):
+        logs.append(second, batch())
+        scheduler.run()
+    for _ in range(2):
+        logs.append(first, batch())
+    scheduler.run()
+    write, on_written = scheduler.threads.pop(0)
+    write()
+    sync.begin_checkpoint()
+    checkpoint, on_checkpoint = scheduler.threads.pop(0)
+    on_written(None)
+    scheduler.run()
+    checkpoint()
+    on_checkpoint(None)
+    for _ in range(20):
+        logs.append(second, batch())
+        scheduler.run()
+    acknowledged = first.high_watermark
+    assert acknowledged == 3
+    assert logs.killed().open(0).log_end_offset >= acknowledged
+    assert logs.crashed(1).open(0).log_end_offset >= acknowledged
+
+
+def test_an_older_checkpoint_lowers_no_offset_that_was_recorded_meanwhile() -> None:
+    logs = Logs(journal_file_bytes=1 << 20)
+    log = logs.open()
+    logs.append(log, batch())
+    logs.flush()
+    logs.scheduler.threads_run_at_once = False
+    logs.store.file_sync.begin_checkpoint()
+    checkpoint, on_checkpoint = logs.scheduler.threads.pop(0)
+    logs.disk.append_error = lambda path: OSError(28, "No space left on device", path) if path in NAMES else None
+    logs.append(log, batch(value=bytes(100_000)))
+    logs.scheduler.threads_run_at_once = True
+    for _ in range(4):
+        logs.flush()
+        logs.scheduler.run_timers()
+    assert log.high_watermark == 2
+    checkpoint()
+    on_checkpoint(None)
+    assert ends(logs.killed(), 1) == ends(logs.crashed(2), 1) == [2]
+
+
+def test_a_start_without_room_forgets_nothing_when_there_is_some_again() -> None:
+    logs = written(partition_count=2).killed()
+    logs.disk.append_error = lambda path: OSError(28, "No space left on device", path)
+    assert ends(logs, 2) == [4, 4]
+    logs.serve()
+    logs.disk.append_error = None
+    logs.manager.step()
+    logs.append(logs.open(1), batch())
+    logs.flush()
+    assert ends(logs.killed(), 2) == ends(logs.crashed(1), 2) == [4, 5]
+
+
+def test_a_log_that_is_offline_is_so_at_every_start() -> None:
+    logs = Logs()
+    log = logs.open()
+    for value in (b"small", bytes(200_000), b"small"):
+        logs.append(log, batch(value=value))
+        logs.flush()
+    path = next(path for path in logs.disk.files if path.startswith("topic-0/") and path.endswith(".log"))
+    again = logs.killed()
+    again.disk.files[path].data[100_000] ^= 1
+    for _ in range(3):
+        assert again.open().offline_error is not None
+        again.serve()
+        again = again.killed()
