@@ -4,7 +4,6 @@ Owns: the list. Those of the log and its compaction that a client of a whole bro
 """
 
 from copy import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -122,7 +121,7 @@ def forget_a_partition_of_the_transaction(patch: pytest.MonkeyPatch) -> None:
 
     def shortened(self: MarkerDelivery, prepared: Any) -> None:
         kept = frozenset(sorted(prepared.partitions)[:-1]) if len(prepared.partitions) > 1 else prepared.partitions
-        deliver(self, replace(prepared, partitions=kept))
+        deliver(self, prepared._replace(partitions=kept))
 
     patch.setattr(MarkerDelivery, "deliver", shortened)
 
