@@ -61,6 +61,16 @@ class ProducerState:
         # the time of the append, so a restart resets this to the time of the restart.
         self.last_seen_ms = 0
 
+    def copied(self) -> "ProducerState":
+        """The same state, which changes on its own."""
+        copy = ProducerState(self.producer_id, self.producer_epoch)
+        copy.coordinator_epoch = self.coordinator_epoch
+        copy.last_timestamp = self.last_timestamp
+        copy.current_transaction_first_offset = self.current_transaction_first_offset
+        copy.batches = list(self.batches)
+        copy.last_seen_ms = self.last_seen_ms
+        return copy
+
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else -1
@@ -330,9 +340,10 @@ class ProducerStateManager:
         self._producers[state.producer_id] = state
 
     def adopt_missing(self, other: "ProducerStateManager") -> None:
-        """Add the producers of `other` that are unknown here."""
+        """Add copies of the producers of `other` that are unknown here."""
         for producer_id, state in other._producers.items():
-            self._producers.setdefault(producer_id, state)
+            if producer_id not in self._producers:
+                self._producers[producer_id] = state.copied()
         self.restored()
 
     def restored(self) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.log.producer_state import MAX_PRODUCER_EPOCH
+from oncelog.broker.log.producer_state import MAX_PRODUCER_EPOCH, ProducerState, ProducerStateManager
 from oncelog.broker.storage.local.producer_snapshot import encode_snapshot, load_batches, load_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK
@@ -244,3 +244,16 @@ def test_an_epoch_is_over_once_a_batch_or_a_marker_of_a_later_one_is_written(log
     assert [log.is_over(28, epoch) for epoch in (2, 3, 4)] == [True, False, False]
     marker_version_2(logs, log, 4)
     assert [log.is_over(28, epoch) for epoch in (3, 4, 5)] == [True, False, False]
+
+
+def test_what_is_adopted_from_another_state_changes_on_its_own() -> None:
+    """Recovery adopts the producers of one snapshot twice, and replays other batches after each."""
+    snapshot, first, second = (ProducerStateManager() for _ in range(3))
+    snapshot.restore(ProducerState(7, 1))
+    first.adopt_missing(snapshot)
+    second.adopt_missing(snapshot)
+    adopted = second.producer(7)
+    assert adopted is not None
+    adopted.current_transaction_first_offset = 94
+    untouched = [manager.producer(7) for manager in (snapshot, first)]
+    assert [state is not None and state.current_transaction_first_offset for state in untouched] == [-1, -1]
