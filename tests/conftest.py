@@ -5,13 +5,13 @@ By default a property meets the same examples in each run, so a failure is alway
 """
 
 import gc
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.cores import core_count
 from tests.support.daemon import Daemon
 
 Start = Callable[..., Daemon]
@@ -26,8 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two a core: every other test waits for a daemon, a client or a disk. Measured on two cores: 191 s for 261 s."""
-    return 2 * len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+    """Two a core: every other test waits for a daemon, a client or a disk (`make test` on two cores: 191 s for 261)."""
+    return 2 * core_count()
 
 
 def pytest_collection_finish() -> None:

@@ -5,7 +5,6 @@ order of the seeds. The first life that breaks a rule ends the run, with the com
 """
 
 import argparse
-import os
 import signal
 import sys
 import time
@@ -24,6 +23,7 @@ from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.clock_world import ClockWorld
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_world import COMPACTION, LogWorld
+from tests.support.cores import core_count
 
 LOG_STEPS = 150
 CLOCK_TURNS = 300
@@ -47,11 +47,6 @@ def main() -> int:
             if not live(workers, world, range(options.first, options.first + options.seeds)):
                 return 1
     return 0
-
-
-def core_count() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def leave_interrupts() -> None:
