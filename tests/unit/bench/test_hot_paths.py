@@ -5,6 +5,7 @@ lines buy, and changes the figure; a change that saves some lowers it. Lines are
 `sys.getallocatedblocks` shows only what stays allocated after an operation, which is what was stored.
 """
 
+import gc
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from bench.hot_paths import HotPaths, lines_of
+from bench.measure import count_lines
 from oncelog.protocol.generated import (
     add_partitions_to_txn_request,
     add_partitions_to_txn_response,
@@ -82,6 +84,28 @@ def test_a_request_costs_the_same_each_time() -> None:
 
 def test_a_codec_costs_no_more_lines_than_its_figure() -> None:
     assert beyond(CODEC_LINES, {name: lines_of(run) for name, run in codecs().items()}) == {}
+
+
+def test_a_collection_of_garbage_is_not_counted() -> None:
+    """Whoever listens to collections runs lines of their own, in whatever allocates at that moment."""
+
+    def run() -> list[list[int]]:
+        return [[index] for index in range(100)]
+
+    def listen(phase: str, _information: dict[str, int]) -> None:
+        heard.append(phase)
+
+    heard: list[str] = []
+    before, lines = gc.get_threshold(), count_lines(run)
+    gc.callbacks.append(listen)
+    gc.set_threshold(1, 1, 1)
+    try:
+        assert count_lines(run) == lines
+        run()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(listen)
+    assert heard
 
 
 def test_a_walk_that_is_added_would_be_noticed() -> None:
