@@ -55,7 +55,7 @@ class Scheduler(Protocol):
 
 
 class File(Protocol):
-    """One file that is only appended to, truncated and read. Opened on demand: a File holds no descriptor."""
+    """One file. Opened on demand: a File holds no descriptor."""
 
     @property
     def path(self) -> str: ...
@@ -66,6 +66,10 @@ class File(Protocol):
     def append(self, parts: Sequence[Buffer]) -> int:
         """Write all parts at the end in one call; returns the position of the first byte. Raises OSError; a partial
         write is truncated before the error is raised."""
+
+    def write_durably(self, position: int, data: Buffer) -> None:
+        """Overwrite bytes of the file, which keeps its size, and return when that is durable. Callable from another
+        thread. Raises OSError, after which nothing of this file may be trusted, unless no descriptor was left."""
 
     def read_view(self, start: int, end: int) -> memoryview:
         """The bytes [start, end), fewer at the end of the file."""

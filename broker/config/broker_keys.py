@@ -352,6 +352,13 @@ _TABLE = (
         choices=("fsync", "os", "memory"),
     ),
     ConfigKey(
+        "oncelog.journal.file.bytes",
+        _INT,
+        "16777216",
+        "The size of each of the two journal files (`fsync`): with more, segments are synced less often.",
+        4096,
+    ),
+    ConfigKey(
         "oncelog.storage",
         _STRING,
         "local",

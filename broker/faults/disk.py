@@ -93,7 +93,7 @@ class _LogFile:
         if planted is not None:
             self._fail(planted.rule.action, parts)
         position = self._file.append(parts)
-        self._faults.fire(replace(occurrence, point=Point.APPENDED))
+        self._faults.fire(replace(occurrence, point=Point.APPENDED), is_append=True)
         return position
 
     def _fail(self, action: Action, parts: Sequence[Buffer]) -> NoReturn:
@@ -119,6 +119,9 @@ class _LogFile:
 
     def cached_view(self, start: int, end: int) -> memoryview | None:
         return self._file.cached_view(start, end)
+
+    def write_durably(self, position: int, data: Buffer) -> None:
+        self._file.write_durably(position, data)
 
     def truncate(self, size_bytes: int) -> None:
         self._file.truncate(size_bytes)

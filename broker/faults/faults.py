@@ -103,16 +103,25 @@ class Faults:
 
     # --- at the points ------------------------------------------------------------------------------------------------
 
-    def fire(self, occurrence: Occurrence) -> PlantedRule | None:
-        """The rule that is due here, already counted; a crash does not return."""
+    def fire(self, occurrence: Occurrence, *, is_append: bool = False) -> PlantedRule | None:
+        """The rule that is due here, already counted; a crash does not return, except after an append (`is_append`):
+        it comes when this turn is over, and leaves the batch committed."""
         for planted in self._rules.values():
             if planted.rule.point is occurrence.point and planted.maybe_fire(occurrence):
                 action = planted.rule.action
                 self.events.append("fault", rule_number=planted.number, action=action.value, **occurrence.as_json())
                 if action is Action.CRASH:
-                    self.crash()
+                    if not is_append:
+                        self.crash()
+                    self.time.call_soon(self._crash_after_append)
                 return planted
         return None
+
+    def _crash_after_append(self) -> None:
+        # Nobody hears of the commit: high watermarks stay where they are.
+        if self.broker is not None:
+            self.broker.logs.store.commit_now()
+        self.crash()
 
     def wait(self, planted: PlantedRule, occurrence: Occurrence) -> Completion[None]:
         """For a hold, a delay, or the second run of a duplicate."""

@@ -15,7 +15,7 @@ import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -43,6 +43,11 @@ class _Descriptors:
         self._owner = threading.get_ident()
         self.lock = threading.Lock()
 
+    @property
+    def is_own_thread(self) -> bool:
+        """Only this thread may open and close descriptors that stay open."""
+        return threading.get_ident() == self._owner
+
     def touch(self, file: "RealFile") -> None:
         self._open.move_to_end(file)
 
@@ -63,7 +68,7 @@ class _Descriptors:
 
     def _close_one(self, kept: "RealFile | None") -> bool:
         """Close the least recently used idle descriptor; False if there is none."""
-        if threading.get_ident() != self._owner:
+        if not self.is_own_thread:
             return False
         with self.lock:
             for candidate in self._open:
@@ -98,8 +103,13 @@ class RealFile:
         self.sync_count = 0
 
     def append(self, parts: Sequence[Buffer]) -> int:
+        if self._descriptors.is_own_thread:
+            return self._append(self._use(), parts)
+        with self._in_use() as descriptor:
+            return self._append(descriptor, parts)
+
+    def _append(self, descriptor: int, parts: Sequence[Buffer]) -> int:
         start = self.size_bytes
-        descriptor = self._use()
         wanted = sum(map(len, parts))
         try:
             written = os.pwritev(descriptor, parts, start)
@@ -110,6 +120,13 @@ class RealFile:
             raise
         self.size_bytes = start + wanted
         return start
+
+    def write_durably(self, position: int, data: Buffer) -> None:
+        if self._descriptors.is_own_thread:
+            self._use()
+        with self._in_use() as descriptor:
+            _write_rest(descriptor, bytes(data), position)
+            os.fdatasync(descriptor)
 
     def read_view(self, start: int, end: int) -> memoryview:
         return memoryview(os.pread(self._use(), max(0, min(end, self.size_bytes) - start), start))
@@ -133,17 +150,23 @@ class RealFile:
         self.size_bytes = size_bytes
 
     def sync(self) -> None:
+        with self._in_use() as descriptor:
+            os.fdatasync(descriptor)
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[int]:
+        """A descriptor that nobody closes meanwhile, in any thread."""
         with self._descriptors.lock:
             self.sync_count += 1
             descriptor = self._descriptor
         try:
             if descriptor >= 0:
-                os.fdatasync(descriptor)
+                yield descriptor
             else:
                 # Dirty pages belong to the inode: a new descriptor flushes them, and reports a pending error.
                 descriptor = os.open(self._full_path, os.O_RDWR | os.O_CLOEXEC)
                 try:
-                    os.fdatasync(descriptor)
+                    yield descriptor
                 finally:
                     os.close(descriptor)
         finally:

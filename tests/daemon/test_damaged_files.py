@@ -42,6 +42,8 @@ def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     broker.close()
     if request.param == "kill -9":
         daemon.kill()
+        daemon.start()  # from now on nothing can be put back from the journal
+        daemon.kill()
     else:
         assert daemon.stop() == 0
     return daemon.data_dir, filled

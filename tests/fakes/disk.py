@@ -20,6 +20,12 @@ class Inode:
     def __init__(self) -> None:
         self.data = bytearray()
         self.synced = b""
+        self.untouched_bytes = 0
+        """Of what was synced, this much was not cut off since."""
+
+    def sync(self) -> None:
+        self.synced = bytes(self.data)
+        self.untouched_bytes = len(self.data)
 
 
 class MemoryFile:
@@ -42,6 +48,26 @@ class MemoryFile:
         self.size_bytes = start + len(data)
         return start
 
+    def write_durably(self, position: int, data: Buffer) -> None:
+        """A power cut leaves any part of it: the beginning, the end, nothing."""
+        self._disk.check_descriptor(self.path)
+        torn = self._disk.count_operation("write_durably", self.path)
+        if self._disk.sync_error is not None:
+            raise self._disk.sync_error
+        start, end = position, position + len(data)
+        if torn:
+            variant = position // 512 + len(self._disk.operations)
+            cut = len(data) * (variant % 4) // 3
+            start, end = (position, position + cut) if variant % 8 < 4 else (end - cut, end)
+        new = bytes(data)[start - position : end - position]
+        self.inode.data[start:end] = new
+        synced = bytearray(self.inode.synced)
+        synced[start:end] = new
+        self.inode.synced = bytes(synced)
+        if torn:
+            raise PowerCut(self.path)
+        self._disk.sync_count += 1
+
     def read_view(self, start: int, end: int) -> memoryview:
         self._disk.check_descriptor(self.path)
         self._disk.check_read(self.path)
@@ -57,6 +83,7 @@ class MemoryFile:
         if self._disk.count_operation("truncate", self.path):
             raise PowerCut(self.path)
         del self.inode.data[size_bytes:]
+        self.inode.untouched_bytes = min(self.inode.untouched_bytes, size_bytes)
         self.size_bytes = size_bytes
 
     def sync(self) -> None:
@@ -66,7 +93,7 @@ class MemoryFile:
         if self._disk.sync_error is not None:
             raise self._disk.sync_error
         self._disk.sync_count += 1
-        self.inode.synced = bytes(self.inode.data)
+        self.inode.sync()
 
     def close(self) -> None:
         return
@@ -137,7 +164,9 @@ class MemoryDisk:
         """What the next process finds after kill -9: everything that was written."""
         disk = MemoryDisk()
         disk.directories = set(self.directories)
-        disk.files = {path: _copy(bytes(inode.data), inode.synced) for path, inode in self.files.items()}
+        disk.files = {
+            path: _copy(bytes(inode.data), inode.synced, inode.untouched_bytes) for path, inode in self.files.items()
+        }
         disk._durable_files = {path: disk.files[path] for path in self._durable_files if path in disk.files}
         disk._durable_directories = self._durable_directories & disk.directories
         disk.unreadable, disk.refused = set(self.unreadable), set(self.refused)
@@ -171,7 +200,7 @@ class MemoryDisk:
         self._durable_files = dict(self.files)
         self._durable_directories = set(self.directories)
         for inode in self.files.values():
-            inode.synced = bytes(inode.data)
+            inode.sync()
 
     # -- the Disk port
 
@@ -293,10 +322,11 @@ def _moved(path: str, old_path: str, new_path: str) -> str:
     return new_path + path[len(old_path) :] if path == old_path or path.startswith(f"{old_path}/") else path
 
 
-def _copy(data: bytes, synced: bytes) -> Inode:
+def _copy(data: bytes, synced: bytes, untouched_bytes: int | None = None) -> Inode:
     inode = Inode()
     inode.data += data
     inode.synced = synced
+    inode.untouched_bytes = len(synced) if untouched_bytes is None else untouched_bytes
     return inode
 
 
@@ -335,7 +365,7 @@ def _torn(inode: Inode, random: Random) -> bytes:
     if synced.startswith(data):  # cut since the sync
         return random.choice([synced, data])
     if not data.startswith(synced):  # written anew since the sync
-        return random.choice([synced, data[: random.randint(0, len(data))]])
+        return random.choice([synced, data[: random.randint(inode.untouched_bytes, len(data))]])
     tail = bytearray(data[len(synced) :][: random.randint(0, len(data) - len(synced))])
     if len(tail) > 1 and random.random() < 0.3:
         start = random.randrange(len(tail))

@@ -17,6 +17,7 @@ from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.ports import Clock, Disk, Scheduler, WallMs
 from oncelog.broker.slices import Sliced, Slices, at_once
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
+from oncelog.broker.storage.local.file_sync import LARGE_BYTES
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.recovery import RecoveryReport
@@ -163,6 +164,8 @@ class Logs:
         config: LogConfig | None = None,
         wall_ms: int = 1_000_000,
         cleaner_memory_bytes: int = 1_000_000,
+        journal_file_bytes: int = 8 * 1024,
+        large_bytes: int = LARGE_BYTES,
     ) -> None:
         self.disk = disk or MemoryDisk()
         self.policy = policy
@@ -186,7 +189,10 @@ class Logs:
             on_checked=self.checks.append,
             compaction=CompactionSettings(self.scheduler, cleaner_memory_bytes, 0, self.compaction_problems.append),
             measures_syncs=False,
+            journal_file_bytes=journal_file_bytes,
+            large_bytes=large_bytes,
         )
+        self._is_serving = False
         self.rounds = Rounds(self.scheduler, self.store, self.failure)
         self.manager = LogManager(
             self.store,
@@ -204,7 +210,14 @@ class Logs:
         delete_topic(self.manager, self.scheduler, "topic", partition_count)
 
     def append(self, log: PartitionLog, data: memoryview, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendResult:
+        self.serve()
         return log.append(data, wall_ms=self.clock.wall_ms(), origin=origin)
+
+    def serve(self) -> None:
+        """Every log that was found is open."""
+        if not self._is_serving:
+            self._is_serving = True
+            self.store.begin_serving()
 
     def end_transaction(
         self,

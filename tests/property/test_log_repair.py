@@ -29,6 +29,8 @@ def damaged(random: Random, is_clean: bool, batch_count: int = 30) -> tuple[Logs
     for _ in range(batch_count):
         run_operation(logs, log, model, random_operation(random))
     logs.flush()
+    logs.store.file_sync.begin_checkpoint()  # nothing is left to put back from the journal
+    logs.flush()
     logs = logs.stopped_cleanly() if is_clean else logs.killed()
     paths = [path for path in sorted(logs.disk.files) if path.startswith("topic-0/") and path.endswith(".log")]
     for path in random.sample(paths, min(len(paths), random.choice([1, 1, 2]))):

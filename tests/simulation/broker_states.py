@@ -46,8 +46,10 @@ def has_overdue_transaction(virtual: VirtualBroker, wall_ms: int) -> bool:
 
 def state_of(virtual: VirtualBroker, partitions: tuple[Partition, ...], group: str) -> str | None:
     """None while a decision is being carried out: a start goes on with that at once; and while a partition of a
-    coordinator is away or replayed."""
+    coordinator is away or replayed, or while something awaits its round, since that may be lost."""
     broker = virtual.broker
+    if any(log.high_watermark != log.log_end_offset for log in broker.logs.logs):
+        return None
     try:
         broker.transactions._runtime.check_complete()
         broker.groups._runtime.check_complete()

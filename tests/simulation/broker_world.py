@@ -63,6 +63,7 @@ _SETTINGS = (
     "group.initial.rebalance.delay.ms=0",
     *COMPACTION_SETTINGS,
     "metadata.log.max.record.bytes.between.snapshots=600",
+    "oncelog.journal.file.bytes=8192",
 )
 _READ = (*LEGS, INPUT, OUTPUT)
 _PARTITIONS = (*_READ, PURGED)

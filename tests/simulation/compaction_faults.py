@@ -16,7 +16,6 @@ from oncelog.broker.storage.compaction.cleaner import LogCleaner
 from oncelog.broker.storage.compaction.transactions import AbortedTransactions, CleanedTransactions
 from oncelog.broker.storage.local import swap
 from oncelog.broker.storage.local.compaction_round import LocalCompactionRound
-from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.segment import Segment
 from oncelog.protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader
 from oncelog.protocol.records.record import Record
@@ -165,10 +164,6 @@ def leave_a_swap_half_done(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("oncelog.broker.storage.local.recovery.complete_swaps", lambda disk, directory: [])
 
 
-def leave_gaps_unexplained(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LocalLogStore, "_secure", lambda self, log, next_offset: None)
-
-
 def lose_sequences_with_the_records(patch: pytest.MonkeyPatch) -> None:
     emptied = batch_filter._emptied
 
@@ -215,6 +210,5 @@ PLANTS: tuple[Plant, ...] = (
     move_the_checkpoint_first,
     delete_before_the_swap_is_durable,
     leave_a_swap_half_done,
-    leave_gaps_unexplained,
     skip_the_sync_of_the_cleaned_segment,
 )

@@ -46,8 +46,7 @@ class LogAuditor:
             stable,
         )
 
-    def after_restart(self, log: PartitionLog, *, kept_all: bool) -> None:
-        """`kept_all`: the process was stopped, the machine was not."""
+    def after_restart(self, log: PartitionLog, *, is_clean: bool) -> None:
         model = self.model
         require(log.offline_error is None, "a partition without damage is online", log.offline_error)
         require(
@@ -57,8 +56,8 @@ class LogAuditor:
             model.durable_end,
         )
         require(log.log_end_offset <= model.log_end, "nothing appears", log.log_end_offset, model.log_end)
-        if kept_all:
-            require(log.log_end_offset == model.log_end, "a stop of the process loses nothing")
+        if is_clean:
+            require(log.log_end_offset == model.log_end, "a clean stop loses nothing")
         require(
             model.durable_start <= log.log_start_offset <= max(model.log_start, model.durable_start),
             "the log start is where it was put",

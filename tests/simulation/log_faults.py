@@ -3,7 +3,7 @@
 Owns: the list. Each is a small change to one function of the broker, as a mistake in it would be.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,8 +14,9 @@ from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
 from oncelog.broker.storage.compaction import batch_filter, transactions
-from oncelog.broker.storage.local import compaction_round, file_sync, local_log, recovery
+from oncelog.broker.storage.local import compaction_round, file_sync, journal, local_log, recovery
 from oncelog.broker.storage.local.file_sync import SyncTarget
+from oncelog.broker.storage.local.journal import Journal, Section, Tail
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.offset_index import OffsetIndex
@@ -197,6 +198,48 @@ def take_what_cannot_be_read_for_the_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(local_log, "read_records", short)
 
 
+def acknowledge_without_the_journal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Journal, "write", lambda self, sections: None)
+
+
+def write_a_round_in_parts(patch: pytest.MonkeyPatch) -> None:
+    write = Journal.write
+
+    def one_by_one(self: Journal, sections: Sequence[Section]) -> None:
+        for section in sections:
+            write(self, [section])
+
+    patch.setattr(Journal, "write", one_by_one)
+
+
+def reuse_the_journal_before_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Journal, "needs_checkpoint", property(lambda self: False))
+    patch.setattr(Journal, "has_room", lambda self, sections: self.release(self.last_number) or True)
+
+
+def record_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
+    entries = file_sync._entries
+
+    def too_far(targets: Sequence[SyncTarget]) -> Iterator[Any]:
+        for target in targets:
+            target.synced_offset = target.log.log_end_offset
+        return entries(targets)
+
+    patch.setattr(file_sync, "_entries", too_far)
+
+
+def keep_what_was_not_committed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LocalLogStore, "_committed_offset", lambda self, *_: None)
+
+
+def put_back_what_is_obsolete(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Tail, "above", lambda self, points: self.spans)
+
+
+def take_a_torn_frame_for_a_whole_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(journal, "crc32c", lambda data, crc=0: 0)
+
+
 RUIN_PLANTS: tuple[Plant, ...] = (
     take_a_directory_that_is_gone_for_a_new_partition,
     go_offline_without_a_word,
@@ -223,6 +266,13 @@ PLANTS: tuple[Plant, ...] = (
     skip_the_sync_of_the_cleaned_segment,
     delete_behind_an_unsynced_snapshot,
     take_damage_for_a_torn_tail,
+    acknowledge_without_the_journal,
+    write_a_round_in_parts,
+    reuse_the_journal_before_the_checkpoint,
+    record_what_is_not_committed,
+    keep_what_was_not_committed,
+    put_back_what_is_obsolete,
+    take_a_torn_frame_for_a_whole_one,
 )
 
 
@@ -230,10 +280,11 @@ _FOUND_LATE = {
     "answer_before_the_decision_is_durable": 11,
     "leave_prepared_transactions_of_a_partition_that_comes_back": 21,
     "go_on_after_the_loss_of_a_partition": 18,
-    "delete_before_the_start_is_durable": 52,
     "delete_before_the_swap_is_durable": 78,
     "leave_a_swap_half_done": 36,
-    "show_a_start_before_it_is_durable": 101,
+    "show_a_start_before_it_is_durable": 25,
+    "put_back_what_is_obsolete": 68,
+    "take_a_torn_frame_for_a_whole_one": 27,
 }
 """The first seed that finds what few seeds find."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from random import Random
 
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
+from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from tests.fakes.disk import MemoryDisk
 from tests.fakes.logs import Logs
 from tests.simulation.log_auditor import LogAuditor, require
@@ -27,7 +27,7 @@ class Ruin:
         self.is_late = self._kind == "EIO" and random.random() < 0.5
         # Without the journal nobody remembers a directory, or a last segment: its loss is what the line is about then.
         if not self.is_late and random.random() < 0.2:
-            disk.files.pop(JOURNAL, None)
+            disk.files.pop(FLUSHED_OFFSETS, None)
 
     def happen(self, disk: MemoryDisk) -> None:
         if not self.directory:

@@ -14,8 +14,10 @@ from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.log.rounds import GrowingLog
 from oncelog.broker.slices import at_once
-from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
+from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.segment import Segment
 from oncelog.broker.storage.retention import retention_start
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -68,6 +70,8 @@ EVERYTHING = Mix(
         "no_room": 1,
         "fail_syncs": 1,
         "no_descriptors": 1,
+        "checkpoint": 3,
+        "no_room_for_the_journal": 1,
         "stop": 3,
     },
     (0, 1, 40),
@@ -131,6 +135,8 @@ class LogWorld:
     def __init__(self, seed: int, mix: Mix = EVERYTHING, *, ruin_chance: float = 0) -> None:
         """`ruin_chance`: how often a start after a kill or a clean stop finds files gone or unreadable."""
         self.random = Random(seed)
+        # From a few rounds in each file to hundreds; in every other life many appends are synced, not written to it.
+        self._journal_file_bytes, self._large_bytes = (1_024, 2_048, 16_384)[seed % 3], (100_000, 200)[seed % 2]
         self._ruin_chance = ruin_chance
         self.partitions = [Partition(config) for config in self._chosen(mix)]
         self.counts = Counts()
@@ -138,6 +144,8 @@ class LogWorld:
         self._memory_bytes = self.random.choice(mix.cleaner_memory_bytes)
         self.logs = self._started(MemoryDisk(), 1_000_000)
         self.open: list[PartitionLog] = []
+        self._rounds: list[tuple[int, ...]] = []
+        """Where the logs ended at the start of this life, and with each of its flush rounds."""
         self._first_producer = 0
         self._is_over = False
         self._was_full = False
@@ -321,6 +329,21 @@ class LogWorld:
         self.logs.compact()
         self.logs.disk.operations_left = None
 
+    def _checkpoint(self) -> None:
+        self.logs.store.file_sync.begin_checkpoint()
+
+    def _no_room_for_the_journal(self) -> None:
+        """While it grows, or at a start, when it is begun later."""
+        disk = self.logs.disk if self.random.random() < 0.5 else self.logs.disk.kill()
+        disk.append_error = lambda path: OSError(errno.ENOSPC, "No space left", path) if path in JOURNALS else None
+        if disk is not self.logs.disk:
+            self._restart(disk, kept_all=True)
+        for _ in range(4):
+            self._append()
+            self._turn()
+        disk.append_error = None
+        self.logs.store.step()
+
     def _retain(self) -> None:
         wall_ms = self.logs.clock.wall_ms()
         for partition, log in zip(self.partitions, self.open, strict=True):
@@ -374,8 +397,8 @@ class LogWorld:
     def _no_descriptors(self) -> None:
         """Any operation that opens a file may be refused, in the loop or in a thread; what is acknowledged is there."""
         disk, share = self.logs.disk, self.random.choice([0.1, 0.5, 1.0])
-        # The journal of flushed offsets is used in every round: its descriptor is the last to be given up.
-        disk.lacks_descriptor = lambda path: path != JOURNAL and self.random.random() < share
+        # `flushed-offsets` is used by every checkpoint: its descriptor is the last to be given up.
+        disk.lacks_descriptor = lambda path: path != FLUSHED_OFFSETS and self.random.random() < share
         try:
             for _ in range(6):
                 self._append()
@@ -416,7 +439,7 @@ class LogWorld:
                 self.logs.scheduler.run_timers()
             problem = self.logs.manager.close()
             require(problem is None, "a clean stop is clean", problem)
-            self._restart(disk.kill(), kept_all=True)
+            self._restart(disk.kill(), kept_all=True, is_clean=True)
         elif kind == "crash":
             self._restart(disk.crash(self.random), kept_all=False)
         elif kind == "bare":
@@ -437,13 +460,15 @@ class LogWorld:
                         disk.delete(f"topic-{slot}/{name}")
         return disk
 
-    def _restart(self, disk: MemoryDisk, *, kept_all: bool) -> None:
+    def _restart(self, disk: MemoryDisk, *, kept_all: bool, is_clean: bool = False) -> None:
+        """`kept_all`: the process was stopped, the machine was not."""
         damaged = self._change_a_byte(disk, kept_all) if self.random.random() < 0.08 else None
         may_ruin = self._ruin_chance > 0 and damaged is None and kept_all and not self._was_full
         ruin = Ruin(self.random, disk) if may_ruin and self.random.random() < self._ruin_chance else None
         if ruin is not None and not ruin.is_late:
             ruin.happen(disk)
         self._leave()
+        rounds = self._rounds
         self.logs = self._started(disk, self.logs.clock.time_ms)
         self._open_all()
         if ruin is not None:
@@ -465,8 +490,10 @@ class LogWorld:
                 require(not is_shorter, "damage never shortens a log silently")
             return
         for partition, log in zip(self.partitions, self.open, strict=True):
-            partition.auditor.after_restart(log, kept_all=kept_all)
+            partition.auditor.after_restart(log, is_clean=is_clean)
             partition.auditor.whole_log(log)
+        ends = tuple(log.log_end_offset for log in self.open)
+        require(ends in rounds, "all of a round is there, or nothing", ends, rounds[-3:])
 
     def _leave(self) -> None:
         """A round of compaction that was stopped cleans up after itself: on the disk of before, which nobody sees."""
@@ -498,7 +525,13 @@ class LogWorld:
         return name
 
     def _started(self, disk: MemoryDisk, wall_ms: int) -> Logs:
-        return Logs(disk, wall_ms=wall_ms, cleaner_memory_bytes=self._memory_bytes)
+        return Logs(
+            disk,
+            wall_ms=wall_ms,
+            cleaner_memory_bytes=self._memory_bytes,
+            journal_file_bytes=self._journal_file_bytes,
+            large_bytes=self._large_bytes,
+        )
 
     def _open_all(self) -> None:
         self.open = [
@@ -506,6 +539,15 @@ class LogWorld:
             for slot, partition in enumerate(self.partitions)
         ]
         self.logs.manager.complete_recovery()
+        self.logs.serve()
+        self._rounds = [tuple(log.log_end_offset for log in self.open)]
+        take = self.logs.rounds._take
+
+        def noted() -> list[tuple[GrowingLog, int]]:
+            self._rounds.append(tuple(log.log_end_offset for log in self.open))
+            return take()
+
+        self.logs.rounds._take = noted  # type: ignore[method-assign]
 
     def _note_starts(self) -> None:
         for partition, log in zip(self.partitions, self.open, strict=True):

@@ -385,10 +385,17 @@ NOTHING_DEPENDS_ON = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"
 """Files that are written for others, and that no start reads."""
 
 
+def _holds_a_round(data: bytes) -> bool:
+    """Whether this file of the journal has any frame but its head."""
+    return data.count(b"oncejrnl") > 1
+
+
 def is_silently_harmless(path: str, kind: str, data: bytes) -> bool:
     """Whether nobody needs to hear of it: nothing reads the file, or nothing has changed."""
     if path in NOTHING_DEPENDS_ON or (kind in ("empty", "truncated", "garbage") and not data):
         return True
     if path == "flushed-offsets" and kind == "truncated":
         return True  # without its last entries it lags, as after a power cut; nothing is lost by that alone
+    if path.startswith("journal."):  # the other one is the newer, or only what is allocated ahead is gone
+        return kind == "truncated" or not _holds_a_round(data)
     return path == "cleaner-offset-checkpoint" and kind == "missing"  # as where nothing was ever compacted

@@ -1,7 +1,7 @@
 """Kafka's checkpoint files: one offset for each partition, and a partition's leader epochs, as text.
 
 Owns: their format (version 0, a count, then `topic partition offset` or `epoch offset` lines). They are written for
-Kafka and its tools; recovery here relies on `flush_journal`, whose entries have a topic id and a checksum. Only the
+Kafka and its tools; recovery here relies on `flushed_offsets`, whose entries have a topic id and a checksum. Only the
 cleaner reads its own, and recovery the leader epochs of batches that it does not read.
 """
 

@@ -9,14 +9,15 @@ Invariants
   renamed only if it has the name of a partition that never held a record. All other entries stay as they are.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from uuid import UUID
 
 from oncelog.broker.ports import Clock, Disk
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.checkpoints import CLEAN_SHUTDOWN, CLEANER_OFFSET, LOG_START, RECOVERY_POINT
-from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
-from oncelog.broker.storage.local.flush_journal import FlushedOffsets
+from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets
+from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.partition_directory import (
     PARTITION_METADATA,
     deleted_name,
@@ -31,7 +32,7 @@ from oncelog.broker.storage.local.segments import write_file
 from oncelog.protocol.printable import printable
 
 _KAFKAS_MARK = "meta.properties"
-_OWN_FILES = frozenset({JOURNAL, RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN})
+_OWN_FILES = frozenset({FLUSHED_OFFSETS, *JOURNALS, RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN})
 _TEMPORARY_SUFFIX = ".tmp"
 _NAMES_SHOWN = 5
 _FLIPPED_BITS = 8
@@ -43,14 +44,14 @@ class ForeignDirectoryError(Exception):
 
 
 def check_data_directory(disk: Disk, metadata_directory: str) -> None:
-    """Raises ForeignDirectoryError unless it is empty or has our journal or metadata log; OSError."""
+    """Raises ForeignDirectoryError unless it is empty or has our files or metadata log; OSError."""
     names = disk.list_dir("")
     if _KAFKAS_MARK in names:
         raise ForeignDirectoryError(
             f"it belongs to Apache Kafka (it has {_KAFKAS_MARK}); use a directory of its own (--data-dir)"
         )
     foreign = [name for name in names if _is_foreign(name)]
-    if foreign and JOURNAL not in names and metadata_directory not in names:
+    if foreign and FLUSHED_OFFSETS not in names and metadata_directory not in names:
         raise ForeignDirectoryError(
             f"it is neither empty nor a data directory of oncelog: it holds {shown(foreign)}; "
             "use an empty or a new one (--data-dir)"
@@ -72,11 +73,15 @@ def shown(names: list[str]) -> str:
 
 
 class DataDirectory:
-    def __init__(self, disk: Disk, clock: Clock, journal: FlushedOffsets) -> None:
-        """Lists the directory once: later entries are ours, or are noticed when their name is needed."""
+    def __init__(
+        self, disk: Disk, clock: Clock, flushed: FlushedOffsets, had_records: Callable[[UUID, int], bool]
+    ) -> None:
+        """Lists the directory once: later entries are ours, or are noticed when their name is needed. `had_records`:
+        whether a partition is known to have had any."""
         self._disk = disk
         self._clock = clock
-        self._journal = journal
+        self._flushed = flushed
+        self._had_records = had_records
         self._present = frozenset(disk.list_dir(""))
         self._topic_ids: tuple[Container[UUID], ...] = ()
         self.is_of_earlier_version = not any(
@@ -89,8 +94,8 @@ class DataDirectory:
         return [place for place in map(partition_of, self._disk.list_dir("")) if place is not None]
 
     def was_found(self, topic: str, partition: int, topic_id: UUID) -> bool:
-        """Whether the directory or the journal entry of a partition existed at the start."""
-        return directory_of(topic, partition) in self._present or self._journal.get(topic_id, partition) is not None
+        """Whether the directory of a partition existed at the start, or its records did."""
+        return directory_of(topic, partition) in self._present or self._had_records(topic_id, partition)
 
     def unknown_entries(self, known: Container[tuple[str, int]]) -> list[str]:
         """Entries that are neither a partition of `known` nor our file."""
@@ -115,7 +120,7 @@ class DataDirectory:
                 self._disk.sync_dir("")
         except OSError as error:
             return dict.fromkeys(withdrawn, error)
-        self._journal.forget(topic_id, [partition for partition in partitions if withdrawn.get(partition) is None])
+        self._flushed.forget(topic_id, [partition for partition in partitions if withdrawn.get(partition) is None])
         return withdrawn
 
     def delete(self, topic: str, topic_id: UUID, partitions: Sequence[int]) -> dict[int, OSError | None]:
@@ -142,12 +147,12 @@ class DataDirectory:
                         self._disk.rename(name, new_name)
                         self._disk.sync_dir("")
                     self._disk.delete_tree(new_name)
-                    self._journal.forget(topic_id, [partition])
+                    self._flushed.forget(topic_id, [partition])
                     lines.append(f"{name} is deleted: the broker had stopped between the removal of its topic and this")
             except OSError as error:
                 lines.append(f"{name} is left of a removed topic and cannot be deleted: {error}")
         for topic_id in removed:
-            self._journal.end_removal(topic_id)
+            self._flushed.end_removal(topic_id)
         return lines
 
     def _unfinished(
@@ -161,8 +166,8 @@ class DataDirectory:
             return (topic_id, partition, name) if is_ours else None
         topic, partition = partition_of(name) or ("", 0)
         for topic_id in [known for known, known_name in removed.items() if known_name == topic]:
-            # The journal forgets a partition when it is deleted: a directory restored since then stays.
-            if self._journal.is_removed(topic_id, partition) and read_topic_id(self._disk, name) == topic_id:
+            # `flushed-offsets` forgets a partition when it is deleted: a directory restored since then stays.
+            if self._flushed.is_removed(topic_id, partition) and read_topic_id(self._disk, name) == topic_id:
                 return topic_id, partition, deleted_name(topic, partition, topic_id)
         return None
 
@@ -184,7 +189,7 @@ class DataDirectory:
             return None
         whose = f"a partition of the topic with id {found}" if found is not None else "not a partition of this broker"
         is_proved = found is None or any(found in known for known in self._topic_ids)
-        if is_proved and self._journal.is_whole and self._journal.get(topic_id, partition) is None:
+        if is_proved and self._flushed.is_whole and not self._had_records(topic_id, partition):
             lines.append(self._set_aside(topic, partition, f"it is {whose}"))
             return None
         return f"the directory is {whose}, {topic} has id {topic_id}: restore its own directory, or remove this one"

@@ -1,50 +1,79 @@
-"""Makes writes to the files of one data directory durable.
+"""Makes the appends to one data directory durable.
 
-Owns: which logs have unsynced files, the sync thread, the flush policy. Does not own: when a round begins
-(`broker.log.rounds`), which files of a log are dirty (`LocalLog`). Invariants
-- A commit completes only after every file that was dirty at its start is synced, and one commit runs at a time.
+Owns: how a round is committed, the checkpoints, the flush policy. Does not own: when a round begins
+(`broker.log.rounds`), the layout of the journal (`journal`), which files of a log are dirty (`LocalLog`).
+
+Under `fsync` a round is one write to the journal: the batches themselves, or, where a log has many bytes, that its
+files have been synced. Segments are synced later, all together, by a checkpoint: at the latest when a file of the
+journal is full. Under `os` and `memory` an append counts as durable once it is written; under `os` the files that a
+roll completes are still synced, so that recovery need not read old segments.
+
+Invariants
+- A commit completes only when everything appended before it is durable, and one commit runs at a time.
+- A round is committed as a whole: by one frame of the journal or, while that cannot be written (at a start, on a full
+  disk), by one atomic rewrite of `flushed-offsets` after a sync of its files.
+- A checkpoint records no offset that is not committed.
 - After a failed sync nothing is synced again. A file that cannot be opened for lack of a descriptor was not synced: its
   commit waits until it is.
-
-The policies: `fsync`, and `os` and `memory`, where an append counts as durable once it is written; under `os` the files
-that a roll completes are still synced, so that recovery need not read old segments.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.log.store import Failure, Fetching
 from oncelog.broker.ports import Clock, Disk, Scheduler, Syncable
-from oncelog.broker.storage.disk_errors import lacks_descriptor
+from oncelog.broker.schedule import Schedule
+from oncelog.broker.storage.disk_errors import is_transient, lacks_descriptor
+from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, LogKey, LogPoints
+from oncelog.broker.storage.local.journal import Journal, LeftOut, Section, Span, synced_span
 
 POLICIES = ("fsync", "os", "memory")
 # A sync on the loop saves two thread switches, but blocks every other connection.
 _SLOW_SYNC_MS = 2
-_NO_DESCRIPTOR_PAUSE_MS = 100
+_RETRY_PAUSE_MS = 100
+_CHECKPOINT_INTERVAL_MS = 10_000
+LARGE_BYTES = 128 * 1024
+"""From here on a sync of the segment costs less than writing the bytes twice."""
 
 RunAll = Callable[[Sequence[Callable[[], None]]], None]
 """Calls each function and returns when all have returned; possibly in parallel."""
 
 
 class SyncedLog(Protocol):
-    """The files of a partition, as a commit needs them."""
+    """The files of a partition, as commits and checkpoints need them."""
 
     topic_id: UUID
     partition: int
     log_start_offset: int
+    log_end_offset: int
+    committed_offset: int
     is_deleted: bool
+    is_dirty: bool
 
-    def begin_sync(self, *, everything: bool = False) -> "SyncTarget":
-        """What a round must sync now."""
+    @property
+    def awaits_checkpoint(self) -> bool:
+        """It has files that should be synced soon, such as a completed segment."""
+
+    def take_spans(self) -> list[Span] | None:
+        """What was appended since the last call; None if it is large: to be synced."""
+
+    def demand_sync(self) -> None:
+        """Let `take_spans` return None the next time."""
+
+    def begin_sync(self, *, everything: bool = True) -> "SyncTarget":
+        """What must be synced now: everything, or only what a roll has completed."""
+
+    def keep_dirty(self, target: "SyncTarget") -> None:
+        """Its sync has not succeeded: the next one repeats it."""
 
     def end_sync(self, target: "SyncTarget") -> None:
-        """The round no longer uses any file of this log."""
+        """The sync no longer uses any file of this log."""
 
 
 class SyncTarget:
-    """What one log must sync in a round, and the offset up to which that syncs it."""
+    """What one log must sync, and the offset up to which that syncs it."""
 
     __slots__ = ("directories", "disk", "error", "files", "log", "synced_offset")
 
@@ -59,7 +88,7 @@ class SyncTarget:
         self.error: OSError | None = None
 
     def sync(self) -> None:
-        """On the loop or in the sync thread; an error is stored for the loop to handle."""
+        """On the loop or in a thread; an error is stored for the loop to handle."""
         self.error = None
         try:
             for file in self.files:
@@ -70,16 +99,45 @@ class SyncTarget:
             self.error = error
 
 
-class Journal(Protocol):
-    """Records, for recovery, up to which offset each log was synced."""
+class Points(Protocol):
+    """Records, for recovery, up to which offset the segments of each log are durable (`FlushedOffsets`)."""
 
-    @property
-    def is_unsynced(self) -> bool:
-        """It has entries that a power cut could lose."""
-
-    def record(self, targets: Sequence[SyncTarget]) -> None: ...
+    def record(self, entries: Iterable[tuple[LogKey, LogPoints]], *, journal_number: int | None = None) -> None: ...
 
     def sync(self) -> None: ...
+
+    def forget(self, topic_id: UUID, partitions: Iterable[int]) -> None: ...
+
+    def record_all(self, entries: Iterable[tuple[LogKey, LogPoints]]) -> None: ...
+
+    def begin_journal(self, number: int) -> None: ...
+
+
+class _Round:
+    """What one commit makes durable."""
+
+    __slots__ = ("committing", "ends", "error", "is_in_journal", "sections", "targets")
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[SyncedLog, int]] = []
+        self.sections: list[Section] = []
+        self.targets: list[SyncTarget] = []
+        self.is_in_journal = True
+        self.committing: Fetching = Completion()
+        self.error: OSError | None = None
+        """Why the journal, or `flushed-offsets`, could not be written."""
+
+
+class _Checkpoint:
+    """What one checkpoint syncs, and the number of the last frame that it covers."""
+
+    __slots__ = ("is_recorded", "number", "targets")
+
+    def __init__(self, targets: Sequence[SyncTarget], number: int) -> None:
+        self.targets = targets
+        self.number = number
+        self.is_recorded = False
+        """`flushed-offsets` says durably that it covers the frames."""
 
 
 class FileSync:
@@ -88,24 +146,43 @@ class FileSync:
         scheduler: Scheduler,
         policy: str,
         failure: Failure,
+        points: Points,
         journal: Journal,
-        clock: Clock | None = None,
+        clock: Clock,
         run_all: RunAll | None = None,
+        *,
+        measures_syncs: bool = True,
+        large_bytes: int = LARGE_BYTES,
     ) -> None:
-        """Without a `clock` a single append is always synced on the loop."""
+        """Unless `measures_syncs` a single append is always synced on the loop. Where a log has more than `large_bytes`
+        in a round, its files are synced and the journal only says so."""
         if policy not in POLICIES:
             raise ValueError(f"oncelog.flush.policy is {policy!r}, it must be one of {', '.join(POLICIES)}")
         self.policy = policy
         self.failure = failure
+        self.journal = journal
+        self.large_bytes = large_bytes
         self.dirty: list[SyncedLog] = []
-        """Logs with unsynced files, each once (`LocalLog.is_dirty`)."""
+        """Logs that were appended to, each once (`LocalLog.is_dirty`)."""
+        self.is_journaling = False
+        """Appends are to be collected for the journal."""
+        self._unsynced: dict[SyncedLog, None] = {}
+        """Committed, but the next checkpoint must sync and record them."""
         self._scheduler = scheduler
-        self._journal = journal
+        self._points = points
         self._clock = clock
+        self._measures_syncs = measures_syncs
         self._run_all = run_all or _one_by_one
         self._last_sync_ms = 0
         self._background_count = 0
-        self._is_syncing_journal = False
+        self._is_journal_settled = False
+        self._ended_number = 0
+        """The last frame whose logs are among the unsynced: the sync thread may have written one more."""
+        self._is_committing = False
+        self._is_checkpointing = False
+        self._is_checkpoint_wanted = False
+        self._waiting_round: _Round | None = None
+        self._checkpoints = Schedule(clock)
 
     @property
     def is_busy(self) -> bool:
@@ -115,88 +192,257 @@ class FileSync:
         """Run `function` in the sync thread, between syncs, then `done(error or None)` on the loop."""
         self._scheduler.run_in_thread(function, done)
 
+    # -- commits
+
     def commit(self, append_count: int) -> Fetching | None:
         """See `LogStore.commit`."""
-        targets = self._take(everything=False)
+        logs = self._take_dirty()
         if self.policy != "fsync":
-            self._sync_in_background(targets)
+            self._sync_in_background([log.begin_sync(everything=False) for log in logs])
             return None
-        if append_count == 1 and self._last_sync_ms < _SLOW_SYNC_MS:
-            self._sync(targets)
-            if not any(target.error for target in targets):
-                self._end(targets)
+        begun = self._begin_round(logs)
+        if append_count == 1 and not begun.targets and self._last_sync_ms < _SLOW_SYNC_MS and self._has_room(begun):
+            self._write(begun)
+            if begun.error is None and not _failed(begun.targets):
+                self._end_round(begun)
                 return None
-            committing: Fetching = Completion()
-            self._on_synced(committing, targets)
+            self._on_written(begun)
         else:
-            committing = Completion()
-            self._sync_in_thread(committing, targets, targets)
-        return committing
+            self._continue(begun)
+        self._is_committing = not begun.committing.done
+        return begun.committing
 
     def commit_now(self) -> None:
         """See `LogStore.commit_now`."""
-        targets = self._take(everything=True)
+        logs = self._take_dirty()
+        if self.is_journaling:
+            self._commit_to_journal(logs)  # also if a full disk then prevents all else
+        targets = [log.begin_sync() for log in dict.fromkeys((*logs, *self._unsynced)) if not log.is_deleted]
         self._sync(targets)
-        for target in _unopened(targets):
-            if target.error is not None:
-                raise target.error
+        for unopened in _unopened(targets):
+            self._put_off(targets)
+            raise unopened.error or OSError()
         self._judge(targets, None)
+        if targets and not self.failure.failed and self.policy != "memory":
+            self._record_at_once([(target.log, target.synced_offset) for target in targets])
+            self._unsynced = {}
+            for target in targets:
+                target.log.committed_offset = max(target.log.committed_offset, target.synced_offset)
 
-    def _take(self, *, everything: bool) -> list[SyncTarget]:
+    def _put_off(self, targets: Sequence[SyncTarget]) -> None:
+        """The next round syncs these logs, whatever the journal has of them."""
+        for target in targets:
+            log = target.log
+            log.keep_dirty(target)
+            log.demand_sync()
+            if not log.is_dirty:
+                log.is_dirty = True
+                self.dirty.append(log)
+        self._end(targets)
+
+    def _commit_to_journal(self, logs: Sequence[SyncedLog]) -> None:
+        begun = self._begin_round(logs)
+        if self._has_room(begun):
+            self._write(begun)
+            if begun.error is None and not _failed(begun.targets):
+                self._note_committed(begun)
+        for target in begun.targets:
+            target.log.keep_dirty(target)
+        self._end(begun.targets)
+
+    def _take_dirty(self) -> list[SyncedLog]:
         logs, self.dirty = self.dirty, []
-        return [log.begin_sync(everything=everything) for log in logs if not log.is_deleted]
+        for log in logs:
+            log.is_dirty = False
+        return [log for log in logs if not log.is_deleted]
 
-    def sync_journal(self) -> None:
-        """Sync the journal, periodically: recovery may take what it lacks for a torn write."""
-        if self.policy != "fsync" or self.failure.failed or self._is_syncing_journal or not self._journal.is_unsynced:
+    def _begin_round(self, logs: Sequence[SyncedLog]) -> _Round:
+        begun = _Round()
+        begun.is_in_journal = self.is_journaling
+        for log in logs:
+            begun.ends.append((log, log.log_end_offset))
+            spans = log.take_spans()
+            if not self.is_journaling:
+                begun.targets.append(log.begin_sync())
+            elif spans is None:
+                begun.targets.append(log.begin_sync())
+                begun.sections.append(((log.topic_id, log.partition), synced_span(log.log_end_offset)))
+            else:
+                begun.sections += [((log.topic_id, log.partition), span) for span in spans]
+            if log.awaits_checkpoint:
+                self._is_checkpoint_wanted = True
+        return begun
+
+    def _has_room(self, begun: _Round) -> bool:
+        return not begun.is_in_journal or self.journal.has_room(begun.sections)
+
+    def _continue(self, begun: _Round) -> None:
+        if self._has_room(begun):
+            self._scheduler.run_in_thread(lambda: self._write(begun), lambda error: self._on_written(begun, error))
+        else:
+            self._waiting_round = begun
+            self.begin_checkpoint()
+
+    def _write(self, begun: _Round) -> None:
+        """On the loop or in the sync thread."""
+        begun.error = None
+        self._sync(begun.targets)
+        if _failed(begun.targets):
             return
-        self._is_syncing_journal = True
-        self._scheduler.run_in_thread(self._journal.sync, self._on_journal_synced)
+        started_ms = self._clock.monotonic_ms()
+        try:
+            if begun.is_in_journal:
+                if begun.sections:
+                    self.journal.write(begun.sections)
+            else:
+                self._record_at_once(begun.ends)
+        except OSError as error:
+            begun.error = error
+        self._last_sync_ms = self._clock.monotonic_ms() - started_ms if self._measures_syncs else 0
 
-    def _on_journal_synced(self, error: Exception | None) -> None:
-        self._is_syncing_journal = False
-        if error is not None and not lacks_descriptor(error):
-            self.failure.fail(error if isinstance(error, OSError) else OSError(str(error)))
-
-    def _sync_in_thread(
-        self, committing: Fetching, targets: Sequence[SyncTarget], wanted: Sequence[SyncTarget]
-    ) -> None:
-        """`wanted` are those of the round's `targets` that are not synced yet."""
-        self._scheduler.run_in_thread(
-            lambda: self._sync(wanted), lambda error: self._on_synced(committing, targets, error)
+    def _record_at_once(self, ends: Sequence[tuple[SyncedLog, int]]) -> None:
+        known = [(log, end_offset) for log, end_offset in ends if end_offset > 0 and not log.is_deleted]
+        if len(known) == 1:  # one entry is there as a whole, or not
+            ((log, end_offset),) = known
+            self._points.record([((log.topic_id, log.partition), LogPoints(end_offset, log.log_start_offset))])
+            self._points.sync()
+            return
+        self._points.record_all(
+            ((log.topic_id, log.partition), LogPoints(end_offset, log.log_start_offset)) for log, end_offset in known
         )
 
-    def _sync(self, targets: Sequence[SyncTarget]) -> None:
-        started_ms = self._clock.monotonic_ms() if self._clock is not None else 0
-        self._run_all([target.sync for target in targets])
-        if self._clock is not None:
-            self._last_sync_ms = self._clock.monotonic_ms() - started_ms
-        self._journal.record([target for target in targets if target.error is None])
-
-    def _on_synced(self, committing: Fetching, targets: Sequence[SyncTarget], error: Exception | None = None) -> None:
-        unopened = _unopened(targets)
-        has_failed = error is not None or sum(target.error is not None for target in targets) > len(unopened)
-        if unopened and not has_failed:
-            self._scheduler.call_later(
-                _NO_DESCRIPTOR_PAUSE_MS, lambda: self._sync_in_thread(committing, targets, unopened)
-            )
-            return
-        self._judge(targets, error)
+    def _on_written(self, begun: _Round, error: Exception | None = None) -> None:
+        if error is None:
+            failed = [target for target in _failed(begun.targets) if not lacks_descriptor(target.error)]
+            waits = begun.error is not None and is_transient(begun.error)
+            if not failed and (waits or _unopened(begun.targets)):
+                self._retry(begun)
+                return
+            error = begun.error
+        self._judge(begun.targets, error)
+        self._is_committing = False
         if self.failure.failed:
-            committing.fail(OSError("the store has failed"))
+            begun.committing.fail(OSError("the store has failed"))
         else:
-            committing.complete(None)
+            self._end_round(begun)
+            begun.committing.complete(None)
+
+    def _retry(self, begun: _Round) -> None:
+        """Once there are descriptors, or space; without space for the journal, by a sync of all files."""
+        if begun.error is not None and begun.is_in_journal and not lacks_descriptor(begun.error):
+            begun.is_in_journal = False
+            for target in begun.targets:
+                target.log.end_sync(target)
+            begun.targets = [log.begin_sync() for log, _ in begun.ends if not log.is_deleted]
+        self._scheduler.call_later(_RETRY_PAUSE_MS, lambda: self._continue(begun))
+
+    def _end_round(self, begun: _Round) -> None:
+        self._note_committed(begun)
+        if self._is_checkpoint_wanted or (self.journal.needs_checkpoint and not self._is_checkpointing):
+            self.begin_checkpoint()
+
+    def _note_committed(self, begun: _Round) -> None:
+        self._ended_number = self.journal.last_number
+        for log, end_offset in begun.ends:
+            log.committed_offset = max(log.committed_offset, end_offset)
+            self._unsynced[log] = None
+
+    # -- checkpoints
+
+    @property
+    def is_journal_settled(self) -> bool:
+        """`begin_journal` has succeeded."""
+        return self._is_journal_settled
+
+    @property
+    def is_committing(self) -> bool:
+        """A round is in flight."""
+        return self._is_committing
+
+    def begin_journal(self, left_out: Mapping[LogKey, LeftOut]) -> None:
+        """Every log is open, and recovered: from now on rounds go to the journal. Raises OSError."""
+        self.commit_now()
+        if self.policy == "fsync":
+            # First what makes all frames before it obsolete: a stop in between leaves the old journal in use.
+            self._points.begin_journal(self.journal.last_number + 1)
+            self.journal.begin(left_out)
+            self._ended_number = self.journal.last_number
+            self._points.record((), journal_number=self._ended_number + 1)
+            self.is_journaling = True
+        else:
+            self._points.record_all(())
+            self.journal.retire(left_out)
+            self._points.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
+        self._is_journal_settled = True
+
+    def checkpoint_when_due(self) -> None:
+        if self._unsynced and self._checkpoints.take(_CHECKPOINT_INTERVAL_MS):
+            self.begin_checkpoint()
+
+    def begin_checkpoint(self) -> None:
+        """Sync the segments of all committed logs, and record it; the journal can then be reused."""
+        self._is_checkpoint_wanted = self._is_checkpointing
+        if self._is_checkpointing or self.failure.failed or self.policy != "fsync":
+            return
+        logs, self._unsynced = self._unsynced, {}
+        targets = []
+        for log in logs:
+            if not log.is_deleted:
+                target = log.begin_sync()
+                target.synced_offset = log.committed_offset
+                targets.append(target)
+        self._is_checkpointing = True
+        self._background_count += 1
+        begun = _Checkpoint(targets, self._ended_number)
+        self._scheduler.run_beside(lambda: self._checkpoint(begun), lambda error: self._on_checkpoint(begun, error))
+
+    def _checkpoint(self, begun: "_Checkpoint") -> None:
+        self._sync(begun.targets)
+        is_complete = self.is_journaling and not _failed(begun.targets)
+        self._points.record(_entries(begun.targets), journal_number=begun.number + 1 if is_complete else None)
+        self._points.sync()
+        begun.is_recorded = is_complete
+
+    def _on_checkpoint(self, begun: "_Checkpoint", error: Exception | None) -> None:
+        self._background_count -= 1
+        self._is_checkpointing = False
+        incomplete: Sequence[SyncTarget] = _unopened(begun.targets)
+        if isinstance(error, OSError) and is_transient(error):
+            incomplete, error = begun.targets, None
+        for target in incomplete:
+            self._unsynced[target.log] = None
+            target.log.keep_dirty(target)
+        self._judge(begun.targets, error)
+        if self.failure.failed:
+            if self._waiting_round is not None:
+                self._waiting_round.committing.fail(OSError("the store has failed"))
+        elif not begun.is_recorded and self.is_journaling:
+            self._scheduler.call_later(_RETRY_PAUSE_MS, self.begin_checkpoint)
+        else:
+            self.journal.release(begun.number)
+            waiting, self._waiting_round = self._waiting_round, None
+            if waiting is not None:
+                self._continue(waiting)
+            if self._is_checkpoint_wanted:
+                self.begin_checkpoint()
 
     # -- in the background: under `os` nothing waits for a sync, but a failure counts
 
     def _sync_in_background(self, targets: Sequence[SyncTarget]) -> None:
         if not any(target.files or target.directories for target in targets):
             self._end(targets)
-        else:
-            self._background_count += 1
-            self._scheduler.run_in_thread(
-                lambda: self._sync(targets), lambda error: self._on_background_synced(targets, error)
-            )
+            return
+        self._background_count += 1
+
+        def sync() -> None:
+            self._sync(targets)
+            try:
+                self._points.record(_entries(targets))
+            except OSError as error:
+                if not is_transient(error):  # a full disk: recovery reads more
+                    raise
+
+        self._scheduler.run_in_thread(sync, lambda error: self._on_background_synced(targets, error))
 
     def _on_background_synced(self, targets: Sequence[SyncTarget], error: Exception | None) -> None:
         self._background_count -= 1
@@ -204,16 +450,21 @@ class FileSync:
         self._judge([target for target in targets if target not in unopened], error)
         if unopened and not self.failure.failed:
             self._background_count += 1
-            self._scheduler.call_later(_NO_DESCRIPTOR_PAUSE_MS, lambda: self._retry_in_background(unopened))
+            self._scheduler.call_later(_RETRY_PAUSE_MS, lambda: self._retry_in_background(unopened))
 
     def _retry_in_background(self, targets: Sequence[SyncTarget]) -> None:
         self._background_count -= 1
         self._sync_in_background(targets)
 
+    # -- both
+
+    def _sync(self, targets: Sequence[SyncTarget]) -> None:
+        self._run_all([target.sync for target in targets])
+
     def _judge(self, targets: Sequence[SyncTarget], error: Exception | None) -> None:
         """Fail if any sync did; not for a deleted log, whose files may be gone and have no waiters."""
         if error is not None:
-            self.failure.fail(OSError(str(error)))
+            self.failure.fail(error if isinstance(error, OSError) else OSError(str(error)))
         for target in targets:
             if target.error is not None and not target.log.is_deleted and not lacks_descriptor(target.error):
                 self.failure.fail(target.error)
@@ -229,6 +480,18 @@ def _one_by_one(functions: Sequence[Callable[[], None]]) -> None:
         function()
 
 
+def _entries(targets: Sequence[SyncTarget]) -> Iterator[tuple[LogKey, LogPoints]]:
+    for target in targets:
+        log = target.log
+        if target.error is None and target.synced_offset > 0 and not log.is_deleted:
+            yield (log.topic_id, log.partition), LogPoints(target.synced_offset, log.log_start_offset)
+
+
+def _failed(targets: Sequence[SyncTarget]) -> list[SyncTarget]:
+    """A log deleted meanwhile needs no sync."""
+    return [target for target in targets if target.error is not None and not target.log.is_deleted]
+
+
 def _unopened(targets: Sequence[SyncTarget]) -> list[SyncTarget]:
-    """Targets with a file that could not be opened; a log deleted meanwhile needs no sync."""
-    return [target for target in targets if lacks_descriptor(target.error) and not target.log.is_deleted]
+    """Targets with a file that could not be opened."""
+    return [target for target in _failed(targets) if lacks_descriptor(target.error)]

@@ -28,6 +28,7 @@ from oncelog.broker.ports import Buffer, Clock, Syncable, WallMs
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.local.deferred import Deferred, DeferredWork
 from oncelog.broker.storage.local.file_sync import FileSync, SyncTarget
+from oncelog.broker.storage.local.journal import Span
 from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.broker.storage.local.reader import (
     collect_aborted,
@@ -55,6 +56,9 @@ class LocalLog:
         "_file_sync",
         "_in_flight",
         "_removed",
+        "_span_bytes",
+        "_spans",
+        "committed_offset",
         "is_deleted",
         "is_dirty",
         "log_end_offset",
@@ -85,6 +89,7 @@ class LocalLog:
         self.log_start_offset = log_start_offset
         """Durable; the owner's offset follows it."""
         self.log_end_offset = log_end_offset
+        self.committed_offset = log_end_offset
         self.is_dirty = False
         self.is_deleted = False
         self.owner: LogOwner
@@ -93,6 +98,8 @@ class LocalLog:
         self._clock = clock
         self._in_flight: list[SyncTarget] = []
         self._removed: list[Segment] = []
+        self._spans: list[_OpenSpan] = []
+        self._span_bytes = 0
 
     def attach(self, owner: LogOwner) -> None:
         self.owner = weakref.proxy(owner)
@@ -120,11 +127,52 @@ class LocalLog:
             if not is_transient(error):
                 self._file_sync.failure.fail(error)
             raise StoreError(str(error)) from error
+        file_sync = self._file_sync
+        if file_sync.is_journaling:
+            self._collect(segment, parts, size_bytes, next_offset)
         self.log_end_offset = next_offset
         segments.is_active_dirty = True
         if not self.is_dirty:
             self.is_dirty = True
-            self._file_sync.dirty.append(self)
+            file_sync.dirty.append(self)
+
+    def _collect(self, segment: Segment, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int) -> None:
+        """For the journal; of a large round nothing is kept, since its files are synced."""
+        self._span_bytes += size_bytes
+        spans = self._spans
+        if self._span_bytes > self._file_sync.large_bytes:
+            spans.clear()
+            return
+        if not spans or spans[-1].segment_base != segment.base_offset:
+            spans.append(_OpenSpan(segment.base_offset, segment.size_bytes - size_bytes, self.log_end_offset))
+        spans[-1].parts += parts
+
+    def take_spans(self) -> list[Span] | None:
+        """See `SyncedLog.take_spans`."""
+        self._note_end()
+        spans, size_bytes = self._spans, self._span_bytes
+        self._spans, self._span_bytes = [], 0
+        if size_bytes > self._file_sync.large_bytes:
+            return None
+        ends = [span.first_offset for span in spans[1:]] + [self.log_end_offset]
+        return (
+            [
+                Span(span.segment_base, span.position, span.first_offset, end, b"".join(span.parts))
+                for span, end in zip(spans, ends, strict=True)
+            ]
+            if spans
+            else []
+        )
+
+    def demand_sync(self) -> None:
+        self._spans.clear()
+        self._span_bytes = self._file_sync.large_bytes + 1
+
+    def _note_end(self) -> None:
+        """The next high watermark: readers will look up its position when the log has already grown."""
+        active = self.segments.active
+        if active is not None:
+            active.note_position(self.log_end_offset, active.size_bytes)
 
     def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
         self.segments.keep_epochs(epochs)
@@ -199,34 +247,41 @@ class LocalLog:
 
     # -- syncing
 
-    def begin_sync(self, *, everything: bool = False) -> SyncTarget:
-        """What a round must sync now; later appends belong to the next one."""
-        self.is_dirty = False
-        policy = self._file_sync.policy
+    @property
+    def awaits_checkpoint(self) -> bool:
+        return self.segments.awaits_checkpoint
+
+    def begin_sync(self, *, everything: bool = True) -> SyncTarget:
+        """See `SyncedLog.begin_sync`. What another sync has in hand counts as unsynced."""
         synced_offset = self.log_end_offset
         files: list[Syncable] = []
         directories: list[str] = []
         active = self.segments.active
-        if active is not None:
-            # The next high watermark: readers will look up its position when the log has already grown.
-            active.note_position(synced_offset, active.size_bytes)
-        if policy == "memory":
+        self._note_end()
+        if self._file_sync.policy == "memory":
             synced_offset = 0
         else:
-            with_active = everything or policy == "fsync"
-            files, directories = self.segments.take_dirty(with_active=with_active)
-            if not with_active and active is not None:
+            files, directories = self.segments.take_dirty(with_active=everything)
+            if everything:
+                for other in self._in_flight:
+                    files += [file for file in other.files if file not in files]
+                    directories += [directory for directory in other.directories if directory not in directories]
+            elif active is not None:
                 synced_offset = active.base_offset
         target = SyncTarget(self, self.segments.disk, files, directories, synced_offset)
         self._in_flight.append(target)
         return target
 
+    def keep_dirty(self, target: SyncTarget) -> None:
+        self.segments.keep_dirty(target.files, target.directories)
+
     def end_sync(self, target: SyncTarget) -> None:
-        """The round no longer uses any file of this log."""
         self._in_flight.remove(target)
         for file in target.files:
             if not file.path.endswith(LOG_SUFFIX):
                 file.close()  # indexes, snapshots: not needed before the next start
+        if self._removed:
+            self.delete_removed()
 
     def _mark_dirty(self) -> None:
         if not self.is_dirty:
@@ -323,6 +378,18 @@ class LocalLog:
 
     def close(self) -> None:
         self.segments.close()
+
+
+class _OpenSpan:
+    """A span that grows (`journal.Span`)."""
+
+    __slots__ = ("first_offset", "parts", "position", "segment_base")
+
+    def __init__(self, segment_base: int, position: int, first_offset: int) -> None:
+        self.segment_base = segment_base
+        self.position = position
+        self.first_offset = first_offset
+        self.parts: list[Buffer] = []
 
 
 def _roll_after_ms(segment: Segment, config: LogConfig) -> int:

@@ -1,11 +1,11 @@
 """The partitions of one data directory, as the LogStore of this node.
 
-Owns: opening with recovery, the flush journal, the deletion of files, what a clean stop writes, compaction and checks
+Owns: opening with recovery, the deletion of files, what a clean stop writes, compaction and checks
 in the background. Does not own: which partitions should exist (`broker.cluster.topics`), the owner of a directory
 (`data_directory`), the open logs (`broker.log.log_manager`).
 Invariants
 - No file is created before the first append to a partition.
-- Files are deleted only once the journal says that recovery must not expect them.
+- Files are deleted only once `flushed-offsets` says that recovery must not expect them.
 """
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
@@ -34,9 +34,18 @@ from oncelog.broker.storage.local.checkpoints import (
 )
 from oncelog.broker.storage.local.data_directory import DataDirectory
 from oncelog.broker.storage.local.deferred import DeferredWork, Results
-from oncelog.broker.storage.local.file_sync import FileSync, RunAll
-from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
-from oncelog.broker.storage.local.flush_journal import FlushedOffsets, LogPoints
+from oncelog.broker.storage.local.file_sync import LARGE_BYTES, FileSync, RunAll
+from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, FlushedOffsets, LogKey, LogPoints
+from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.journal import (
+    DEFAULT_FILE_BYTES,
+    NAMES,
+    Journal,
+    JournalContents,
+    LeftOut,
+    Tail,
+    read_journal,
+)
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.storage.local.segments import Segments
@@ -66,6 +75,8 @@ class LocalLogStore:
         compatibility: Compatibility = OURS,
         compaction: CompactionSettings | None = None,
         measures_syncs: bool = True,
+        journal_file_bytes: int = DEFAULT_FILE_BYTES,
+        large_bytes: int = LARGE_BYTES,
     ) -> None:
         """`policy` is `oncelog.flush.policy`. Unless `compatibility.remembers_batches`, a clean stop keeps one batch
         per producer to recognise retries. Without `compaction` nothing is compacted. Unless `measures_syncs` a single
@@ -84,37 +95,66 @@ class LocalLogStore:
         self._logs: dict[PartitionKey, LocalLog] = {}
         self.was_clean = disk.exists(CLEAN_SHUTDOWN)
         self.problems: list[str] = []
-        try:
-            disk.delete(CLEAN_SHUTDOWN)
-        except OSError as error:
-            self.problems.append(f"{CLEAN_SHUTDOWN} cannot be deleted: {error}")
-        self._journal = FlushedOffsets(disk)
+        self._forget_clean_stop()
+        self._flushed = FlushedOffsets(disk)
         disk.sync_dir("")
-        self.file_sync = FileSync(scheduler, policy, failure, self._journal, clock if measures_syncs else None, run_all)
+        found = read_journal(disk)
+        self._take_journal(found)
+        self.file_sync = FileSync(
+            scheduler,
+            policy,
+            failure,
+            self._flushed,
+            Journal(disk, found, journal_file_bytes),
+            clock,
+            run_all,
+            measures_syncs=measures_syncs,
+            large_bytes=large_bytes,
+        )
         self._results = Results(disk)
         self._deferred = DeferredWork(scheduler)
         self._is_serving = False
-        self.directory = DataDirectory(disk, clock, self._journal)
+        self.directory = DataDirectory(disk, clock, self._flushed, self._had_records)
         self._cleaner_checkpoint = CleanerCheckpoint(disk)
         self._note_problems()
         self._segment_check: SegmentCheck | None = None
         self._on_checked = on_checked
-        self.cleaner: LogCleaner[LocalLog] | None = None
-        if compaction is not None:
-            self.cleaner = LogCleaner(
-                self._logs.values,
-                self._cleaner_checkpoint,
-                self._cleanable_end,
-                self._begin_compaction,
-                clock,
-                failure,
-                compaction,
-            )
+        self.cleaner = self._make_cleaner(compaction) if compaction is not None else None
+
+    def _forget_clean_stop(self) -> None:
+        try:
+            self._disk.delete(CLEAN_SHUTDOWN)
+        except OSError as error:
+            self.problems.append(f"{CLEAN_SHUTDOWN} cannot be deleted: {error}")
+
+    def _make_cleaner(self, compaction: CompactionSettings) -> LogCleaner[LocalLog]:
+        return LogCleaner(
+            self._logs.values,
+            self._cleaner_checkpoint,
+            self._cleanable_end,
+            self._begin_compaction,
+            self._clock,
+            self._failure,
+            compaction,
+        )
+
+    def _take_journal(self, found: JournalContents) -> None:
+        """What an earlier life has left, and whether all of its commits are in there or in the segments."""
+        self._tails = found.tails
+        self._is_journal_in_use = found.is_in_use
+        number = self._flushed.journal_number
+        if number is None or not self._flushed.is_whole:
+            self._is_journal_in_use = False
+        elif found.problem is None and not found.covers(number):
+            found.problem = f"{NAMES[0]}, {NAMES[1]} or {FLUSHED_OFFSETS} lacks its end"
+            self._is_journal_in_use = False
+        if found.problem is not None:
+            self.problems.append(f"{found.problem}: a log may lack what was committed last")
 
     def _note_problems(self) -> None:
-        if self._journal.problem is not None:
-            weaker = "" if self._journal.is_whole else "; now only the last segment of a log may end in a torn write"
-            self.problems.append(f"{JOURNAL} {self._journal.problem}{weaker}")
+        if self._flushed.problem is not None:
+            weaker = "" if self._flushed.is_whole else "; now only the last segment of a log may end in a torn write"
+            self.problems.append(f"{FLUSHED_OFFSETS} {self._flushed.problem}{weaker}")
         if self._disk.exists(CLEANER_OFFSET) and parse_checkpoint(self._disk.read_bytes(CLEANER_OFFSET)) is None:
             self.problems.append(f"{CLEANER_OFFSET} is damaged; compaction starts over in each log")
 
@@ -123,8 +163,11 @@ class LocalLogStore:
     def holds(self, topic: str, partition: int, topic_id: UUID) -> bool:
         return self.directory.was_found(topic, partition, topic_id)
 
+    def _had_records(self, topic_id: UUID, partition: int) -> bool:
+        return (topic_id, partition) in self._tails or self._flushed.get(topic_id, partition) is not None
+
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> OpenedLog:
-        points = self._journal.get(topic_id, partition)
+        points = self.points(topic_id, partition)
         if not self._disk.exists(directory_of(topic, partition)) and not (points is not None and points.synced_offset):
             return self._serve_empty(topic, partition, topic_id)
         recovered = self._recover(topic, partition, topic_id, config)
@@ -154,9 +197,10 @@ class LocalLogStore:
             recovered.epochs,
         )
         if recovered.offline_error is None:
-            # Everything is synced now. After a power cut the journal may have lagged.
+            # Everything is synced now.
+            self._tails.pop((topic_id, partition), None)
             points = LogPoints(recovered.log_end_offset, recovered.log_start_offset)
-            self._journal.note(topic_id, partition, points)
+            self._flushed.note(topic_id, partition, points)
             self._check_later(self._logs[topic, partition])
         return opened
 
@@ -209,11 +253,13 @@ class LocalLogStore:
     def _recover(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> "RecoveredLog":
         from oncelog.broker.storage.local.recovery import offline_log, recover_log  # not needed at a first start
 
-        points = self._journal.get(topic_id, partition)
+        points, recorded = self.points(topic_id, partition), self._flushed.get(topic_id, partition)
         directory = directory_of(topic, partition)
         lines: list[str] = []
         try:
             problem = self.directory.claim(topic, partition, topic_id, lines)
+            if problem is None:
+                self._put_back(directory, topic_id, partition, lines)
         except OSError as error:
             problem = trouble(error)
         if problem is not None:
@@ -230,8 +276,10 @@ class LocalLogStore:
             config,
             points,
             self._clock.monotonic_ms(),
-            is_journal_whole=self._journal.is_whole,
+            is_journal_whole=self._flushed.is_whole,
             compacted_offset=INT64_MAX if config.is_compacted else self._cleaner_checkpoint.get(topic, partition),
+            committed_offset=self._committed_offset(topic_id, partition, points),
+            checkpointed_offset=recorded.synced_offset if recorded is not None else 0,
             compatibility=self._compatibility,
             on_scanned=progress.on_scanned if progress is not None else None,
         )
@@ -240,22 +288,87 @@ class LocalLogStore:
         recovered.lines[:0] = lines
         return recovered
 
+    def _put_back(self, directory: str, topic_id: UUID, partition: int, lines: list[str]) -> None:
+        tail = self._tails.get((topic_id, partition))
+        if tail is not None and tail.spans:
+            from oncelog.broker.storage.local.redo import put_back  # needed only after a kill
+
+            points = self._flushed.get(topic_id, partition)
+            log_start_offset = points.log_start_offset if points is not None else 0
+            missing_bytes = put_back(
+                self._disk,
+                directory,
+                topic_id,
+                tail.above(points),
+                log_start_offset,
+                only_extend=not self._is_journal_in_use,
+            )
+            # Also if the log turns out to be damaged: what a repair makes of its segments must stay.
+            tail.synced_offset, tail.spans = tail.end_offset(points), []
+            if missing_bytes:
+                lines.append(f"{directory}: {missing_bytes} bytes come from the journal")
+
+    def _committed_offset(self, topic_id: UUID, partition: int, points: LogPoints | None) -> int | None:
+        """Where a log ends if the journal knows that; None if there may be committed records after what it knows."""
+        tail = self._tails.get((topic_id, partition))
+        if not self._is_journal_in_use or (tail is not None and tail.is_left_out):
+            return None
+        return points.synced_offset if points is not None else 0
+
     def get(self, topic: str, partition: int) -> LocalLog:
         """An open log; KeyError if it is not."""
         return self._logs[topic, partition]
 
     def points(self, topic_id: UUID, partition: int) -> LogPoints | None:
-        """Up to which offset a log is known to be synced, and where it starts; None if unknown."""
-        return self._journal.get(topic_id, partition)
+        """Up to which offset a log is known to be durable, and where it starts; None if unknown."""
+        points, tail = self._flushed.get(topic_id, partition), self._tails.get((topic_id, partition))
+        if tail is None or not (self._is_journal_in_use or tail.is_left_out):
+            return points
+        return LogPoints(tail.end_offset(points), points.log_start_offset if points is not None else 0)
+
+    def settle_journal(self, directories: Mapping[LogKey, str]) -> None:
+        """Put everything back that only the journal has, for these partitions, and end its use: before a repair, which
+        moves records. Raises OSError."""
+        for (topic_id, partition), directory in directories.items():
+            self._put_back(directory, topic_id, partition, [])
+            points = self.points(topic_id, partition)
+            if points is not None:
+                self._flushed.record_all([((topic_id, partition), points)])
+        self._flushed.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
+        self._flushed.rewrite()
+        self.file_sync.journal.retire({})
+        self._tails, self._is_journal_in_use = {}, False
 
     def complete_recovery(self) -> None:
         with suppress(OSError):  # a full disk: the next start repeats these checks
-            self._journal.complete_recovery()
+            self._flushed.complete_recovery()
 
     def begin_serving(self) -> None:
+        self._begin_journal()
         self._is_serving = True
         for log in self._logs.values():
             log.segments.serve(self._results)
+
+    def _begin_journal(self) -> None:
+        """What this start found is durable now: a journal of its own, or none. Without space it is tried again later
+        (`step`); until then commits sync the files."""
+        if self.file_sync.is_journal_settled or self.file_sync.is_committing:
+            return
+        left_out: dict[LogKey, LeftOut] = {}
+        for log in self._logs.values():
+            if log.owner.offline_error is not None:
+                key = (log.topic_id, log.partition)
+                points, tail = self._flushed.get(*key), self._tails.get(key, Tail())
+                left_out[key] = LeftOut(tail.end_offset(points), tail.above(points))
+        try:
+            self.file_sync.begin_journal(left_out)
+        except OSError as error:
+            # Under another policy, a journal that stays would make the next start discard what was committed.
+            if not is_transient(error) or self.file_sync.policy != "fsync":
+                self._failure.fail(error)
+        else:
+            # A log that is opened from now on was put here by hand.
+            self._tails, self._is_journal_in_use = {}, False
 
     def partitions(self) -> Collection[PartitionKey]:
         return self.directory.partitions()
@@ -282,7 +395,7 @@ class LocalLogStore:
         wanted = {(log.topic_id, log.partition): offset for log, offset in logs.items()}
 
         def begin(done: Callable[[Exception | None], None]) -> None:
-            self.file_sync.run_between_rounds(lambda: self._journal.move_starts(wanted), done)
+            self.file_sync.run_between_rounds(lambda: self._flushed.move_starts(wanted), done)
 
         def on_moved(error: Exception | None) -> None:
             if error is not None:
@@ -310,7 +423,7 @@ class LocalLogStore:
             self._report(topic, partition, [line])
 
     def prepare_removal(self, topic_id: UUID) -> None:
-        self._journal.prepare_removal(topic_id)
+        self._flushed.prepare_removal(topic_id)
 
     def withdraw(self, withdrawn: Withdrawn, partitions: Sequence[int]) -> Sliced[None]:
         """In the sync thread, after a round that may still use the files."""
@@ -325,7 +438,7 @@ class LocalLogStore:
             some = partitions[start : start + _DELETED_AT_ONCE]
             yield from self._between_rounds(withdrawn, self.directory.delete, some)
         if withdrawn.all_gone:
-            self._journal.end_removal(withdrawn.topic_id)
+            self._flushed.end_removal(withdrawn.topic_id)
 
     def _between_rounds(
         self,
@@ -376,7 +489,8 @@ class LocalLogStore:
         return self._disk.volume_bytes()
 
     def step(self) -> None:
-        self.file_sync.sync_journal()
+        self._begin_journal()
+        self.file_sync.checkpoint_when_due()
         for log in self._logs.values():
             if log.has_removed:  # a sync was using them
                 log.delete_removed()
@@ -388,11 +502,11 @@ class LocalLogStore:
             self.cleaner.set_up(memory_bytes, backoff_ms)
 
     def _cleanable_end(self, log: LocalLog) -> int:
-        """The offset up to which a log is stable and, if it is synced in the background, synced."""
+        """The offset up to which a log is stable and its segments durable."""
         stable_end = log.owner.last_stable_offset
-        if self.file_sync.policy != "os":
+        if self.file_sync.policy == "memory":
             return stable_end
-        points = self._journal.get(log.topic_id, log.partition)
+        points = self._flushed.get(log.topic_id, log.partition)
         return min(stable_end, points.synced_offset) if points else 0
 
     def _begin_compaction(
@@ -405,10 +519,7 @@ class LocalLogStore:
     def _secure(self, log: LocalLog, next_offset: int) -> None:
         """Record durably that everything below `next_offset` is synced: recovery must not take a gap there for a torn
         write. Raises OSError."""
-        known = self._journal.get(log.topic_id, log.partition)
-        synced_offset = max(known.synced_offset if known else 0, next_offset)
-        self._journal.set_points(log.topic_id, log.partition, LogPoints(synced_offset, log.log_start_offset))
-        self._journal.rewrite()
+        self._flushed.record_all([((log.topic_id, log.partition), LogPoints(next_offset, log.log_start_offset))])
 
     # -- stopping
 
@@ -427,7 +538,8 @@ class LocalLogStore:
                 problem = error
         for log in self._logs.values():
             log.close()
-        self._journal.close()
+        self.file_sync.journal.close()
+        self._flushed.close()
         return problem
 
     def _stop_cleanly(self) -> None:
@@ -444,7 +556,7 @@ class LocalLogStore:
         self.commit_now()
         if self._failure.failed:
             return
-        self._journal.rewrite()
+        self._flushed.rewrite()
         ends = [(*key, log.log_end_offset) for key, log in usable]
         starts = [(*key, log.log_start_offset) for key, log in usable if log.log_start_offset > 0]
         write_checkpoint(self._disk, RECOVERY_POINT, ends)

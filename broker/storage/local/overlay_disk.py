@@ -65,6 +65,11 @@ class _OverlayFile:
     def cached_view(self, start: int, end: int) -> memoryview | None:
         return self.read_view(start, end)
 
+    def write_durably(self, position: int, data: Buffer) -> None:
+        rest = bytes(self._content.read(position + len(data), self.size_bytes))
+        self._content.truncate(position)
+        self._content.append([data, rest])
+
     def truncate(self, size_bytes: int) -> None:
         self._content.truncate(size_bytes)
 

@@ -26,7 +26,7 @@ from oncelog.broker.ports import Disk, MonotonicMs
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.broker.storage.local.epoch_recovery import EpochRuns, recover_epochs
-from oncelog.broker.storage.local.flush_journal import LogPoints
+from oncelog.broker.storage.local.flushed_offsets import LogPoints
 from oncelog.broker.storage.local.offset_index import OffsetIndex
 from oncelog.broker.storage.local.producer_snapshot import BATCHES_SUFFIX, encode_snapshot, load_batches, load_snapshot
 from oncelog.broker.storage.local.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
@@ -53,6 +53,7 @@ from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 
+_UNCOMMITTED = "the batches there belong to a round that was not committed"
 _BASE_OFFSET = attrgetter("base_offset")
 
 
@@ -103,20 +104,26 @@ def recover_log(
     *,
     is_journal_whole: bool,
     compacted_offset: int = 0,
+    committed_offset: int | None = None,
+    checkpointed_offset: int | None = None,
     compatibility: Compatibility = OURS,
     on_scanned: Callable[[int], None] | None = None,
 ) -> RecoveredLog:
     """`points` None: nothing of this log was synced, or, unless `is_journal_whole`, that is unknown.
 
-    Below `compacted_offset` compaction may have removed batches. Unless `compatibility.remembers_batches`, a snapshot
-    has one batch per producer, as in Apache Kafka. `on_scanned` is called with the bytes of each segment that had to be
-    read.
+    Below `compacted_offset` compaction may have removed batches. Nothing at or above `committed_offset` was committed;
+    None: that is unknown. The files beside the log were synced up to `checkpointed_offset`; None: as far as the log.
+    Unless `compatibility.remembers_batches`, a snapshot has one batch per producer, as in Apache Kafka. `on_scanned` is
+    called with the bytes of each segment that had to be read.
     """
     recovered = empty_log(disk, directory, topic_id)
     recovery = _Recovery(
         disk, directory, topic_id, config, points, monotonic_ms, recovered, is_journal_whole, compacted_offset
     )
     recovery.compatibility = compatibility
+    recovery.committed_offset = committed_offset
+    if checkpointed_offset is not None:
+        recovery.checkpointed_offset = checkpointed_offset
     recovery.on_scanned = on_scanned
     try:
         recovery.run()
@@ -178,7 +185,8 @@ class _Recovery:
         self._segments: list[Segment] = []
         self._snapshot_sums: dict[int, tuple[int, int]] = {}
         self._epoch_runs = EpochRuns()
-        self.compatibility = OURS
+        self.compatibility, self.checkpointed_offset = OURS, self._synced_offset
+        self.committed_offset: int | None = None
         self.on_scanned: Callable[[int], None] | None = None
 
     def run(self) -> None:
@@ -260,6 +268,7 @@ class _Recovery:
         """Drop the segments after one that ends too early: they were never durable, or prove damage."""
         next_file = f"{self._directory}/{file_name(base_offsets[0], LOG_SUFFIX)}"
         problem = f"the segment before {next_file} ends at offset {end_offset}"
+        is_uncommitted = self.committed_offset is not None and base_offsets[0] > self.committed_offset
         if end_offset < self._synced_offset or not self._may_cut_anywhere:
             problem += self._missing_file(end_offset, base_offsets[0], manifest)
             raise DamagedLogError(problem, end_offset)
@@ -270,7 +279,8 @@ class _Recovery:
                 self._disk.delete(segment.path(suffix))
             if self._has_snapshot(base_offset):
                 self._snapshots.remove(base_offset)
-        self._report(f"{problem}: {len(base_offsets)} later segments were never durable and are deleted")
+        if not is_uncommitted:
+            self._report(f"{problem}: {len(base_offsets)} later segments were never durable and are deleted")
 
     def _adopt(self, segment: Segment, entry: ManifestEntry, next_base: int | None) -> bool:
         """Adopt a completed and synced segment unread, if all of its files are as they were written."""
@@ -323,20 +333,28 @@ class _Recovery:
         scan = BatchScan(
             segment.file.read_view, file_bytes, segment.base_offset, has_gaps=segment.has_gaps, end_offset=next_base
         )
+        problem: str | None = None
         for header, batch in scan:
+            if self.committed_offset is not None and header.next_offset > self.committed_offset:
+                problem = _UNCOMMITTED
+                break
             self._take(segment, header, batch)
         self._recovered.scanned_bytes += segment.size_bytes
         if self.on_scanned is not None:
             self.on_scanned(segment.size_bytes)
-        if scan.problem is None:
+        problem = problem or scan.problem
+        if problem is None:
             return
         place = f"{segment.path(LOG_SUFFIX)} at position {segment.size_bytes}, offset {segment.next_offset}"
-        if segment.next_offset < self._synced_offset or (next_base is not None and not self._may_cut_anywhere):
-            raise DamagedLogError(f"{place}: {scan.problem}", segment.next_offset)
+        if problem is not _UNCOMMITTED and (
+            segment.next_offset < self._synced_offset or (next_base is not None and not self._may_cut_anywhere)
+        ):
+            raise DamagedLogError(f"{place}: {problem}", segment.next_offset)
         cut_bytes = file_bytes - segment.size_bytes
         segment.file.truncate(segment.size_bytes)
         self._recovered.cut_bytes += cut_bytes
-        self._report(f"{place}: {scan.problem}; {cut_bytes} bytes that were never durable are truncated")
+        if problem is not _UNCOMMITTED:
+            self._report(f"{place}: {problem}; {cut_bytes} bytes that were never durable are truncated")
 
     def _take(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
         self._epoch_runs.add(header)
@@ -387,7 +405,8 @@ class _Recovery:
         """Load the producer state as of `offset`: the newest valid snapshot, then the batches after it."""
         if self._state_offset == offset and self._state_is_whole:
             return  # the usual case: scanned segments in order
-        newer_than = self._state_offset if self._state_is_whole else -1
+        # Not one below the first segment: a deletion has left it, and the batches after it are gone.
+        newer_than = max(self._state_offset if self._state_is_whole else -1, self._segments[0].base_offset - 1)
         candidates = self._snapshots[bisect_right(self._snapshots, newer_than) : bisect_right(self._snapshots, offset)]
         for candidate in reversed(candidates):
             state = self._try_snapshot(candidate)
@@ -526,7 +545,7 @@ class _Recovery:
             recovered.epochs = recover_epochs(
                 recovered.segments,
                 self._epoch_runs,
-                self._synced_offset,
+                self.checkpointed_offset,
                 log_start_offset,
                 log_end_offset,
                 self._report,

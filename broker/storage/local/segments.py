@@ -6,6 +6,7 @@ Does not own: offsets of the log, when to roll or remove. Invariants
 - Nothing is on disk before the first append; a failed roll can be retried.
 """
 
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -35,6 +36,7 @@ class Segments:
         "_list",
         "_topic_id",
         "_unsynced_snapshots",
+        "awaits_checkpoint",
         "directory",
         "disk",
         "is_active_dirty",
@@ -53,6 +55,8 @@ class Segments:
         self._epochs: Sequence[EpochStart] = ()
         self._dirty_directories: list[str] = []
         self.is_active_dirty = False
+        self.awaits_checkpoint = False
+        """A segment is complete, or a leader epoch has begun: others read the files that say so."""
         self.results: Results | None = None
         self._unsynced_snapshots: set[int] = set()
 
@@ -95,6 +99,7 @@ class Segments:
         """Begin a new segment; the one before it is completed with its indexes. Raises OSError, changing nothing."""
         dirty: list[Syncable] = []
         if self._list:
+            self.awaits_checkpoint = True
             dirty += self._complete_active(base_offset, snapshot)
             dirty.append(self._list[-1].file)
         else:
@@ -146,26 +151,32 @@ class Segments:
         """The content of `leader-epoch-checkpoint` after the next round."""
         self._epochs = epochs
         if self._list:  # otherwise the first roll writes it
+            self.awaits_checkpoint = True
             self._dirty_files.append(_EpochsToWrite(self.disk, f"{self.directory}/{LEADER_EPOCHS}", epochs))
 
     def take_dirty(self, *, with_active: bool) -> tuple[list[Syncable], list[str]]:
         """The files and directories to sync now; from now on they count as clean."""
         files, self._dirty_files = self._dirty_files, []
         directories, self._dirty_directories = self._dirty_directories, []
+        self.awaits_checkpoint = False
         if with_active and self.is_active_dirty:
             files.append(self._list[-1].file)
             self.is_active_dirty = False
         return files, directories
 
+    def keep_dirty(self, files: Sequence[Syncable], directories: Sequence[str]) -> None:
+        """Their sync has not succeeded: they are dirty again."""
+        self._dirty_files += files
+        self._dirty_directories += directories
+
     # -- shrinking
 
     def take_first(self) -> Segment:
-        """Remove the oldest segment from the list; its files stay until `delete_files`."""
+        """Remove the oldest segment from the list; its files stay until `delete_files`. Those that await a sync get it:
+        a checkpoint may record offsets beyond them first."""
         segment = self._list.pop(0)
         self.summary.on_first_gone()
         del self._base_offsets[0]
-        gone = {segment.path(suffix) for suffix in SEGMENT_SUFFIXES}
-        self._dirty_files = [file for file in self._dirty_files if file.path not in gone]
         return segment
 
     def replace(self, old: list[Segment], new: Segment) -> None:
@@ -208,8 +219,10 @@ class Segments:
             self.disk.delete(segment.path(suffix))
 
     def delete_indexes(self, segment: Segment) -> None:
-        for suffix in _REBUILT_SUFFIXES:
-            self.disk.delete(segment.path(suffix))
+        gone = {segment.path(suffix) for suffix in _REBUILT_SUFFIXES}
+        self._dirty_files = [file for file in self._dirty_files if file.path not in gone]
+        for path in sorted(gone):
+            self.disk.delete(path)
 
     def close(self) -> None:
         for segment in self._list:
@@ -223,14 +236,20 @@ class _EpochsToWrite:
         self.path = path
         self._disk = disk
         self._epochs = epochs
+        self._lock = threading.Lock()  # a round and a checkpoint may have it in hand at once
+        self._is_written = False
 
     def sync(self) -> None:
-        try:
-            self._disk.write_atomically(self.path, encode_leader_epochs(self._epochs))
-        except OSError as error:
-            if not is_transient(error):
-                raise
-            # A start rebuilds missing epochs from the records.
+        with self._lock:
+            if self._is_written:
+                return
+            try:
+                self._disk.write_atomically(self.path, encode_leader_epochs(self._epochs))
+            except OSError as error:
+                if not is_transient(error):
+                    raise
+                # A start rebuilds missing epochs from the records.
+            self._is_written = True
 
     def close(self) -> None:
         """Nothing stays open."""

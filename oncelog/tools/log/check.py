@@ -8,7 +8,7 @@ Invariants
   place, is left to the operator.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from uuid import UUID
@@ -26,10 +26,11 @@ from oncelog.broker.log.store import Failure
 from oncelog.broker.ports import Disk
 from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, LEADER_EPOCHS, CleanerCheckpoint
-from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
+from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
-from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, directory_of
+from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, directory_of, read_topic_id
 from oncelog.broker.storage.local.recovery import RecoveryReport
 from oncelog.broker.storage.local.repair import repair_partition
 from oncelog.broker.storage.local.segment import LOG_SUFFIX
@@ -41,7 +42,7 @@ from oncelog.broker.system.clock import SystemClock
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.log.salvage_disk import SalvageDisk
 
-_READ_AT_A_START = (JOURNAL, CLEANER_OFFSET)
+_READ_AT_A_START = (FLUSHED_OFFSETS, *JOURNALS, CLEANER_OFFSET)
 
 
 class NoDataDirectory(Exception):
@@ -105,6 +106,7 @@ def repair(disk: Disk, damaged: list[Finding]) -> list[str]:
             data = salvage.read_bytes(name)
             if name in salvage.bad_files:
                 salvage.write_atomically(name, data)
+    _Directory(disk).settle_journal(damaged)
     for finding in damaged:
         if finding.survey is not None:
             kept += repair_partition(salvage, finding.survey)
@@ -113,6 +115,7 @@ def repair(disk: Disk, damaged: list[Finding]) -> list[str]:
     for topic, partition, topic_id, config in directory.partitions():
         at_once(directory.logs.open(topic, partition, topic_id, config))
     directory.logs.complete_recovery()
+    directory.store.begin_serving()
     problem = directory.logs.close()
     if problem is not None:
         raise problem
@@ -160,6 +163,19 @@ class _Directory:
         except OSError:
             return False
 
+    def settle_journal(self, damaged: Sequence["Finding"]) -> None:
+        """Before segments are repaired. A damaged metadata log names no partitions: those with directories have ids."""
+        directories = {}
+        for topic, partition in self.store.partitions():
+            with suppress(OSError):
+                topic_id = read_topic_id(self._disk, directory_of(topic, partition))
+                if topic_id is not None:
+                    directories[topic_id, partition] = directory_of(topic, partition)
+        if not any(finding.topic == METADATA_TOPIC for finding in damaged):
+            for topic, partition, topic_id, _ in self.partitions():
+                directories.setdefault((topic_id, partition), directory_of(topic, partition))
+        self.store.settle_journal(directories)
+
     def metadata_log(self) -> PartitionLog:
         return at_once(self.logs.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_LOG_CONFIG))
 
@@ -176,7 +192,7 @@ class _Directory:
             (directory_of(topic.name, index), index, topic)
             for topic in metadata.state.topics.values()
             for index in range(topic.partition_count)
-            if self.store.directory.was_found(topic.name, index, topic.topic_id)
+            if self.store.holds(topic.name, index, topic.topic_id)
         ]
         for _, index, topic in sorted(found, key=lambda place: place[0]):
             yield topic.name, index, topic.topic_id, self.config_of(topic)

@@ -12,8 +12,9 @@ from pathlib import Path
 from uuid import UUID
 
 from oncelog.broker.storage.local.checkpoints import LOG_START, read_checkpoint
-from oncelog.broker.storage.local.flush_journal import NAME as JOURNAL
-from oncelog.broker.storage.local.flush_journal import FlushedOffsets
+from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets
+from oncelog.broker.storage.local.journal import Tail, read_journal
 from oncelog.broker.storage.local.overlay_disk import OverlayDisk
 from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.protocol.errors import ProtocolError
@@ -37,11 +38,14 @@ class KnownPoints:
 def known_points(data_dir: Path, topic: str, partition: int) -> KnownPoints:
     """From the flush journal, or from the checkpoints that Kafka writes."""
     disk = ReadOnlyDisk(data_dir)
-    if disk.exists(JOURNAL):
+    if disk.exists(FLUSHED_OFFSETS):
         topic_id = METADATA_TOPIC_ID if topic == METADATA_TOPIC else _topic_id(disk, topic)
-        points = FlushedOffsets(OverlayDisk(disk)).get(topic_id, partition) if topic_id is not None else None
-        if points is not None:
-            return KnownPoints(points.log_start_offset, points.synced_offset)
+        if topic_id is not None:
+            points = FlushedOffsets(OverlayDisk(disk)).get(topic_id, partition)
+            tail = read_journal(disk).tails.get((topic_id, partition))
+            if points is not None or tail is not None:
+                start = points.log_start_offset if points is not None else 0
+                return KnownPoints(start, (tail or Tail()).end_offset(points))
     return KnownPoints(
         _checkpoint(disk, LOG_START, topic, partition), _checkpoint(disk, _KAFKAS_HIGH_WATERMARKS, topic, partition)
     )

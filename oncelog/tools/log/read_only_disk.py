@@ -27,6 +27,9 @@ class ReadOnlyFile:
     def append(self, parts: Sequence[Buffer]) -> int:
         _refuse(self.path)
 
+    def write_durably(self, position: int, data: Buffer) -> None:
+        _refuse(self.path)
+
     def cached_view(self, start: int, end: int) -> memoryview | None:
         return self.read_view(start, end)
 

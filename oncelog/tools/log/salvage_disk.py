@@ -103,6 +103,9 @@ class _SalvagedFile:
     def append(self, parts: Sequence[Buffer]) -> int:
         return self._file.append(parts)
 
+    def write_durably(self, position: int, data: Buffer) -> None:
+        self._file.write_durably(position, data)
+
     def cached_view(self, start: int, end: int) -> memoryview | None:
         return self.read_view(start, end)
 

@@ -35,6 +35,7 @@ STOPS = ("kill -9", "clean stop")
 def _stopped(how: str) -> MemoryDisk:
     broker = VirtualBroker("transaction.state.log.num.partitions=1", "offsets.topic.num.partitions=1")
     fill(broker, broker.time.wall_ms())
+    broker.broker.logs.step()  # a checkpoint: nothing can be put back from the journal
     broker.time.advance(1_000)
     if how == "clean stop":
         broker.broker.logs.close()

@@ -13,17 +13,19 @@ def test_appends_of_one_turn_share_a_round_and_a_lone_one_is_synced_on_the_loop(
     logs = Logs()
     log = logs.open()
     logs.append(log, batch())
+    logs.flush()
     logs.scheduler.threads_run_at_once = False
+    logs.append(log, batch())
     logs.scheduler.run()
-    assert (logs.rounds.round_count, log.high_watermark) == (1, 1)
+    assert (logs.rounds.round_count, log.high_watermark) == (2, 2)
     for _ in range(10):
         logs.append(log, batch())
     logs.scheduler.run()
-    assert (logs.rounds.round_count, log.high_watermark) == (2, 1)
+    assert (logs.rounds.round_count, log.high_watermark) == (3, 2)
     assert len(logs.scheduler.threads) == 1
     logs.scheduler.run_thread()
     logs.scheduler.run()
-    assert (logs.rounds.round_count, log.high_watermark) == (2, 11)
+    assert (logs.rounds.round_count, log.high_watermark) == (3, 12)
 
 
 def test_sixteen_writers_that_wait_need_fewer_than_half_as_many_rounds_as_appends() -> None:
@@ -91,6 +93,7 @@ def test_all_logs_of_a_round_move_before_anybody_is_told() -> None:
 def test_failed_sync_acknowledges_nothing_ever_again(count: int) -> None:
     logs = Logs()
     log = logs.open()
+    logs.serve()
     logs.disk.sync_error = OSError(errno.EIO, "Input/output error")
     for _ in range(count):
         logs.append(log, batch())
@@ -130,6 +133,8 @@ def test_round_that_finds_no_descriptor_is_repeated_until_there_is_one(policy: s
     """Nothing was synced, so nothing is lost: the answer waits, and the broker lives."""
     logs = Logs(policy=policy)
     log = logs.open()
+    logs.serve()
+    before = logs.disk.sync_count
     for _ in range(appends):
         logs.append(log, batch())
     waiting = log.when_durable(appends)
@@ -141,14 +146,17 @@ def test_round_that_finds_no_descriptor_is_repeated_until_there_is_one(policy: s
     assert logs.failures == []
     assert logs.rounds.is_busy
     assert waiting.done is (policy == "os")
-    assert logs.disk.sync_count == 0
+    assert logs.disk.sync_count == before
     logs.disk.lacks_descriptor = lambda path: False
     logs.scheduler.run_timers()
     logs.flush()
     assert waiting.done
     assert not logs.rounds.is_busy
     assert log.high_watermark == appends
-    assert logs.disk.crash(Random(1)).list_dir("topic-0"), "the directory of a new partition is durable"
+    if policy == "os":
+        assert logs.disk.crash(Random(1)).list_dir("topic-0"), "the directory of a new partition is durable"
+    else:
+        assert logs.crashed(1).open().log_end_offset == appends
 
 
 def test_clean_stop_that_finds_no_descriptor_is_no_clean_stop() -> None:
@@ -176,20 +184,26 @@ def test_os_policy_syncs_completed_segments_behind() -> None:
 
 
 @pytest.mark.parametrize("partition_count", [1, 10, 50])
-def test_round_syncs_each_dirty_file_once_however_many_appends_it_took(partition_count: int) -> None:
-    logs = Logs()
+def test_round_is_one_write_and_a_checkpoint_syncs_each_dirty_file_once(partition_count: int) -> None:
+    logs = Logs(journal_file_bytes=1_000_000)
     partitions = [logs.open(index) for index in range(partition_count)]
     for log in partitions:
         logs.append(log, batch())
+    logs.flush()
+    logs.store.file_sync.begin_checkpoint()
     logs.flush()
     before, rounds = len(logs.disk.operations), logs.rounds.round_count
     for _ in range(3):
         for log in partitions:
             logs.append(log, batch())
     logs.flush()
-    synced = [path for kind, path in logs.disk.operations[before:] if kind.startswith("sync")]
     assert logs.rounds.round_count == rounds + 1
-    assert sorted(synced) == sorted(segments_of(log)[-1].path(".log") for log in partitions)
+    assert [kind for kind, _ in logs.disk.operations[before:] if kind != "append"] == ["write_durably"]
+    before = len(logs.disk.operations)
+    logs.store.file_sync.begin_checkpoint()
+    logs.flush()
+    synced = [path for kind, path in logs.disk.operations[before:] if kind.startswith("sync")]
+    assert synced == [*(segments_of(log)[-1].path(".log") for log in partitions), "flushed-offsets"]
 
 
 def test_unknown_policy_is_refused() -> None:
@@ -201,6 +215,7 @@ def test_flusher_is_busy_until_nothing_waits_for_a_sync() -> None:
     for policy in ("fsync", "os"):
         logs = Logs(policy=policy)
         log = logs.open()
+        logs.serve()
         assert not logs.rounds.is_busy
         logs.append(log, batch())
         logs.append(log, batch())

@@ -2,11 +2,13 @@
 
 import errno
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
+from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.fakes.logs import TOPIC_ID, Logs, batch, read_records, segments_of
@@ -108,6 +110,7 @@ def test_torn_tail_above_the_durable_end_is_cut_and_reported(tail: bytes) -> Non
     assert "offset 18" in report.lines[0]
     assert f"{len(tail)} bytes that were never durable" in report.lines[0]
     logs.append(log, batch())
+    logs.flush()
     assert logs.killed().open().log_end_offset == 19
 
 
@@ -185,6 +188,9 @@ def test_offline_partition_leaves_the_others_and_stays_so() -> None:
 def test_without_the_journal_only_the_last_segment_may_be_cut(damage: str) -> None:
     logs = filled()
     first = logs_of(logs, ".log")[0]
+    logs.clock.time_ms += 10_000
+    logs.manager.step()  # a checkpoint: only the segments have the first records
+    logs.flush()
     for change in ("", first):
         again = logs.killed()
         if damage == "delete":
@@ -331,11 +337,12 @@ def test_topic_made_again_under_an_old_name_inherits_nothing() -> None:
     logs.delete()
     logs.flush()
     logs = logs.killed()
-    log = logs.open()
+    log = at_once(logs.manager.open("topic", 0, UUID(int=78), logs.config))
     assert (log.log_end_offset, log.offline_error) == (0, None)
     logs.append(log, batch())
     logs.flush()
-    assert logs.killed().open().log_end_offset == 1
+    again = logs.killed()
+    assert at_once(again.manager.open("topic", 0, UUID(int=78), logs.config)).log_end_offset == 1
 
 
 def test_half_deleted_partition_is_gone_after_the_next_start() -> None:
@@ -364,9 +371,10 @@ def test_crashes_over_and_over_give_what_one_recovery_gives() -> None:
 
 
 def test_damage_is_told_from_a_torn_tail_after_a_power_cut_as_well() -> None:
-    """A second after the last flush the journal knows on disk what was durable."""
+    """After a checkpoint only the segments have the records."""
     for seed in range(20):
         logs = filled()
+        logs.clock.time_ms += 10_000
         logs.manager.step()
         logs.flush()
         path = logs_of(logs, ".log")[-1]
@@ -375,8 +383,11 @@ def test_damage_is_told_from_a_torn_tail_after_a_power_cut_as_well() -> None:
         assert f"{path} at position" in offline(logs.killed())
 
 
-def test_journal_that_cannot_be_synced_fails_the_disk() -> None:
+def test_checkpoint_that_cannot_be_synced_fails_the_disk() -> None:
     logs = filled()
+    logs.append(logs.open(), batch())
+    logs.flush()
+    logs.clock.time_ms += 10_000
     logs.disk.sync_error = OSError(errno.EIO, "Input/output error")
     logs.manager.step()
     logs.flush()
@@ -409,7 +420,7 @@ def test_snapshots_of_earlier_clean_stops_do_not_pile_up() -> None:
 def test_indexes_of_a_segment_that_was_cut_and_grew_again_are_not_believed() -> None:
     """The power goes after a roll that was never durable: the indexes survive, the log does not, and its next life has
     the same size and another outcome."""
-    logs = Logs()
+    logs = Logs(policy="os")
     log = logs.open(segment_bytes=200)
     logs.append(log, batch(1, producer_id=1, base_sequence=0, transactional=True))
     logs.end_transaction(log, 1, committed=False)

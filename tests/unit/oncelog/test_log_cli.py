@@ -58,6 +58,7 @@ def load(data_dir: Path) -> MemoryDisk:
 def filled(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Filled]:
     broker = VirtualBroker()
     sent = fill(broker, broker.time.wall_ms())
+    broker.broker.logs.step()  # a checkpoint: nothing can be put back from the journal
     broker.time.advance(1_000)
     if request.param == "clean stop":
         broker.broker.logs.close()

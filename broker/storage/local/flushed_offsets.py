@@ -1,17 +1,15 @@
-"""A journal for recovery: up to which offset each log was synced, and where it starts.
+"""For recovery: up to which offset the segments of each log are durable, and where it starts.
 
-Owns: the file `flushed-offsets`, one entry per log and flush round, rewritten when it has grown. A rewritten journal
-begins with an entry that counts the others: truncation is detected, and stays recorded (`is_whole`) until every log was
-recovered without it.
-Invariant: an entry is written after the sync that it records. The journal itself is synced in the background, about
-once a second (`FileSync.sync_journal`), not in each round, which would double its time: after a kill it is exact, after
-a power cut it may lag by a second, and damage to what was written in that second looks like a torn write.
+Owns: the file `flushed-offsets`, one entry per log and checkpoint, rewritten when it has grown. A rewritten file begins
+with an entry that counts the others: truncation is detected, and stays recorded (`is_whole`) until every log was
+recovered without it. Another entry says which frame of the journal (`journal`) is the first that it does not cover.
+Invariant: an entry is written after the sync that it records; it is durable before the journal forgets what it covers.
 
 Logs are identified by topic id: a topic recreated under an old name inherits nothing.
 """
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
@@ -19,7 +17,6 @@ from uuid import UUID
 
 from oncelog.broker.ports import Disk, File
 from oncelog.broker.storage.disk_errors import is_transient
-from oncelog.broker.storage.local.file_sync import SyncTarget
 from oncelog.broker.storage.local.partition_directory import partition_of
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.topics import ZERO_UUID
@@ -45,6 +42,10 @@ _REMOVED = LogPoints(1, 0)
 _HEADER_ID = ZERO_UUID
 _NOT_WHOLE = -1
 """The header's count while entries are known to be lost."""
+_JOURNAL = -2
+JOURNAL_KEY: LogKey = (ZERO_UUID, _JOURNAL)
+"""Its synced offset is the number of the first frame that is not covered; its other number holds the count and the
+CRC-32C of the entries that were written together with it, and that it needs to be valid."""
 _TORN = "ends in"
 
 
@@ -53,7 +54,6 @@ class FlushedOffsets:
         self._disk = disk
         self._lock = threading.Lock()  # the sync thread records while the loop deletes and rewrites
         self._points: dict[LogKey, LogPoints] = {}
-        self.is_unsynced = False
         is_present = disk.exists(NAME)
         data = disk.read_bytes(NAME) if is_present else b""
         self.problem = self._load(data)
@@ -73,53 +73,52 @@ class FlushedOffsets:
             self._file.truncate(len(data) - len(data) % _ENTRY_BYTES)
 
     def _load(self, data: bytes) -> str | None:
-        entries, damaged_count, wanted_count = 0, 0, 0
+        entries, damaged_count, wanted_count, torn_from = 0, 0, 0, 0
         for at in range(0, len(data) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
             content = data[at : at + _ENTRY.size]
             if crc32c(content) != int.from_bytes(data[at + _ENTRY.size : at + _ENTRY_BYTES], "big"):
                 damaged_count += 1
                 continue
             topic_id, partition, synced_offset, log_start_offset = _ENTRY.unpack(content)
-            if topic_id == _HEADER_ID.bytes:
+            if topic_id == _HEADER_ID.bytes and partition == _JOURNAL:
+                if not _has_all(data, at, log_start_offset):
+                    continue
+                # Everything up to here was synced together: only what follows may be torn.
+                torn_from = damaged_count
+                log_start_offset = 0
+            elif topic_id == _HEADER_ID.bytes:
                 wanted_count = partition
                 continue
             entries += 1
             self._points[UUID(bytes=topic_id), partition] = LogPoints(synced_offset, log_start_offset)
         self._points = {key: points for key, points in self._points.items() if points != _NOTHING}
-        if damaged_count:
-            return f"is damaged: {damaged_count} of its entries have a wrong checksum"
+        torn_count = damaged_count - torn_from if self.journal_number is not None else 0
+        if damaged_count > torn_count:
+            return f"is damaged: {damaged_count - torn_count} of its entries have a wrong checksum"
         if wanted_count == _NOT_WHOLE:
             return "was damaged or missing at an earlier start, and a partition has been offline since"
         if entries < wanted_count:
             return f"is too short: {wanted_count} entries were written, {entries} are left"
-        rest = len(data) % _ENTRY_BYTES
-        return f"{_TORN} {rest} bytes of a torn write" if rest else None
+        torn_bytes = torn_count * _ENTRY_BYTES + len(data) % _ENTRY_BYTES
+        return f"{_TORN} {torn_bytes} bytes of a torn write" if torn_bytes else None
 
     def get(self, topic_id: UUID, partition: int) -> LogPoints | None:
         return self._points.get((topic_id, partition))
 
-    def record(self, targets: Sequence[SyncTarget]) -> None:
-        """Write entries for the logs of a round whose syncs have succeeded; on the loop or in the sync thread.
-
-        A full disk must not prevent acknowledging what is durable: without the entry, the journal merely lags.
-        """
-        entries = []
-        for target in targets:
-            log = target.log
-            if target.synced_offset > 0 and not log.is_deleted:
-                entries.append((log.topic_id, log.partition, LogPoints(target.synced_offset, log.log_start_offset)))
-        if not entries:
-            return
+    def record(self, entries: Iterable[tuple[LogKey, LogPoints]], *, journal_number: int | None = None) -> None:
+        """These logs are synced up to there, and with them, once `sync` has returned, every frame of the journal before
+        this number is covered. In any thread. Raises OSError."""
+        written = []
         with self._lock:
-            for slot, (topic_id, partition, points) in enumerate(entries):
-                known = self._points.get((topic_id, partition), points)
-                if known.log_start_offset > points.log_start_offset:  # advanced meanwhile by the loop
-                    points = LogPoints(points.synced_offset, known.log_start_offset)
-                    entries[slot] = topic_id, partition, points
-                self._points[topic_id, partition] = points
-            with suppress(OSError):
-                self._file.append([_encode(*entry) for entry in entries])
-                self.is_unsynced = True
+            for key, points in entries:
+                points = self._points[key] = self._latest(key, points)
+                written.append(_encode(*key, points))
+            if journal_number is not None:
+                self._points[JOURNAL_KEY] = LogPoints(journal_number, 0)
+                together = len(written) << 32 | crc32c(b"".join(written))
+                written.append(_encode(*JOURNAL_KEY, LogPoints(journal_number, together)))
+            if written:
+                self._file.append(written)
                 if self._file.size_bytes > _REWRITE_BYTES:
                     self._rewrite()
 
@@ -136,17 +135,31 @@ class FlushedOffsets:
         """Make every entry written so far durable; in any thread. Raises OSError."""
         with self._lock:
             file = self._file
-            self.is_unsynced = False
-        try:
-            file.sync()
-        except OSError:
-            self.is_unsynced = True
-            raise
+        file.sync()
 
-    def set_points(self, topic_id: UUID, partition: int, points: LogPoints) -> None:
-        """`rewrite` makes it durable."""
+    @property
+    def journal_number(self) -> int | None:
+        """The first frame of the journal that these entries do not cover; None: no journal is in use."""
+        points = self._points.get(JOURNAL_KEY)
+        return points.synced_offset if points is not None else None
+
+    def record_all(self, entries: Iterable[tuple[LogKey, LogPoints]]) -> None:
+        """The same for all of these or none, durably, by a new file. In any thread. Raises OSError."""
         with self._lock:
-            self._points[topic_id, partition] = points
+            for key, points in entries:
+                self._points[key] = self._latest(key, points)
+            self._rewrite()
+
+    def begin_journal(self, number: int) -> None:
+        """All frames of the journal before this number are covered, durably. Raises OSError."""
+        self.record_all([(JOURNAL_KEY, LogPoints(number, 0))])
+
+    def _latest(self, key: LogKey, points: LogPoints) -> LogPoints:
+        """No offset decreases: the loop, the sync thread and a checkpoint may each know more than the others."""
+        known = self._points.get(key, _NOTHING)
+        return LogPoints(
+            max(known.synced_offset, points.synced_offset), max(known.log_start_offset, points.log_start_offset)
+        )
 
     def prepare_removal(self, topic_id: UUID) -> None:
         """If a start finds the removal of this topic, it deletes all files of its partitions, synced or not."""
@@ -169,7 +182,7 @@ class FlushedOffsets:
                     self._file.append([_encode(topic_id, partition, _NOTHING) for partition in known])
 
     def rewrite(self) -> None:
-        """Write every log's latest entry, durably. Raises OSError."""
+        """Write every log's latest entry, durably and at once. Raises OSError."""
         with self._lock:
             self._rewrite()
 
@@ -199,7 +212,6 @@ class FlushedOffsets:
         entries = [_encode(topic_id, partition, points) for (topic_id, partition), points in self._points.items()]
         count = len(entries) if self.is_whole else _NOT_WHOLE
         self._disk.write_atomically(NAME, b"".join((_encode(_HEADER_ID, count, _NOTHING), *entries)))
-        self.is_unsynced = False
 
     def complete_recovery(self) -> None:
         """Every log was recovered, and none is offline: the journal is complete again. Raises OSError."""
@@ -209,6 +221,12 @@ class FlushedOffsets:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _has_all(data: bytes, end: int, together: int) -> bool:
+    """Whether the entries before `end` are those that were written with a journal's entry."""
+    count, expected_crc = together >> 32, together & 0xFFFFFFFF
+    return count == 0 or crc32c(data[max(0, end - count * _ENTRY_BYTES) : end]) == expected_crc
 
 
 def _encode(topic_id: UUID, partition: int, points: LogPoints) -> bytes:

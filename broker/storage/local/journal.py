@@ -1,0 +1,345 @@
+"""One ordered journal for the appends of all partitions: a flush round is one write and one sync of one file.
+
+Owns: the files `journal.0` and `journal.1`, the layout of their frames, which of the two is written. Does not own: what
+a round holds and when files are synced instead (`file_sync`), putting records back after a stop (`redo`).
+
+A frame holds one round: for each log either the batches appended to it, with their place in a segment, or, after a
+sync of its files, the offset below which its segments are durable. Both files are allocated ahead and overwritten in
+turns; a file begins with a head, which repeats what the life began with.
+
+Invariants
+- A frame is durable when `write` returns. A torn frame counts as never written: all of a round is there, or nothing.
+- Frames are numbered without gaps over both files: a missing one is told apart from the end.
+- A file is overwritten only after `release`: its batches are durable in the segments, and `flushed-offsets` says so.
+- While a journal is in use, what a log has above its durable offset and its frames was never committed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import NamedTuple
+from uuid import UUID
+
+from oncelog.broker.ports import Buffer, Disk, File
+from oncelog.broker.storage.local.flushed_offsets import LogKey, LogPoints
+from oncelog.protocol.checksum import crc32c
+
+NAMES = ("journal.0", "journal.1")
+DEFAULT_FILE_BYTES = 16 * 1024 * 1024
+_ALIGNMENT = 512
+"""Frames begin at multiples of this, so that those behind a damaged one are found."""
+_FIRST_BYTES = 64 * 1024
+_MAGIC = b"oncejrnl"
+_FRAME = Struct(">8sBQQQI")
+"""Magic, kind, life (generation of its first file), generation of the file, number of the frame, body size."""
+_HEADER_BYTES = _FRAME.size + 4
+_SECTION = Struct(">16siqqqqI")
+_HEAD, _ROUND, _LAST_HEAD = 0, 1, 2
+"""The last one ends the use of the journal: it only carries what is left out."""
+_SYNCED = -1
+_LEFT_OUT = -2
+
+
+class Span(NamedTuple):
+    """Batches that were appended one after the other to one segment, or what stands for them."""
+
+    segment_base: int
+    position: int
+    first_offset: int
+    next_offset: int
+    data: Buffer
+
+
+Section = tuple[LogKey, Span]
+"""A log's part of a round."""
+
+
+def synced_span(next_offset: int) -> Span:
+    """The segments of the log are durable below `next_offset`."""
+    return Span(0, _SYNCED, 0, next_offset, b"")
+
+
+class LeftOut(NamedTuple):
+    """What a journal carries on of a log that was offline when it was begun."""
+
+    end_offset: int
+    """Everything below it was committed; what is above may have been."""
+    spans: Sequence[Span]
+
+
+@dataclass(slots=True)
+class Tail:
+    """What the journal holds of one log."""
+
+    synced_offset: int = 0
+    spans: list[Span] = field(default_factory=list)
+    """In the order of their offsets."""
+    left_out_end: int = -1
+    """The log was offline when the journal was begun (`LeftOut`); -1: it was not."""
+
+    @property
+    def is_left_out(self) -> bool:
+        return self.left_out_end >= 0
+
+    def above(self, points: LogPoints | None) -> list[Span]:
+        """The spans that its segments may lack."""
+        known = max(self.synced_offset, points.synced_offset if points else 0)
+        return [span for span in self.spans if span.next_offset > known]
+
+    def end_offset(self, points: LogPoints | None) -> int:
+        """Everything below it was committed."""
+        last = self.spans[-1].next_offset if self.spans else 0
+        return max(self.synced_offset, self.left_out_end, last, points.synced_offset if points else 0)
+
+
+class _Frame(NamedTuple):
+    kind: int
+    life: int
+    generation: int
+    number: int
+    body: memoryview
+    end: int
+
+
+@dataclass(slots=True)
+class JournalContents:
+    """What a stop has left."""
+
+    tails: dict[LogKey, Tail] = field(default_factory=dict)
+    is_in_use: bool = False
+    """A broker has committed through this journal, up to its last frame."""
+    problem: str | None = None
+    generation: int = 0
+    first_number: int = 1
+    number: int = 1
+    """Of the next frame."""
+    file: int = 0
+    """The file to write next: not the newest."""
+
+    def covers(self, number: int) -> bool:
+        """Whether it has all frames that were written from this one on, as far as can be known: `flushed-offsets`
+        covers those before it."""
+        return self.first_number <= number <= self.number
+
+
+def read_journal(disk: Disk) -> JournalContents:
+    """Raises OSError."""
+    is_present = [disk.exists(name) for name in NAMES]
+    files = [_frames_of(disk.read_bytes(name) if there else b"") for name, there in zip(NAMES, is_present, strict=True)]
+    generations = [frames[0].generation if frames else 0 for frames, _ in files]
+    newest = 1 if generations[1] > generations[0] else 0
+    contents = JournalContents(generation=generations[newest], file=1 - newest)
+    for slot, (_, later) in enumerate(files):
+        if later is not None and later.generation >= contents.generation:
+            contents.problem = f"{NAMES[slot]} is damaged: frames before number {later.number} cannot be read"
+    if generations[newest] and not all(is_present):
+        contents.problem = f"{NAMES[is_present.index(False)]} is missing"
+    frames, older = files[newest][0], files[1 - newest][0]
+    if not frames:
+        return contents
+    if older and older[0].life == frames[0].life and older[-1].number + 1 == frames[0].number:
+        frames = older + frames
+    contents.is_in_use = contents.problem is None and frames[0].kind == _HEAD
+    contents.first_number, contents.number = frames[0].number, frames[-1].number + 1
+    for frame in frames:
+        for key, span in _sections(frame.body):
+            _note(contents.tails.setdefault(key, Tail()), span)
+    return contents
+
+
+def _note(tail: Tail, span: Span) -> None:
+    if span.position == _SYNCED:
+        tail.synced_offset = max(tail.synced_offset, span.next_offset)
+    elif span.position == _LEFT_OUT:
+        tail.left_out_end = max(tail.left_out_end, span.next_offset)
+    elif not tail.spans or tail.spans[-1].next_offset <= span.first_offset:  # heads repeat what they carry
+        tail.spans.append(span)
+
+
+def _frames_of(data: bytes) -> tuple[list[_Frame], _Frame | None]:
+    """The frames from the start of a file on; and one of the same generation, or of any if there are none, behind the
+    first that cannot be read, which is then no torn end."""
+    frames: list[_Frame] = []
+    at = 0
+    while (frame := _frame_at(data, at)) is not None and _follows(frame, frames):
+        frames.append(frame)
+        at = frame.end
+    generation = frames[0].generation if frames else 0
+    while (at := data.find(_MAGIC, at + 1)) >= 0:
+        if at % _ALIGNMENT == 0:
+            later = _frame_at(data, at)
+            if later is not None and generation in (0, later.generation):
+                return frames, later
+    return frames, None
+
+
+def _follows(frame: _Frame, frames: Sequence[_Frame]) -> bool:
+    if not frames:
+        return frame.kind != _ROUND
+    return frame.generation == frames[0].generation and frame.number == frames[-1].number + 1
+
+
+def _frame_at(data: bytes, at: int) -> _Frame | None:
+    if data[at : at + len(_MAGIC)] != _MAGIC or at + _HEADER_BYTES > len(data):
+        return None
+    _, kind, life, generation, number, body_bytes = _FRAME.unpack_from(data, at)
+    end = at + _HEADER_BYTES + body_bytes
+    if end > len(data):
+        return None
+    view = memoryview(data)
+    crc = crc32c(view[at + _HEADER_BYTES : end], crc32c(view[at : at + _FRAME.size]))
+    if crc != int.from_bytes(view[at + _FRAME.size : at + _HEADER_BYTES], "big"):
+        return None
+    return _Frame(kind, life, generation, number, view[at + _HEADER_BYTES : end], _aligned(end))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _sections(body: memoryview) -> Iterator[Section]:
+    at = 0
+    while at < len(body):
+        topic_id, partition, segment_base, position, first_offset, next_offset, size = _SECTION.unpack_from(body, at)
+        at += _SECTION.size
+        span = Span(segment_base, position, first_offset, next_offset, body[at : at + size])
+        at += size
+        yield (UUID(bytes=topic_id), partition), span
+
+
+class Journal:
+    """The journal of a broker that runs. Closed until `begin`."""
+
+    def __init__(self, disk: Disk, found: JournalContents, file_bytes: int = DEFAULT_FILE_BYTES) -> None:
+        """`file_bytes`: the size at which a file counts as full; a larger frame still fits into an empty one."""
+        self._disk = disk
+        self._file_bytes = file_bytes
+        self._generation = found.generation
+        self._number = found.number
+        self._slot = found.file
+        self._life = 0
+        self._files: list[File] = []
+        self._position = 0
+        self._head_bytes = 0
+        self._carried: list[Buffer] = []
+        self._is_other_free = True
+        self._last_number_of_other = -1
+        self.round_count = 0
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._files)
+
+    @property
+    def last_number(self) -> int:
+        """Of the newest durable frame."""
+        return self._number - 1
+
+    def begin(self, left_out: Mapping[LogKey, LeftOut]) -> None:
+        """Start a life: every log is as durable as `flushed-offsets` says, but for those left out, which are offline:
+        their spans are carried on. Raises OSError; then it is still closed, and may be tried again."""
+        self._files = self._begin(_HEAD, left_out)
+
+    def retire(self, left_out: Mapping[LogKey, LeftOut]) -> None:
+        """The same, but commits go without a journal from now on. Raises OSError."""
+        if left_out:
+            self._begin(_LAST_HEAD, left_out)
+        elif any(self._disk.exists(name) for name in NAMES):
+            for name in NAMES:
+                self._disk.delete(name)
+            self._disk.sync_dir("")
+
+    def _begin(self, kind: int, left_out: Mapping[LogKey, LeftOut]) -> list[File]:
+        self._carried = [
+            part
+            for key, log in left_out.items()
+            for span in (Span(0, _LEFT_OUT, 0, log.end_offset, b""), *log.spans)
+            for part in _encode_section(key, span)
+        ]
+        self._generation += 1
+        self._life = self._generation
+        self._position = 0
+        files = [self._disk.open(name) for name in NAMES]
+        self._disk.sync_dir("")
+        self._write(files[self._slot], self._frame(kind, self._carried), self._number + 1)
+        self._head_bytes = self._position
+        self._is_other_free = True
+        return files
+
+    def has_room(self, sections: Sequence[Section]) -> bool:
+        """Whether this round can be written now; otherwise a checkpoint must `release` a file first."""
+        return self._is_other_free or self._fits(_round_bytes(sections))
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """The other file is not free yet."""
+        return not self._is_other_free
+
+    def _fits(self, size_bytes: int) -> bool:
+        # One that holds nothing but its head takes a round of any size.
+        return self._position in (self._head_bytes, 0) or self._position + size_bytes <= self._file_bytes
+
+    def write(self, sections: Sequence[Section]) -> None:
+        """Make a round durable; there must be room. On the loop or in the sync thread. Raises OSError: then the round
+        is not in the journal."""
+        body = [part for key, span in sections for part in _encode_section(key, span)]
+        if self._fits(_round_bytes(sections)) or not self._is_other_free:
+            self._write(self._files[self._slot], self._frame(_ROUND, body), self._number + 1)
+        else:
+            self._switch(body)
+        self.round_count += 1
+
+    def _switch(self, body: Sequence[Buffer]) -> None:
+        before = self._generation, self._position, self._slot, self._number
+        self._generation, self._position, self._slot = self._generation + 1, 0, 1 - self._slot
+        try:
+            # The head first: a round that is whole behind a torn head would look like damage.
+            self._write(self._files[self._slot], self._frame(_HEAD, self._carried), self._number + 1)
+        except OSError:
+            self._generation, self._position, self._slot, self._number = before
+            raise
+        self._head_bytes = self._position
+        self._last_number_of_other = before[3] - 1
+        self._is_other_free = False
+        self._write(self._files[self._slot], self._frame(_ROUND, body), self._number + 1)
+
+    def _frame(self, kind: int, body: Sequence[Buffer]) -> bytes:
+        size = sum(map(len, body))
+        header = _FRAME.pack(_MAGIC, kind, self._life, self._generation, self._number, size)
+        content = b"".join(body)
+        frame = b"".join((header, crc32c(content, crc32c(header)).to_bytes(4, "big"), content))
+        return frame.ljust(_aligned(len(frame)), b"\0")
+
+    def _write(self, file: File, data: bytes, next_number: int) -> None:
+        end = self._position + len(data)
+        if end > file.size_bytes:
+            # The size is doubled, rarely: a write that moves the end of a file takes three times as long to sync.
+            wanted = max(end, min(self._file_bytes, max(_FIRST_BYTES, 2 * file.size_bytes)))
+            file.append([bytes(wanted - file.size_bytes)])
+            file.sync()
+        file.write_durably(self._position, data)
+        self._position = end
+        self._number = next_number
+
+    def release(self, number: int) -> None:
+        """Everything up to this frame is durable in the segments, and `flushed-offsets` says so durably."""
+        if number >= self._last_number_of_other:
+            self._is_other_free = True
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files = []
+
+
+def _round_bytes(sections: Sequence[Section]) -> int:
+    return _HEADER_BYTES + len(sections) * _SECTION.size + sum(len(span.data) for _, span in sections)
+
+
+def _encode_section(key: LogKey, span: Span) -> tuple[bytes, Buffer]:
+    topic_id, partition = key
+    segment_base, position, first_offset, next_offset, data = span
+    return (
+        _SECTION.pack(topic_id.bytes, partition, segment_base, position, first_offset, next_offset, len(data)),
+        data,
+    )

@@ -1,0 +1,255 @@
+"""The journal: what a stop leaves of a round, what is told when its end is lost, who uses it and who does not."""
+
+from random import Random
+
+import pytest
+
+from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.journal import NAMES, read_journal
+from tests.fakes.disk import PowerCut
+from tests.fakes.logs import Logs, batch
+
+
+def written(partition_count: int = 3, rounds: int = 4, **settings: int) -> Logs:
+    """Each round appends to every partition; then the machine runs on."""
+    logs = Logs(**settings)  # type: ignore[arg-type]
+    partitions = [logs.open(index) for index in range(partition_count)]
+    for _ in range(rounds):
+        for log in partitions:
+            logs.append(log, batch())
+        logs.flush()
+    return logs
+
+
+def ends(logs: Logs, partition_count: int = 3) -> list[int]:
+    partitions = [logs.open(index) for index in range(partition_count)]
+    assert not any(log.offline_error for log in partitions)
+    return [log.log_end_offset for log in partitions]
+
+
+def test_a_round_over_many_partitions_is_one_write() -> None:
+    logs = written(partition_count=50, journal_file_bytes=100_000)
+    before = logs.disk.sync_count
+    for index in range(50):
+        logs.append(logs.open(index), batch())
+    logs.flush()
+    assert logs.disk.sync_count == before + 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_of_a_round_is_there_or_nothing_wherever_its_write_is_torn(seed: int) -> None:
+    for rounds in range(1, 9):  # a torn write leaves another part at another position
+        logs = written(rounds=rounds, journal_file_bytes=4_096)
+        logs.disk.operations_left = 4 + seed % 2
+        with pytest.raises(PowerCut):
+            while True:
+                for index in range(3):
+                    logs.append(logs.open(index), batch())
+                logs.flush()
+        found = ends(logs.crashed(seed))
+        assert len(set(found)) == 1
+        assert found[0] >= rounds
+
+
+@pytest.mark.parametrize("kind", ["kill", "power cut"])
+def test_what_no_round_has_committed_is_gone_and_what_one_has_is_there(kind: str) -> None:
+    logs = written()
+    logs.append(logs.open(0), batch())
+    again = logs.killed() if kind == "kill" else logs.crashed(1)
+    assert ends(again) == [4, 4, 4]
+
+
+def newest(logs: Logs) -> str:
+    return NAMES[1 - read_journal(logs.disk).file]
+
+
+@pytest.mark.parametrize(
+    "lost", ["the newest file", "its last frames", "the end of flushed-offsets", "flushed-offsets"]
+)
+def test_a_lost_end_is_told_and_costs_nothing_that_is_in_the_segments(lost: str) -> None:
+    logs = written(rounds=30, journal_file_bytes=4_096)
+    logs.store.file_sync.begin_checkpoint()
+    logs.flush()
+    disk = logs.disk
+    match lost:
+        case "the newest file":
+            del disk.files[newest(logs)]
+        case "its last frames":
+            data = disk.files[newest(logs)].data
+            data[512:] = bytes(len(data) - 512)
+        case "the end of flushed-offsets":
+            del disk.files[FLUSHED_OFFSETS].data[-400:]
+        case _:
+            del disk.files[FLUSHED_OFFSETS]
+    again = logs.killed()
+    assert again.store.problems
+    assert ends(again) == [30, 30, 30]
+
+
+def test_a_frame_that_is_damaged_before_others_is_no_torn_end() -> None:
+    logs = written(rounds=6, journal_file_bytes=100_000)
+    data = logs.disk.files[newest(logs)].data
+    data[1_600] ^= 1
+    again = logs.killed()
+    assert any("is damaged" in problem for problem in again.store.problems)
+    assert ends(again) == [6, 6, 6]
+
+
+def test_segments_that_a_power_cut_has_emptied_come_back_from_the_journal() -> None:
+    logs = written()
+    for path in [path for path in logs.disk.files if path.startswith("topic-")]:
+        del logs.disk.files[path]
+    for index in range(3):
+        logs.disk.directories.discard(f"topic-{index}")
+    again = logs.killed()
+    assert ends(again) == [4, 4, 4]
+    assert all("come from the journal" in line for report in again.reports for line in report.lines)
+
+
+def test_a_large_append_is_synced_where_it_belongs_and_not_written_twice() -> None:
+    logs = written(partition_count=1)
+    size = 200_000
+    logs.append(logs.open(0), batch(value=bytes(size)))
+    logs.append(logs.open(0), batch())
+    logs.flush()
+    assert all(len(logs.disk.files[name].data) < size for name in NAMES)
+    again = logs.crashed(3)
+    assert ends(again, 1) == [6]
+
+
+def test_the_journal_does_not_grow_however_much_is_written() -> None:
+    logs = written(rounds=200, journal_file_bytes=4_096)
+    assert sum(len(logs.disk.files[name].data) for name in NAMES) <= 2 * 4_096
+    assert ends(logs.crashed(5)) == [200, 200, 200]
+
+
+def test_a_directory_without_a_journal_is_taken_over() -> None:
+    logs = written()
+    logs.manager.close()
+    disk = logs.disk.kill()
+    for name in NAMES:
+        del disk.files[name]
+    del disk.files[FLUSHED_OFFSETS].data[:]  # as of a version that knew neither
+    again = Logs(disk)
+    assert ends(again) == [4, 4, 4]
+    again.append(again.open(0), batch())
+    again.flush()
+    assert ends(again.crashed(2)) == [5, 4, 4]
+
+
+@pytest.mark.parametrize("policy", ["os", "memory"])
+def test_another_policy_ends_the_use_of_the_journal_and_keeps_what_it_appends(policy: str) -> None:
+    disk = written().disk.kill()
+    logs = Logs(disk, policy=policy)
+    partitions = [logs.open(index) for index in range(3)]
+    logs.append(partitions[1], batch())
+    logs.flush()
+    assert not any(logs.disk.exists(name) for name in NAMES)
+    assert ends(logs.killed()) == [4, 5, 4]
+
+
+def test_a_journal_without_room_is_begun_when_there_is_some() -> None:
+    logs = Logs()
+    log = logs.open()
+    logs.disk.append_error = lambda path: OSError(28, "No space left on device", path) if path in NAMES else None
+    logs.append(log, batch())
+    logs.flush()
+    assert log.high_watermark == 1, "committed by a sync of the files"
+    assert ends(logs.crashed(1), 1) == [1]
+    logs.disk.append_error = None
+    logs.clock.time_ms += 1_000
+    logs.manager.step()
+    logs.append(log, batch())
+    logs.flush()
+    assert read_journal(logs.disk).is_in_use
+    assert ends(logs.crashed(1), 1) == [2]
+
+
+def test_the_same_start_twice_finds_the_same() -> None:
+    for seed in range(20):
+        random = Random(seed)
+        logs = written(rounds=random.randint(1, 20), journal_file_bytes=random.choice([1_024, 8_192]))
+        first = logs.crashed(seed)
+        found = ends(first)
+        assert ends(first.killed()) == found == ends(first.crashed(seed))
+
+
+def test_a_checkpoint_covers_no_round_that_has_not_ended() -> None:
+    """The sync thread has written its frame, the loop does not know yet; then both files are used up."""
+    logs = Logs(journal_file_bytes=4_096)
+    first, second = logs.open(0), logs.open(1)
+    for log in (first, second):
+        logs.append(log, batch())
+    logs.flush()
+    sync, scheduler = logs.store.file_sync, logs.scheduler
+    sync.begin_checkpoint()
+    logs.flush()
+    scheduler.threads_run_at_once = False
+    for _ in range(3):
+        logs.append(second, batch())
+        scheduler.run()
+    for _ in range(2):
+        logs.append(first, batch())
+    scheduler.run()
+    write, on_written = scheduler.threads.pop(0)
+    write()
+    sync.begin_checkpoint()
+    checkpoint, on_checkpoint = scheduler.threads.pop(0)
+    on_written(None)
+    scheduler.run()
+    checkpoint()
+    on_checkpoint(None)
+    for _ in range(20):
+        logs.append(second, batch())
+        scheduler.run()
+    acknowledged = first.high_watermark
+    assert acknowledged == 3
+    assert logs.killed().open(0).log_end_offset >= acknowledged
+    assert logs.crashed(1).open(0).log_end_offset >= acknowledged
+
+
+def test_an_older_checkpoint_lowers_no_offset_that_was_recorded_meanwhile() -> None:
+    logs = Logs(journal_file_bytes=1 << 20)
+    log = logs.open()
+    logs.append(log, batch())
+    logs.flush()
+    logs.scheduler.threads_run_at_once = False
+    logs.store.file_sync.begin_checkpoint()
+    checkpoint, on_checkpoint = logs.scheduler.threads.pop(0)
+    logs.disk.append_error = lambda path: OSError(28, "No space left on device", path) if path in NAMES else None
+    logs.append(log, batch(value=bytes(100_000)))
+    logs.scheduler.threads_run_at_once = True
+    for _ in range(4):
+        logs.flush()
+        logs.scheduler.run_timers()
+    assert log.high_watermark == 2
+    checkpoint()
+    on_checkpoint(None)
+    assert ends(logs.killed(), 1) == ends(logs.crashed(2), 1) == [2]
+
+
+def test_a_start_without_room_forgets_nothing_when_there_is_some_again() -> None:
+    logs = written(partition_count=2).killed()
+    logs.disk.append_error = lambda path: OSError(28, "No space left on device", path)
+    assert ends(logs, 2) == [4, 4]
+    logs.serve()
+    logs.disk.append_error = None
+    logs.manager.step()
+    logs.append(logs.open(1), batch())
+    logs.flush()
+    assert ends(logs.killed(), 2) == ends(logs.crashed(1), 2) == [4, 5]
+
+
+def test_a_log_that_is_offline_is_so_at_every_start() -> None:
+    logs = Logs()
+    log = logs.open()
+    for value in (b"small", bytes(200_000), b"small"):
+        logs.append(log, batch(value=value))
+        logs.flush()
+    path = next(path for path in logs.disk.files if path.startswith("topic-0/") and path.endswith(".log"))
+    again = logs.killed()
+    again.disk.files[path].data[100_000] ^= 1
+    for _ in range(3):
+        assert again.open().offline_error is not None
+        again.serve()
+        again = again.killed()
