@@ -52,11 +52,15 @@ T = TypeVar("T")
 
 
 async def _done(completion: Completion[T]) -> T:
-    if not completion.done:
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        completion.then(lambda _: ended.set_result(None))
-        await ended
+    await _ended(completion)
     return completion.result()
+
+
+async def _ended(completion: Completion[T]) -> None:
+    """It has its value or its error."""
+    ended = asyncio.Event()
+    completion.then(lambda _: ended.set())
+    await ended.wait()
 
 
 class _App:
@@ -186,13 +190,17 @@ class _App:
         return admin
 
     async def _flushed(self, broker: Broker) -> None:
-        """Wait for the round in flight and for later appends; a failed disk never completes."""
-        ended = asyncio.Event()
-        pending = [log.when_durable(log.log_end_offset) for log in broker.logs.logs if log.offline_error is None]
-        all_of(pending).then(lambda _: ended.set())
+        """Wait for the round in flight, for later appends, and for a checkpoint; a failed disk never completes."""
+
+        async def flush() -> None:
+            logs = broker.logs
+            await _ended(all_of([log.when_durable(log.log_end_offset) for log in logs.logs if not log.offline_error]))
+            while logs.store.is_busy:
+                await _ended(logs.store.when_idle())
+
         if not broker.rounds.failure.failed:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), _FLUSH_TIMEOUT_S)
+                await asyncio.wait_for(flush(), _FLUSH_TIMEOUT_S)
 
     async def _start_statsd(self, broker: Broker, listeners: Listeners) -> "StatsdReporter | None":
         address = self._config.statsd_address

@@ -223,6 +223,9 @@ class LogStore(Protocol):
     def is_busy(self) -> bool:
         """Durability work besides commits is in flight; a clean stop waits for it."""
 
+    def when_idle(self) -> Completion[None]:
+        """Completes when that work has ended; more may begin in the same turn."""
+
     def move_starts(self, starts: Mapping[PartitionKey, int]) -> Completion[None]:
         """Make new log start offsets durable, before readers see them. Fails with StoreError on a full disk, or
         OSError; then nothing has changed."""

@@ -3,8 +3,9 @@
 Owns: the list. Each is a small change to one function of the broker, as a mistake in it would be.
 """
 
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -237,6 +238,13 @@ def put_back_what_is_obsolete(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_a_torn_frame_for_a_whole_one(patch: pytest.MonkeyPatch) -> None:
+    sections = journal._sections
+
+    def as_far_as_they_go(body: memoryview) -> Iterator[Section]:
+        with suppress(struct.error):
+            yield from sections(body)
+
+    patch.setattr(journal, "_sections", as_far_as_they_go)
     patch.setattr(journal, "crc32c", lambda data, crc=0: 0)
 
 

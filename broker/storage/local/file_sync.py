@@ -18,7 +18,7 @@ Invariants
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import ParamSpec, Protocol
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
@@ -37,6 +37,7 @@ _CHECKPOINT_INTERVAL_MS = 10_000
 LARGE_BYTES = 128 * 1024
 """From here on a sync of the segment costs less than writing the bytes twice."""
 
+P = ParamSpec("P")
 RunAll = Callable[[Sequence[Callable[[], None]]], None]
 """Calls each function and returns when all have returned; possibly in parallel."""
 
@@ -175,6 +176,8 @@ class FileSync:
         self._run_all = run_all or _one_by_one
         self._last_sync_ms = 0
         self._background_count = 0
+        self._idle: Completion[None] | None = None
+        self._is_closed = False
         self._is_journal_settled = False
         self._ended_number = 0
         """The last frame whose logs are among the unsynced: the sync thread may have written one more."""
@@ -188,9 +191,36 @@ class FileSync:
     def is_busy(self) -> bool:
         return self._background_count > 0
 
+    def when_idle(self) -> Completion[None]:
+        """Completes when nothing but commits is under way; something may begin in the same turn."""
+        if not self.is_busy:
+            return Completion.of(None)
+        if self._idle is None:
+            self._idle = Completion()
+        return self._idle
+
+    def _end_background(self) -> None:
+        self._background_count -= 1
+        if self._background_count == 0 and self._idle is not None:
+            idle, self._idle = self._idle, None
+            idle.complete(None)
+
     def run_between_rounds(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         """Run `function` in the sync thread, between syncs, then `done(error or None)` on the loop."""
-        self._scheduler.run_in_thread(function, done)
+        self._scheduler.run_in_thread(function, self._while_open(done))
+
+    def _while_open(self, function: Callable[P, None]) -> Callable[P, None]:
+        """A thread or a timer may end after the store was closed: then nothing may be begun any more."""
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> None:
+            if not self._is_closed:
+                function(*args, **kwargs)
+
+        return call
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.journal.close()
 
     # -- commits
 
@@ -278,7 +308,9 @@ class FileSync:
 
     def _continue(self, begun: _Round) -> None:
         if self._has_room(begun):
-            self._scheduler.run_in_thread(lambda: self._write(begun), lambda error: self._on_written(begun, error))
+            self._scheduler.run_in_thread(
+                lambda: self._write(begun), self._while_open(lambda error: self._on_written(begun, error))
+            )
         else:
             self._waiting_round = begun
             self.begin_checkpoint()
@@ -334,7 +366,7 @@ class FileSync:
             for target in begun.targets:
                 target.log.end_sync(target)
             begun.targets = [log.begin_sync() for log, _ in begun.ends if not log.is_deleted]
-        self._scheduler.call_later(_RETRY_PAUSE_MS, lambda: self._continue(begun))
+        self._scheduler.call_later(_RETRY_PAUSE_MS, self._while_open(lambda: self._continue(begun)))
 
     def _end_round(self, begun: _Round) -> None:
         self._note_committed(begun)
@@ -394,7 +426,9 @@ class FileSync:
         self._is_checkpointing = True
         self._background_count += 1
         begun = _Checkpoint(targets, self._ended_number)
-        self._scheduler.run_beside(lambda: self._checkpoint(begun), lambda error: self._on_checkpoint(begun, error))
+        self._scheduler.run_beside(
+            lambda: self._checkpoint(begun), self._while_open(lambda error: self._on_checkpoint(begun, error))
+        )
 
     def _checkpoint(self, begun: "_Checkpoint") -> None:
         self._sync(begun.targets)
@@ -404,7 +438,6 @@ class FileSync:
         begun.is_recorded = is_complete
 
     def _on_checkpoint(self, begun: "_Checkpoint", error: Exception | None) -> None:
-        self._background_count -= 1
         self._is_checkpointing = False
         incomplete: Sequence[SyncTarget] = _unopened(begun.targets)
         if isinstance(error, OSError) and is_transient(error):
@@ -417,7 +450,7 @@ class FileSync:
             if self._waiting_round is not None:
                 self._waiting_round.committing.fail(OSError("the store has failed"))
         elif not begun.is_recorded and self.is_journaling:
-            self._scheduler.call_later(_RETRY_PAUSE_MS, self.begin_checkpoint)
+            self._scheduler.call_later(_RETRY_PAUSE_MS, self._while_open(self.begin_checkpoint))
         else:
             self.journal.release(begun.number)
             waiting, self._waiting_round = self._waiting_round, None
@@ -425,6 +458,7 @@ class FileSync:
                 self._continue(waiting)
             if self._is_checkpoint_wanted:
                 self.begin_checkpoint()
+        self._end_background()
 
     # -- in the background: under `os` nothing waits for a sync, but a failure counts
 
@@ -442,19 +476,19 @@ class FileSync:
                 if not is_transient(error):  # a full disk: recovery reads more
                     raise
 
-        self._scheduler.run_in_thread(sync, lambda error: self._on_background_synced(targets, error))
+        self._scheduler.run_in_thread(sync, self._while_open(lambda error: self._on_background_synced(targets, error)))
 
     def _on_background_synced(self, targets: Sequence[SyncTarget], error: Exception | None) -> None:
-        self._background_count -= 1
         unopened = _unopened(targets)
         self._judge([target for target in targets if target not in unopened], error)
         if unopened and not self.failure.failed:
             self._background_count += 1
-            self._scheduler.call_later(_RETRY_PAUSE_MS, lambda: self._retry_in_background(unopened))
+            self._scheduler.call_later(_RETRY_PAUSE_MS, self._while_open(lambda: self._retry_in_background(unopened)))
+        self._end_background()
 
     def _retry_in_background(self, targets: Sequence[SyncTarget]) -> None:
-        self._background_count -= 1
         self._sync_in_background(targets)
+        self._end_background()
 
     # -- both
 

@@ -388,6 +388,9 @@ class LocalLogStore:
     def is_busy(self) -> bool:
         return self.file_sync.is_busy
 
+    def when_idle(self) -> Completion[None]:
+        return self.file_sync.when_idle()
+
     def move_starts(self, starts: Mapping[PartitionKey, int]) -> Completion[None]:
         """In the sync thread, after a round that may still append to the journal."""
         moved: Completion[None] = Completion()
@@ -538,7 +541,7 @@ class LocalLogStore:
                 problem = error
         for log in self._logs.values():
             log.close()
-        self.file_sync.journal.close()
+        self.file_sync.close()
         self._flushed.close()
         return problem
 

@@ -66,6 +66,9 @@ class MemoryLogStore:
     def is_busy(self) -> bool:
         return False
 
+    def when_idle(self) -> Completion[None]:
+        return Completion.of(None)
+
     def move_starts(self, starts: Mapping[PartitionKey, int]) -> Completion[None]:
         return Completion.of(None)
 

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES, read_journal
 from tests.fakes.disk import PowerCut
@@ -253,3 +254,40 @@ def test_a_log_that_is_offline_is_so_at_every_start() -> None:
         assert again.open().offline_error is not None
         again.serve()
         again = again.killed()
+
+
+def test_a_clean_stop_waits_for_a_checkpoint_and_one_that_ends_later_begins_nothing() -> None:
+    """A segment below the log start is waiting to be deleted, in the thread, once no sync uses it."""
+    logs = Logs(config=LogConfig(segment_bytes=300))
+    log = logs.open()
+    for _ in range(5):
+        logs.append(log, batch(value=bytes(100)))
+        logs.flush()
+    scheduler, sync = logs.scheduler, logs.store.file_sync
+    scheduler.threads_run_at_once = False
+    sync.begin_checkpoint()
+    idle = logs.store.when_idle()
+    assert logs.store.is_busy
+    assert not idle.done
+    checkpoint, on_checkpoint = scheduler.threads.pop(0)
+    logs.manager.delete_records(log, 4)
+    logs.manager.close()
+    checkpoint()
+    scheduler.threads.clear()
+    on_checkpoint(None)
+    assert not scheduler.threads
+    assert not scheduler.queue
+
+
+def test_it_is_idle_when_the_checkpoint_has_ended() -> None:
+    logs = written()
+    logs.scheduler.threads_run_at_once = False
+    logs.store.file_sync.begin_checkpoint()
+    idle = logs.store.when_idle()
+    logs.scheduler.run()
+    assert not idle.done
+    logs.scheduler.run_thread()
+    logs.scheduler.run()
+    assert idle.done
+    assert not logs.store.is_busy
+    assert logs.store.when_idle().done
