@@ -4,6 +4,7 @@ Owns: the choice between a user's partition (the log itself) and a coordinator's
 pending offsets visible or drops them). Used by the transaction coordinator and by WriteTxnMarkers.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from oncelog.broker.completion import Completion
@@ -36,30 +37,52 @@ class PartitionMarkers:
         transaction_version: int,
     ) -> Completion[ErrorCode]:
         """Append the marker; NONE once durable, or the error that the partition answers."""
+        error = self.append_marker(
+            topic,
+            partition,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=committed,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+        )
+        if error:
+            return Completion.of(error)
+        if topic == CONSUMER_OFFSETS:
+            written = self._groups.when_durable(partition)
+        else:
+            log = self._topics.partition(topic, partition)
+            written = log.when_durable(log.log_end_offset)
+        return written.map(lambda _: ErrorCode.NONE, lambda error: error.code)
+
+    def append_marker(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        committed: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+    ) -> ErrorCode:
+        """The same, answered at once: it becomes durable with what was appended before it."""
         wall_ms = self._clock.wall_ms()
         try:
-            if topic == CONSUMER_OFFSETS:
-                self._topics.partition(topic, partition)
-                written = self._groups.write_marker(
-                    partition,
-                    producer_id=producer_id,
-                    producer_epoch=producer_epoch,
-                    committed=committed,
-                    coordinator_epoch=coordinator_epoch,
-                    transaction_version=transaction_version,
-                    wall_ms=wall_ms,
-                )
-            else:
-                log = self._topics.partition(topic, partition)
-                appended = log.append_end_txn_marker(
-                    producer_id=producer_id,
-                    producer_epoch=producer_epoch,
-                    committed=committed,
-                    coordinator_epoch=coordinator_epoch,
-                    wall_ms=wall_ms,
-                    transaction_version=transaction_version,
-                )
-                written = log.when_durable(appended.last_offset + 1)
+            log = self._topics.partition(topic, partition)
+            append = (
+                partial(self._groups.append_marker, partition)
+                if topic == CONSUMER_OFFSETS
+                else log.append_end_txn_marker
+            )
+            append(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                committed=committed,
+                coordinator_epoch=coordinator_epoch,
+                wall_ms=wall_ms,
+                transaction_version=transaction_version,
+            )
         except KafkaError as error:
-            return Completion.of(error.code)
-        return written.map(lambda _: ErrorCode.NONE, lambda error: error.code)
+            return error.code
+        return ErrorCode.NONE

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.life import Life, LifeState
 from oncelog.broker.coordinator.loading import CoordinatorLoading
-from oncelog.broker.log.values import NO_TRANSACTION, Writer
+from oncelog.broker.log.values import NO_TRANSACTION, AppendResult, Writer
 from oncelog.broker.ports import Clock, WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.partitioning import coordinator_partition
@@ -321,7 +321,7 @@ class CoordinatorRuntime(Generic[ShardT]):
             return Completion.failed(error)
         return _respond_when_durable(life, None)
 
-    def write_marker(
+    def append_marker(
         self,
         partition: int,
         *,
@@ -331,24 +331,28 @@ class CoordinatorRuntime(Generic[ShardT]):
         coordinator_epoch: int,
         transaction_version: int,
         wall_ms: WallMs,
-    ) -> Completion[None]:
-        """End a producer's transaction in one partition of this topic."""
-        try:
-            life = self._writable(partition)
-            appended = life.log.append_end_txn_marker(
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                committed=committed,
-                coordinator_epoch=coordinator_epoch,
-                wall_ms=wall_ms,
-                transaction_version=transaction_version,
-            )
-        except KafkaError as error:
-            return Completion.failed(error)
+    ) -> AppendResult:
+        """End a producer's transaction in one partition of this topic. Raises KafkaError."""
+        life = self._writable(partition)
+        appended = life.log.append_end_txn_marker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=committed,
+            coordinator_epoch=coordinator_epoch,
+            wall_ms=wall_ms,
+            transaction_version=transaction_version,
+        )
         life.shard.replay_end_transaction_marker(
             producer_id=producer_id, producer_epoch=producer_epoch, committed=committed, offset=appended.base_offset
         )
-        return _respond_when_durable(life, None)
+        return appended
+
+    def when_durable(self, partition: int) -> Completion[None]:
+        """Everything now in the log of this partition."""
+        try:
+            return _respond_when_durable(self._writable(partition), None)
+        except KafkaError as error:
+            return Completion.failed(error)
 
     def _run(
         self,

@@ -4,8 +4,9 @@ Owns: splitting one message of many markers into one per partition, so that each
 Invariant: the coordinator gets one result per partition, in their order, as from the sender below.
 """
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.transaction.markers import EndMarker, MarkerSender
@@ -30,6 +31,23 @@ class FaultMarkers:
         """While others of the same transaction are pending: whether the partition already has its marker."""
         unanswered = self._unanswered
         return (producer_id, partition) not in unanswered and any(known == producer_id for known, _ in unanswered)
+
+    def append(self, node_id: int, marker: EndMarker, prepared: Completion[Any]) -> list[ErrorCode] | None:
+        """None while a rule watches markers or appends: then each step is durable before the next one begins, and can
+        be held or followed by a crash."""
+        if self._faults.watches_markers or self._faults.watches_appends:
+            return None
+        errors = self._markers.append(node_id, marker, prepared)
+        if errors is not None:
+            # Durable with PREPARE, whose event comes first.
+            prepared.then(lambda done: self._note(marker, errors) if done.error is None else None)
+        return errors
+
+    def _note(self, marker: EndMarker, errors: Sequence[ErrorCode]) -> None:
+        for (topic, partition), error in zip(marker.partitions, errors, strict=True):
+            self._faults.events.append(
+                "marker", producer_id=marker.producer_id, partition=f"{topic}-{partition}", error=error.name
+            )
 
     def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
         keys = [(marker.producer_id, partition) for partition in marker.partitions]

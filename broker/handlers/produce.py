@@ -292,7 +292,11 @@ def _verify(
     if log.is_over(producer_id, producer_epoch):
         raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "a later epoch of the producer has written here")
     error = refusal or context.broker.transactions.verify_partitions(
-        transactional_id, producer_id, producer_epoch, ((log.topic, log.partition),)
+        transactional_id,
+        producer_id,
+        producer_epoch,
+        ((log.topic, log.partition),),
+        is_implicit=context.api_version >= _V2_SINCE,
     )
     if error:
         # A later batch may not overtake the retry of this one: the rejected sequence is recorded.

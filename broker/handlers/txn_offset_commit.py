@@ -94,7 +94,11 @@ def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> None:
     broker = context.broker
     partition = (CONSUMER_OFFSETS, broker.groups.partition_for(request.group_id))
     error = broker.transactions.verify_partitions(
-        request.transactional_id, request.producer_id, request.producer_epoch, (partition,)
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        (partition,),
+        is_implicit=context.api_version >= _V2_SINCE,
     )
     if error:
         raise KafkaError(error)

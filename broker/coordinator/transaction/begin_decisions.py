@@ -23,7 +23,7 @@ from oncelog.broker.coordinator.transaction.metadata import (
     check_producer,
     refuse,
 )
-from oncelog.broker.coordinator.transaction.states import PREPARED, TransactionState
+from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.broker.ports import WallMs
 from oncelog.protocol.errors import ErrorCode
 
@@ -187,6 +187,8 @@ def verify_partition(
     producer_epoch: int,
     partition: TopicPartition,
     not_durable: Container[TopicPartition],
+    *,
+    is_pending: bool = False,
 ) -> ErrorCode:
     """May a transactional batch open the transaction on this partition (KIP-890, part 1)?"""
     if metadata is None:
@@ -194,7 +196,7 @@ def verify_partition(
     error = check_producer(metadata, producer_id, producer_epoch)
     if error:
         return error
-    if metadata.state in PREPARED:
+    if metadata.state in PREPARED or (is_pending and metadata.state in COMPLETED):
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if metadata.is_taken_over:
         return ErrorCode.INVALID_TXN_STATE

@@ -186,13 +186,29 @@ class TransactionCoordinator:
     def add_partitions_implicitly(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> Completion[ProducerIdAndEpoch]:
-        """The implicit add of Produce v12 and TxnOffsetCommit v5.
+        """The implicit add of Produce v12 and TxnOffsetCommit v5; completes once appended, usually at once: what the
+        caller appends then is durable no sooner. It must call `verify_partitions` again in the turn of its append.
 
         The previous transaction may still be completing. This waits for it briefly, as a version 2 client does not
-        expect CONCURRENT_TRANSACTIONS here. The caller must call `verify_partitions` again in the turn of its append.
+        expect CONCURRENT_TRANSACTIONS here.
         """
+        if not transactional_id:
+            return _failure(ErrorCode.INVALID_REQUEST)
         wanted = frozenset(partitions)
         answer: Completion[ProducerIdAndEpoch] = Completion()
+
+        def decide(metadata: "TransactionMetadata | None", is_pending: bool, _: "int | None") -> Decision:
+            is_adding = metadata is not None and metadata.state is TransactionState.ONGOING
+            return prepare_add_partitions(
+                metadata,
+                producer_id,
+                producer_epoch,
+                wanted,
+                # An addition that is not durable yet is so before this one, or with it.
+                is_pending=is_pending and not is_adding,
+                transaction_version=TRANSACTION_V2,
+                wall_ms=self._clock.wall_ms(),
+            )
 
         def attempt(add: "Callable[..., None]", waited_ms: int) -> None:  # a reference to itself would be a cycle
             def on_done(done: "Completion[ProducerIdAndEpoch]") -> None:
@@ -204,9 +220,7 @@ class TransactionCoordinator:
                 else:
                     answer.fail(error)
 
-            self.add_partitions(
-                transactional_id, producer_id, producer_epoch, wanted, transaction_version=TRANSACTION_V2
-            ).then(on_done)
+            self._transition(transactional_id, decide, _producer, until_durable=False).then(on_done)
 
         attempt(attempt, 0)
         return answer
@@ -220,7 +234,8 @@ class TransactionCoordinator:
         *,
         transaction_version: int = 0,
     ) -> Completion[ProducerIdAndEpoch]:
-        """Completes once PREPARE is durable: from then on the outcome is fixed, and markers follow without a request.
+        """Completes once PREPARE is durable: from then on the outcome is fixed. The markers and COMPLETE are durable
+        too, if all partitions could be written at once; otherwise they follow without a request.
 
         Returns the producer id and epoch to use next; version 2 always changes them.
         """
@@ -252,16 +267,23 @@ class TransactionCoordinator:
         producer_id: int,
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
+        *,
+        is_implicit: bool = False,
     ) -> ErrorCode:
-        """Called in the turn of a transactional append (KIP-890, part 1): NONE, or why the batch is rejected."""
+        """Called in the turn of a transactional append (KIP-890, part 1): NONE, or why the batch is rejected. Unless
+        the partitions were added by the same request (`is_implicit`), additions must be durable: as in Kafka, which
+        asks for them from another node."""
         try:
             life = self._runtime.shard(transactional_id)
         except KafkaError as error:
             return error.code
         metadata = life.get(transactional_id)
-        not_durable = life.not_durable.get(transactional_id, _NONE_YET)
+        not_durable = _NONE_YET if is_implicit else life.not_durable.get(transactional_id, _NONE_YET)
+        is_pending = transactional_id in life.pending
         for partition in partitions:
-            error_code = verify_partition(metadata, producer_id, producer_epoch, partition, not_durable)
+            error_code = verify_partition(
+                metadata, producer_id, producer_epoch, partition, not_durable, is_pending=is_pending
+            )
             if error_code:
                 return error_code
         return ErrorCode.NONE
@@ -387,9 +409,11 @@ class TransactionCoordinator:
         decide: Decide,
         to_answer: Callable[[TransactionMetadata | None], T],
         fresh_producer_id: int | None = None,
+        *,
+        until_durable: bool = True,
     ) -> Completion[T]:
         """Decide and log in this turn; returns what `to_answer` makes of the metadata, or KafkaError, once all it
-        depends on is durable."""
+        depends on is durable, or, unless `until_durable`, once it is logged."""
         decision = NOTHING_TO_DO
         current: TransactionMetadata | None = None
         life: "TransactionShardLife | None" = None
@@ -407,12 +431,14 @@ class TransactionCoordinator:
         written = self._runtime.write(transactional_id, operation)
         if decision.needs_producer_id:
             return self._producer_ids.next_id().flat_map(
-                lambda fresh: self._transition(transactional_id, decide, to_answer, fresh)
+                lambda fresh: self._transition(transactional_id, decide, to_answer, fresh, until_durable=until_durable)
             )
         if decision.target is not None and life is not None and written.error is None:
             life.on_logged(current, decision.target, written)
         if decision.error:
             return written.map(lambda _: self._refuse(transactional_id, decision.error))
+        if not until_durable and written.error is None:
+            return Completion.of(to_answer(decision.target or current))
         return written
 
     def _refuse(self, transactional_id: str, error: ErrorCode) -> Never:

@@ -1,13 +1,17 @@
 """Delivers a marker to every partition of a prepared transaction.
 
-Owns: which partitions still lack their marker, and when to retry. Does not own: the decision (PREPARE is durable before
-`deliver` is called), COMPLETE (logged by the owner of `on_delivered`), how a marker travels (`markers`).
-Invariant: `on_delivered` is called once, when each partition has a durable marker, is deleted, or has seen a newer
-coordinator; never for a transaction that was forgotten in between.
+Owns: which partitions still lack their marker, and when to retry. Does not own: the decision (PREPARE is appended
+before `deliver` is called), COMPLETE (logged by the owner of `on_delivered`), how a marker travels (`markers`).
+Invariants
+- A marker is appended behind PREPARE, in the same store, or sent when PREPARE is durable.
+- `on_delivered` is called once, when each partition has its marker, is deleted, or has seen a newer coordinator; never
+  for a transaction that was forgotten in between. What is appended from then on is durable after all markers, or with
+  them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.transaction.markers import EndMarker, MarkerSender, Verdict, verdict
@@ -48,20 +52,37 @@ class MarkerDelivery:
         self._left.clear()
         self._prepared.clear()
 
-    def deliver(self, prepared: TransactionMetadata) -> None:
-        """PREPARE is durable: send the markers, and retry until each partition has one."""
-        self._left[prepared.transactional_id] = sorted(prepared.partitions)
+    def deliver(self, prepared: TransactionMetadata, durable: Completion[Any]) -> None:
+        """PREPARE is appended, and `durable` completes when it is that: append the markers here and now, send the
+        others then, and retry until each partition has one."""
+        left: list[TopicPartition] = []
+        for node_id, partitions in self._by_node(sorted(prepared.partitions)).items():
+            errors = self._markers.append(node_id, self._marker(prepared, partitions), durable)
+            left += partitions if errors is None else _lacking(partitions, errors)
+        if not left:
+            self._on_delivered(prepared)
+            return
+        self._left[prepared.transactional_id] = left
         self._prepared[prepared.transactional_id] = prepared
-        self._send(prepared, FIRST_BACKOFF_MS)
+
+        def on_durable(done: "Completion[Any]") -> None:
+            if done.error is None:
+                self._send(prepared, FIRST_BACKOFF_MS)
+
+        durable.then(on_durable)
+
+    def _by_node(self, partitions: list[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        by_node: dict[int, list[TopicPartition]] = {}
+        for topic, partition in partitions:
+            node_id = self._leader_of(topic, partition)
+            if node_id is not None:  # a deleted topic has no readers that need the marker
+                by_node.setdefault(node_id, []).append((topic, partition))
+        return by_node
 
     def _send(self, prepared: TransactionMetadata, backoff_ms: int) -> None:
         if self._is_forgotten(prepared):
             return
-        by_node: dict[int, list[TopicPartition]] = {}
-        for topic, partition in self._left[prepared.transactional_id]:
-            node_id = self._leader_of(topic, partition)
-            if node_id is not None:  # a deleted topic has no readers that need the marker
-                by_node.setdefault(node_id, []).append((topic, partition))
+        by_node = self._by_node(self._left[prepared.transactional_id])
         left: list[TopicPartition] = []
         unanswered = len(by_node)
 
@@ -71,8 +92,7 @@ class MarkerDelivery:
             if done.error is not None:
                 left.extend(partitions)
             else:
-                answers = zip(partitions, done.result(), strict=True)
-                left.extend([partition for partition, error in answers if verdict(error) is Verdict.RETRY])
+                left.extend(_lacking(partitions, done.result()))
             if not unanswered:
                 self._on_left(prepared, left, backoff_ms)
 
@@ -105,3 +125,9 @@ class MarkerDelivery:
             transaction_version=prepared.client_transaction_version,
             partitions=partitions,
         )
+
+
+def _lacking(partitions: Sequence[TopicPartition], errors: Sequence[ErrorCode]) -> list[TopicPartition]:
+    """The partitions to which the marker must be sent again."""
+    answers = zip(partitions, errors, strict=True)
+    return [partition for partition, error in answers if verdict(error) is Verdict.RETRY]

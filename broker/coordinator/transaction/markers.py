@@ -5,13 +5,15 @@ follows (`marker_delivery`); how a partition writes a marker (`broker.coordinato
 counterpart of the channel is a WriteTxnMarkers request to the leader of the partitions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from oncelog.broker.completion import Completion, all_of
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.protocol.errors import ErrorCode
+
+T = TypeVar("T")
 
 
 class EndMarker(NamedTuple):
@@ -48,13 +50,31 @@ def verdict(error: ErrorCode) -> Verdict:
 
 
 class MarkerSender(Protocol):
-    """Sends a marker to a node; the local implementation is `LocalMarkerChannel`."""
+    """Brings a marker to a node; the local implementation is `LocalMarkerChannel`."""
 
-    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]: ...
+    def append(self, node_id: int, marker: EndMarker, prepared: Completion[Any]) -> list[ErrorCode] | None:
+        """Append it in this turn: PREPARE, appended before, and the marker become durable in one round. The error code
+        of each partition, in order. None: they are not here, or a fault rule holds something; then call `send` once
+        PREPARE is durable, which completes `prepared`."""
+
+    def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
+        """The error code of each partition, in order, once all have responded: markers written are durable then."""
 
 
 class MarkerWriter(Protocol):
     """`broker.coordinator.partition_markers.PartitionMarkers`."""
+
+    def append_marker(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        committed: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+    ) -> ErrorCode: ...
 
     def write_marker(
         self,
@@ -76,21 +96,24 @@ class LocalMarkerChannel:
         self._node_id = node_id
         self._writer = writer
 
+    def append(self, node_id: int, marker: EndMarker, prepared: Completion[Any]) -> list[ErrorCode] | None:
+        return self._each(self._writer.append_marker, marker) if node_id == self._node_id else None
+
     def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
-        """The error code of each partition, in request order, once all have responded."""
         if node_id != self._node_id:
             raise ValueError(f"the local channel of node {self._node_id} cannot reach node {node_id}")
-        return all_of(
-            [
-                self._writer.write_marker(
-                    topic,
-                    partition,
-                    producer_id=marker.producer_id,
-                    producer_epoch=marker.producer_epoch,
-                    committed=marker.committed,
-                    coordinator_epoch=marker.coordinator_epoch,
-                    transaction_version=marker.transaction_version,
-                )
-                for topic, partition in marker.partitions
-            ]
-        )
+        return all_of(self._each(self._writer.write_marker, marker))
+
+    def _each(self, write: Callable[..., T], marker: EndMarker) -> list[T]:
+        return [
+            write(
+                topic,
+                partition,
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                committed=marker.committed,
+                coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=marker.transaction_version,
+            )
+            for topic, partition in marker.partitions
+        ]

@@ -6,8 +6,10 @@ call for them (`coordinator`).
 Invariants
 - From the append of a transition until it is durable, and from PREPARE until COMPLETE is durable, the transactional id
   is pending and requests get CONCURRENT_TRANSACTIONS, as in Kafka.
-- PREPARE is durable before any marker is written, all markers before COMPLETE is logged. An EndTxn, a timeout, a fence
-  and a replay take the same path; an outcome is never inferred from a missing marker.
+- PREPARE, the markers and COMPLETE are appended in this order. Where all partitions are here that is one turn, so they
+  become durable in one round; a marker that cannot be appended then is sent once PREPARE is durable, and COMPLETE waits
+  for it. An EndTxn, a timeout, a fence and a replay take the same path; an outcome is never inferred from a missing
+  marker.
 - Once it has resigned it writes nothing, neither COMPLETE nor a marker.
 """
 
@@ -85,7 +87,7 @@ class TransactionShardLife:
                 self.last_producer_epochs[metadata.transactional_id] = NO_PRODUCER_EPOCH
             if metadata.state in PREPARED:
                 self.pending.add(metadata.transactional_id)
-                self.delivery.deliver(metadata)
+                self.delivery.deliver(metadata, Completion.of(None))
             elif metadata.state is TransactionState.ONGOING:
                 self.timeouts.watch(metadata, wall_ms - metadata.start_timestamp_ms)
 
@@ -124,7 +126,8 @@ class TransactionShardLife:
         self.pending.add(transactional_id)
         self.last_producer_epochs[transactional_id] = target.last_producer_epoch
         if target.state is TransactionState.ONGOING:
-            self.not_durable[transactional_id] = target.partitions - (previous.partitions if previous else _NONE_YET)
+            added = target.partitions - (previous.partitions if previous else _NONE_YET)
+            self.not_durable[transactional_id] = self.not_durable.get(transactional_id, _NONE_YET) | added
             self.timeouts.watch(target)
         else:
             self.timeouts.stop(transactional_id)
@@ -132,19 +135,21 @@ class TransactionShardLife:
         def on_durable(done: "Completion[Any]") -> None:
             if done.error is not None:
                 return  # the disk has failed: the id stays pending until the broker stops; or this life is over
-            self.not_durable.pop(transactional_id, None)
+            left = self.not_durable.pop(transactional_id, _NONE_YET) - target.partitions
+            if left:  # more were added meanwhile
+                self.not_durable[transactional_id] = left
             was_open = previous is not None and previous.state is TransactionState.ONGOING
             opens = target.state is TransactionState.ONGOING and not was_open
             self._dependencies.listener.on_transition(target, opens=opens)
-            if target.state in PREPARED:
-                self.delivery.deliver(target)
-            else:
+            if target.state not in PREPARED and not left:
                 self.pending.discard(transactional_id)
 
         written.then(on_durable)
+        if target.state in PREPARED:
+            self.delivery.deliver(target, written)
 
     def _log_complete(self, prepared: TransactionMetadata) -> None:
-        """Every marker is durable."""
+        """Every marker is appended."""
         if self.has_resigned:
             return
         completed = prepared.to_completed(self._dependencies.clock.wall_ms())

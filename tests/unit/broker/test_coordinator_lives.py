@@ -122,15 +122,19 @@ class Stage:
         return None
 
     def marker(self, partition: int) -> Completion[None]:
-        return self.runtime.write_marker(
-            partition,
-            producer_id=1,
-            producer_epoch=0,
-            committed=True,
-            coordinator_epoch=0,
-            transaction_version=0,
-            wall_ms=WallMs(0),
-        )
+        try:
+            self.runtime.append_marker(
+                partition,
+                producer_id=1,
+                producer_epoch=0,
+                committed=True,
+                coordinator_epoch=0,
+                transaction_version=0,
+                wall_ms=WallMs(0),
+            )
+        except KafkaError as error:
+            return Completion.failed(error)
+        return self.runtime.when_durable(partition)
 
 
 def filled(*words: str) -> MemoryCoordinatorLog:

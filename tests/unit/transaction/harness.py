@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.coordinator.loading import CoordinatorLoading
@@ -31,11 +32,24 @@ class SentMarker:
 
 
 class HeldMarkers:
-    """Takes markers and answers when told to; by itself unless `holds`."""
+    """Takes markers and answers when told to; by itself unless `holds`. They are sent one by one, as to another node,
+    unless `appends`."""
 
     def __init__(self) -> None:
         self.sent: list[SentMarker] = []
         self.holds = False
+        self.appends = False
+        self.errors: list[ErrorCode] = []
+        """Of the partitions of the next one that is appended; NONE for all if there are none."""
+
+    def append(self, node_id: int, marker: EndMarker, prepared: Completion[Any]) -> list[ErrorCode] | None:
+        assert node_id == NODE_ID
+        if not self.appends:
+            return None
+        self.sent.append(SentMarker(marker, Completion()))
+        errors, self.errors = self.errors or [ErrorCode.NONE] * len(marker.partitions), []
+        self.sent[-1].answer.complete(errors)
+        return errors
 
     def send(self, node_id: int, marker: EndMarker) -> Completion[list[ErrorCode]]:
         assert node_id == NODE_ID

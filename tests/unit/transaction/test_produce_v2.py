@@ -24,13 +24,31 @@ def test_a_transaction_needs_no_request_but_produce_and_its_end(commit: bool, ve
             assert log.last_stable_offset == log.log_end_offset == 3 * (epoch + 1)
 
 
-def test_no_batch_is_written_before_its_partition_is_durably_in_the_transaction() -> None:
+def test_a_batch_is_appended_in_the_turn_that_adds_its_partition_and_both_are_durable_before_the_answer() -> None:
     broker = broker_with_topic()
     producer = Producer(broker).init()
+    rounds = broker.broker.rounds.round_count
     producing = producer.start_produce(version=12)
-    assert not producing.is_there and log_of(broker).log_end_offset == 0
+    assert broker.broker.transactions.open_count == 1
+    assert log_of(broker).log_end_offset == 1
+    assert log_of(broker).high_watermark == 0
+    assert not producing.is_there
     broker.time.settle()
     assert producing.message.responses[0].partition_responses[0].base_offset == 0
+    assert broker.broker.rounds.round_count == rounds + 1
+
+
+def test_another_partition_is_added_while_the_first_addition_is_not_durable() -> None:
+    broker = broker_with_topic()
+    producer = Producer(broker).init()
+    rounds = broker.broker.rounds.round_count
+    first = producer.start_produce(0, version=12)
+    second = producer.start_produce(1, version=12)
+    assert log_of(broker, 1).log_end_offset == 1
+    broker.time.settle()
+    assert [reply.message.responses[0].partition_responses[0].error_code for reply in (first, second)] == [0, 0]
+    assert broker.broker.rounds.round_count == rounds + 1
+    assert producer.end(True, version=5) is E.NONE, "nothing is pending"
 
 
 def test_a_first_sequence_other_than_0_is_out_of_order() -> None:
