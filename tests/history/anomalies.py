@@ -18,6 +18,7 @@ from tests.history.events import (
     History,
     Init,
     LogBatch,
+    Look,
     OffsetFetch,
     Outcome,
     Poll,
@@ -450,6 +451,15 @@ def a_gap_in_the_log(history: History, random: Random) -> None:
     history.logs[INPUT].pop(random.randrange(1, len(history.logs[INPUT]) - 1))
 
 
+def a_transaction_seen_in_one_partition_alone(history: History, random: Random) -> None:
+    first, second = (
+        {batch.timestamp_ms: batch.base_offset for batch in history.logs[leg] if batch.marker is not None}
+        for leg in LEGS
+    )
+    at = random.choice(sorted(first.keys() & second.keys()))
+    history.looks.append(Look(((LEGS[0], first[at] + 1), (LEGS[1], second[at]))))
+
+
 def a_client_that_never_gets_on(history: History, random: Random) -> None:
     history.at_work_at_the_end.append("processor")
 
@@ -489,6 +499,7 @@ ANOMALIES: dict[Anomaly, str] = {
     a_torn_commit: "I9",
     a_torn_commit_of_unknown_outcome: "I9",
     a_cycle_of_reads: "I10",
+    a_transaction_seen_in_one_partition_alone: "I26",
     a_skipped_record: "I11",
     a_jump_of_the_position: "I11",
     a_committed_record_hidden_from_read_uncommitted: "I11",

@@ -40,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     crash_rules.i23_damage_is_never_silent,
     crash_rules.i24_everybody_gets_on_after_the_last_fault,
     log_rules.i25_leader_epochs_rise_with_each_start_and_records_follow_them,
+    isolation_rules.i26_the_markers_of_a_transaction_are_seen_together,
 )
 
 
@@ -77,6 +78,7 @@ def tally(history: History) -> "Counter[str]":
         counts["unknowns"] += any(end.span.outcome is Outcome.UNKNOWN for end in transaction.ends)
     counts["sends"] = sum(send.span.is_ok for send in history.sends)
     counts["reads"] = sum(len(poll.records) for poll in history.polls)
+    counts["looks"] = len(set(history.looks))
     counts["offsets"] = len(history.offset_fetches)
     counts["generations"] = len({(seen.group, seen.generation) for seen in history.generations})
     counts["group_commits"] = sum(commit.span.is_ok for commit in history.group_commits)

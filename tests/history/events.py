@@ -151,6 +151,13 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """The high watermarks that one Fetch shows, or that were seen inside in one moment."""
+
+    high_watermarks: tuple[tuple[Partition, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Leading:
     """The leader epoch of a partition that an answer shows, or that was seen inside."""
 
@@ -224,6 +231,7 @@ class History:
     group_commits: list[GroupCommit] = field(default_factory=list)
     generations: list[Generation] = field(default_factory=list)
     bounds: list[Bounds] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
     leading: list[Leading] = field(default_factory=list)
     restarts: list[Restart] = field(default_factory=list)
     states: list[States] = field(default_factory=list)

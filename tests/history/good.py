@@ -20,6 +20,7 @@ from tests.history.events import (
     Init,
     Leading,
     LogBatch,
+    Look,
     OffsetFetch,
     Outcome,
     Partition,
@@ -275,6 +276,10 @@ class Life:
                 self.history.offset_fetches.append(OffsetFetch(self._span(), "pair", partition, generation))
                 yield True
 
+    def look(self) -> None:
+        """At all partitions at once."""
+        self.history.looks.append(Look(tuple((partition, self._end_of(partition)) for partition in _READ)))
+
     def _reads(self, reader: str, is_committed: bool) -> Iterator[bool]:
         positions = dict.fromkeys(_READ, 0)
         for _ in range(25):
@@ -283,6 +288,7 @@ class Life:
                 reader, partition, positions[partition], is_committed=is_committed
             ).next_offset
             self.bounds(partition)
+            self.look()
             yield True
 
     def _restarts(self) -> Iterator[bool]:

@@ -1,10 +1,10 @@
-"""I7 to I11: what readers may see: committed transactions, whole, in order, and not before their commit."""
+"""I7 to I11, I26: what readers may see: committed transactions, whole, in order, and not before their commit."""
 
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.history.events import Partition, Poll
+from tests.history.events import Identity, Partition, Poll
 from tests.history.facts import Facts
 
 
@@ -101,3 +101,19 @@ def i11_readers_go_on_and_skip_nothing(facts: Facts) -> Iterator[str]:
         missing = sorted(set(facts.final.get(partition, {})) - set(view))
         if missing:
             yield f"read_uncommitted lacks {missing} of {partition}"
+
+
+def i26_the_markers_of_a_transaction_are_seen_together(facts: Facts) -> Iterator[str]:
+    """A Fetch over several partitions sees it in all or in none. One that a partition was given later, since it could
+    not be written at first, has another time."""
+    markers: dict[tuple[Identity, int], dict[Partition, int]] = defaultdict(dict)
+    for partition, batches in facts.history.logs.items():
+        for batch in batches:
+            if batch.marker is not None:
+                markers[batch.identity, batch.timestamp_ms].setdefault(partition, batch.base_offset)
+    for look in set(facts.history.looks):
+        seen = dict(look.high_watermarks)
+        for (identity, _), places in markers.items():
+            there = {partition: at < seen[partition] for partition, at in places.items() if partition in seen}
+            if len(set(there.values())) > 1:
+                yield f"the markers of {identity} are there: {there}"

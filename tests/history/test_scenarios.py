@@ -149,7 +149,7 @@ HAZARDS: dict[str, tuple[str, ...]] = {
         f"{_TRANSACTION}kafka_bugs.py::test_kafka_17754_a_batch_that_comes_late_is_not_taken_into_the_next_transaction",
     ),
     "data survives, the record that adds its partition does not": (
-        f"{_TRANSACTION}produce_v2.py::test_no_batch_is_written_before_its_partition_is_durably_in_the_transaction",
+        f"{_TRANSACTION}one_round.py::test_a_batch_survives_no_power_cut_that_the_addition_of_its_partition_does_not",
         f"{_TRANSACTION}requests.py::test_an_operator_ends_a_hanging_transaction_with_a_marker",
     ),
     "a crash between two markers": (f"{_TRANSACTION}recovery.py::test_a_crash_between_two_markers_repeats_them_all",),

@@ -22,8 +22,10 @@ from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDeliver
 from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
 from oncelog.broker.handlers import produce
+from oncelog.broker.log import rounds
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerStateManager
+from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.storage.local import local_log
 from oncelog.protocol.errors import ErrorCode
 from tests.simulation.compaction_faults import (
@@ -41,29 +43,43 @@ from tests.simulation.log_faults import (
 
 
 def drop_a_marker(patch: pytest.MonkeyPatch) -> None:
-    write = PartitionMarkers.write_marker
+    append = PartitionMarkers.append_marker
 
-    def forgetful(self: PartitionMarkers, topic: str, partition: int, **marker: Any) -> Completion[ErrorCode]:
+    def forgetful(self: PartitionMarkers, topic: str, partition: int, **marker: Any) -> ErrorCode:
         if topic == "ledger" and partition == 1 and marker["producer_epoch"] % 3 == 2:
-            return Completion.of(ErrorCode.NONE)
-        return write(self, topic, partition, **marker)
+            return ErrorCode.NONE
+        return append(self, topic, partition, **marker)
 
-    patch.setattr(PartitionMarkers, "write_marker", forgetful)
+    patch.setattr(PartitionMarkers, "append_marker", forgetful)
 
 
 def turn_a_marker_round(patch: pytest.MonkeyPatch) -> None:
-    write = PartitionMarkers.write_marker
+    append = PartitionMarkers.append_marker
 
-    def confused(self: PartitionMarkers, topic: str, partition: int, **marker: Any) -> Completion[ErrorCode]:
+    def confused(self: PartitionMarkers, topic: str, partition: int, **marker: Any) -> ErrorCode:
         if topic == "ledger" and partition == 1 and marker["producer_epoch"] % 3 == 2:
             marker["committed"] = not marker["committed"]
-        return write(self, topic, partition, **marker)
+        return append(self, topic, partition, **marker)
 
-    patch.setattr(PartitionMarkers, "write_marker", confused)
+    patch.setattr(PartitionMarkers, "append_marker", confused)
 
 
 def complete_before_the_markers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MarkerDelivery, "deliver", lambda self, prepared: self._on_delivered(prepared))
+    patch.setattr(MarkerDelivery, "deliver", lambda self, prepared, durable: self._on_delivered(prepared))
+
+
+def show_a_round_partition_by_partition(patch: pytest.MonkeyPatch) -> None:
+    """Each high watermark rises in a turn of its own."""
+
+    def one_by_one(self: Rounds, ends: Any, committed: Any) -> None:
+        self._is_in_flight = False
+        for end in ends:
+            self.call_soon(lambda end=end: rounds._advance([end]))
+        if self._dirty and not self._is_scheduled:
+            self._is_scheduled = True
+            self.call_soon(self._run)
+
+    patch.setattr(Rounds, "_on_committed", one_by_one)
 
 
 def leave_prepared_transactions_after_a_restart(patch: pytest.MonkeyPatch) -> None:
@@ -119,9 +135,9 @@ def list_no_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
 def forget_a_partition_of_the_transaction(patch: pytest.MonkeyPatch) -> None:
     deliver = MarkerDelivery.deliver
 
-    def shortened(self: MarkerDelivery, prepared: Any) -> None:
+    def shortened(self: MarkerDelivery, prepared: Any, durable: Any) -> None:
         kept = frozenset(sorted(prepared.partitions)[:-1]) if len(prepared.partitions) > 1 else prepared.partitions
-        deliver(self, prepared._replace(partitions=kept))
+        deliver(self, prepared._replace(partitions=kept), durable)
 
     patch.setattr(MarkerDelivery, "deliver", shortened)
 
@@ -215,6 +231,7 @@ PLANTS: tuple[Plant, ...] = (
     drop_a_marker,
     turn_a_marker_round,
     complete_before_the_markers,
+    show_a_round_partition_by_partition,
     leave_prepared_transactions_after_a_restart,
     answer_before_the_decision_is_durable,
     let_transactions_live_for_ever,

@@ -1,10 +1,11 @@
-"""A client that deletes or reads what it has written as soon as that is acknowledged, whatever its acks.
+"""Clients that look at bounds: after each acknowledgement, and at several partitions in one Fetch.
 
 Owns: a partition of its own, whose start moves. The auditor (I6) demands that the high watermark of each look covers
-what was acknowledged before it.
+what was acknowledged before it, whatever the acks, and (I26) that a look at several partitions sees a transaction in
+all of them or in none.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from random import Random
 from typing import Any
 
@@ -13,10 +14,11 @@ from oncelog.protocol.generated.delete_records_request import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.clients.simulated import Life, Question, look_by_fetch, look_by_list_offsets, produce
-from tests.history.events import Partition, Send
+from tests.history.events import Look, Partition, Send
 from tests.history.recorder import Recorder
 
 PURGED: Partition = ("purged", 0)
@@ -32,6 +34,25 @@ def purges(recorder: Recorder, random: Random, count: int) -> Life:
         look = random.choice([look_by_fetch, look_by_list_offsets, look_by_delete_records])
         yield from look(recorder, PURGED, offset)
         yield random.choice([0, 10, 200])
+
+
+def compares(recorder: Recorder, random: Random, partitions: Sequence[Partition], count: int) -> Life:
+    """The partitions of one topic; most looks wait for records, and see the moment in which some become visible."""
+    seen = dict.fromkeys(partitions, 0)
+    for _ in range(count):
+        wanted = [
+            FetchPartition(partition=partition[1], fetch_offset=offset, partition_max_bytes=1)
+            for partition, offset in seen.items()
+        ]
+        topic = FetchTopic(topic=partitions[0][0], partitions=wanted)
+        request = FetchRequest(max_wait_ms=random.choice([0, 300, 300]), min_bytes=1, session_epoch=-1, topics=[topic])
+        answer = yield request, 11
+        if answer is not None:
+            shown = {data.partition_index: data for topic in answer.responses for data in topic.partitions}
+            if len(shown) == len(partitions) and not any(data.error_code for data in shown.values()):
+                seen = {partition: shown[partition[1]].high_watermark for partition in partitions}
+                recorder.history.looks.append(Look(tuple(seen.items())))
+        yield random.choice([0, 1, 20, 200])
 
 
 def look_by_delete_records(recorder: Recorder, partition: Partition, _: int) -> Generator[Question | int, Any, None]:

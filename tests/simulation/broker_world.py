@@ -41,6 +41,7 @@ from tests.history.events import (
     Bounds,
     History,
     Leading,
+    Look,
     OffsetFetch,
     Partition,
     Poll,
@@ -51,7 +52,7 @@ from tests.history.log_reader import batches_of
 from tests.history.recorder import Recorder
 from tests.simulation.broker_handovers import Handovers
 from tests.simulation.broker_janitor import tidies
-from tests.simulation.broker_looks import PURGED, purges
+from tests.simulation.broker_looks import PURGED, compares, purges
 from tests.simulation.broker_members import Member
 from tests.simulation.broker_network import Client, Network
 from tests.simulation.broker_states import COORDINATOR_PARTITIONS, has_overdue_transaction, log_of, state_of, steps_of
@@ -185,6 +186,7 @@ class BrokerWorld:
             if log.is_led and self._leading.get(partition) != leading:
                 self._leading[partition] = leading
                 self.recorder.history.leading.append(Leading(self.recorder.now(), partition, *leading))
+        self.recorder.history.looks.append(Look(tuple((each, self._bounds[each][2]) for each in _READ)))
         for table in self._tables:
             table.look(self.broker, self.random)
 
@@ -309,6 +311,7 @@ class BrokerWorld:
         self._join(Client(feeds(self.recorder, self.random, 30), "feeder"))
         self._join(Client(tidies(Random(self.random.random()), 6), "janitor"))
         self._join(Client(purges(self.recorder, self.random, 30), "purger"))
+        self._join(Client(compares(self.recorder, Random(self.random.random()), LEGS, 60), "comparer"))
         self._incarnate()
         self._trouble()
         self._hand_over()

@@ -55,19 +55,27 @@ class MarkerDelivery:
     def deliver(self, prepared: TransactionMetadata, durable: Completion[Any]) -> None:
         """PREPARE is appended, and `durable` completes when it is that: append the markers here and now, send the
         others then, and retry until each partition has one."""
-        left: list[TopicPartition] = []
+        to_send: list[TopicPartition] = []
+        refused: list[TopicPartition] = []
         for node_id, partitions in self._by_node(sorted(prepared.partitions)).items():
             errors = self._markers.append(node_id, self._marker(prepared, partitions), durable)
-            left += partitions if errors is None else _lacking(partitions, errors)
-        if not left:
+            if errors is None:
+                to_send += partitions
+            else:
+                refused += _lacking(partitions, errors)
+        if not to_send and not refused:
             self._on_delivered(prepared)
             return
-        self._left[prepared.transactional_id] = left
+        self._left[prepared.transactional_id] = to_send + refused
         self._prepared[prepared.transactional_id] = prepared
 
         def on_durable(done: "Completion[Any]") -> None:
-            if done.error is None:
+            if done.error is not None:
+                return
+            if to_send:
                 self._send(prepared, FIRST_BACKOFF_MS)
+            else:
+                self._on_left(prepared, refused, FIRST_BACKOFF_MS)
 
         durable.then(on_durable)
 
