@@ -30,7 +30,7 @@ class Point(Enum):
     APPEND = "append"
     """A batch is about to be written to a partition's log."""
     APPENDED = "appended"
-    """It is written, and not yet synced."""
+    """It is written; before a crash here everything written is made durable."""
 
 
 class Action(Enum):

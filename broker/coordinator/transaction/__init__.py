@@ -17,10 +17,12 @@ requests get CONCURRENT_TRANSACTIONS.
 
 **How a marker travels.** Once PREPARE is durable, the outcome is fixed:
 
-    PREPARE durable ──▶ `marker_delivery` ──▶ `markers.MarkerSender` ──▶ partition leader appends the marker
-    COMPLETE logged ◀── each partition has a durable marker, is deleted, or has fenced this coordinator ◀─┘
+    PREPARE logged ──▶ `marker_delivery` ──▶ `markers.MarkerSender` ──▶ partition leader appends the marker
+    COMPLETE logged ◀── each partition has its marker, is deleted, or has fenced this coordinator ◀─┘
 
-Delivery retries until no partition is left. A commit, an abort, a timeout, a new instance that fences the old one, and
+Appends become durable in their order, and what one turn appends becomes durable as a whole. So with all partitions on
+this node the whole way is one turn. A marker that cannot be appended then (another node leads the partition, its disk
+is full, a fault rule watches) is sent once PREPARE is durable, and again until no partition is left. A commit, an abort, a timeout, a new instance that fences the old one, and
 a restart that finds PREPARE in the log all take this path; an outcome is never inferred from a missing marker.
 
 **Who owns what.** A `TransactionShardLife` (`shard_life`) exists while this node coordinates the partition. It owns
