@@ -291,3 +291,68 @@ def test_it_is_idle_when_the_checkpoint_has_ended() -> None:
     assert idle.done
     assert not logs.store.is_busy
     assert logs.store.when_idle().done
+
+
+def test_a_commit_at_once_that_finds_no_descriptor_fails_and_the_next_round_makes_up_for_it() -> None:
+    logs = written()
+    log = logs.open(0)
+    logs.append(log, batch())
+    logs.disk.lacks_descriptor = lambda path: path.endswith(".log")
+    with pytest.raises(OSError, match="Too many open files"):
+        logs.store.commit_now()
+    logs.disk.lacks_descriptor = lambda path: False
+    logs.append(logs.open(1), batch())
+    logs.flush()
+    assert not logs.failures
+    assert ends(logs.crashed(1)) == ends(logs.killed()) == [5, 5, 4]
+
+
+def test_a_checkpoint_passes_over_indexes_that_a_full_disk_has_cost() -> None:
+    logs = Logs(config=LogConfig(segment_bytes=300))
+    log = logs.open()
+    for _ in range(6):
+        logs.append(log, batch(value=bytes(100)))
+    logs.flush()
+    full = [True]
+    logs.disk.append_error = lambda path: (
+        OSError(28, "No space left on device", path) if full and path == FLUSHED_OFFSETS and full.pop() else None
+    )
+    logs.delete_records(log, 4)
+    assert not full, "indexes were deleted, and the second try had room"
+    logs.store.file_sync.begin_checkpoint()
+    logs.flush()
+    logs.append(log, batch())
+    logs.flush()
+    assert not logs.failures
+    again = logs.crashed(1)
+    assert ends(again, 1) == [7]
+    assert again.open().log_start_offset == 4
+
+
+def test_the_journal_is_not_begun_while_a_round_is_in_flight() -> None:
+    """At a start without room it could not be; a clock's tick finds room again in the middle of a round."""
+    logs = Logs()
+    first, second = logs.open(0), logs.open(1)
+    logs.disk.append_error = lambda path: OSError(28, "No space left on device", path) if path in NAMES else None
+    logs.append(first, batch())
+    logs.append(second, batch())
+    logs.scheduler.threads_run_at_once = False
+    logs.scheduler.run()
+    assert logs.scheduler.threads, "two appends: their files are synced in the thread"
+    logs.disk.append_error = None
+    logs.store.step()
+    assert not logs.store.file_sync.is_journal_settled
+    logs.scheduler.threads_run_at_once = True
+    logs.flush()
+    logs.store.step()
+    logs.append(first, batch())
+    logs.flush()
+    assert logs.store.file_sync.is_journal_settled
+    assert ends(logs.crashed(1), 2) == ends(logs.killed(), 2) == [2, 1]
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_journal_file_that_is_missing_after_it_was_used_is_told(slot: int) -> None:
+    logs = written(rounds=30, journal_file_bytes=4_096)
+    del logs.disk.files[NAMES[slot]]
+    assert any("missing" in problem for problem in logs.killed().store.problems)
