@@ -19,12 +19,12 @@ class PowerCut(BaseException):
 class Inode:
     def __init__(self) -> None:
         self.data = bytearray()
-        self.synced = b""
+        self.synced = bytearray()
         self.untouched_bytes = 0
         """Of what was synced, this much was not cut off since."""
 
     def sync(self) -> None:
-        self.synced = bytes(self.data)
+        self.synced = bytearray(self.data)
         self.untouched_bytes = len(self.data)
 
 
@@ -61,9 +61,7 @@ class MemoryFile:
             start, end = (position, position + cut) if variant % 8 < 4 else (end - cut, end)
         new = bytes(data)[start - position : end - position]
         self.inode.data[start:end] = new
-        synced = bytearray(self.inode.synced)
-        synced[start:end] = new
-        self.inode.synced = bytes(synced)
+        self.inode.synced[start:end] = new  # in place: a journal has megabytes
         if torn:
             raise PowerCut(self.path)
         self._disk.sync_count += 1
@@ -165,7 +163,8 @@ class MemoryDisk:
         disk = MemoryDisk()
         disk.directories = set(self.directories)
         disk.files = {
-            path: _copy(bytes(inode.data), inode.synced, inode.untouched_bytes) for path, inode in self.files.items()
+            path: _copy(bytes(inode.data), bytes(inode.synced), inode.untouched_bytes)
+            for path, inode in self.files.items()
         }
         disk._durable_files = {path: disk.files[path] for path in self._durable_files if path in disk.files}
         disk._durable_directories = self._durable_directories & disk.directories
@@ -325,7 +324,7 @@ def _moved(path: str, old_path: str, new_path: str) -> str:
 def _copy(data: bytes, synced: bytes, untouched_bytes: int | None = None) -> Inode:
     inode = Inode()
     inode.data += data
-    inode.synced = synced
+    inode.synced += synced
     inode.untouched_bytes = len(synced) if untouched_bytes is None else untouched_bytes
     return inode
 
@@ -361,7 +360,7 @@ def _rename(files: dict[str, Inode], directories: set[str], old_path: str, new_p
 
 def _torn(inode: Inode, random: Random) -> bytes:
     """The synced bytes, and of later ones any part: pages may be missing in the middle (zeros) and at the end."""
-    data, synced = bytes(inode.data), inode.synced
+    data, synced = bytes(inode.data), bytes(inode.synced)
     if synced.startswith(data):  # cut since the sync
         return random.choice([synced, data])
     if not data.startswith(synced):  # written anew since the sync

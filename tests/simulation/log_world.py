@@ -521,7 +521,7 @@ class LogWorld:
         name = self.random.choice(names)
         data = disk.files[name].data
         data[self.random.randrange(len(data))] ^= 1 << self.random.randrange(8)
-        disk.files[name].synced = bytes(data)
+        disk.files[name].synced = bytearray(data)
         return name
 
     def _started(self, disk: MemoryDisk, wall_ms: int) -> Logs:
