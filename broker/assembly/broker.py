@@ -122,7 +122,15 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     for line in (yield from topics.load()):
         log.warning("data_dir.entry", message=line)
     coordinators = _coordinators(
-        config, system, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
+        config,
+        system,
+        topics,
+        live_config,
+        metadata,
+        leadership,
+        log,
+        TransitionLog(log, metrics),
+        lambda: logs.store.rounds_are_whole,
     )
     broker = Broker(
         live_config=live_config,
@@ -247,6 +255,7 @@ def _coordinators(
     leadership: Leadership,
     log: Any,
     transitions: TransitionListener,
+    rounds_are_whole: Callable[[], bool],
 ) -> _Coordinators:
     """Both coordinators, not replayed yet; markers for offsets go through the group runtime."""
     loading = CoordinatorLoading(system.scheduler)
@@ -292,6 +301,7 @@ def _coordinators(
             _transaction_limits(config),
             transitions,
             lambda: metadata.state.features.get("transaction.version", 0),
+            rounds_are_whole,
         ),
     )
     if system.faults is not None:

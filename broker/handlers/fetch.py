@@ -138,6 +138,7 @@ class _Fetch:
         "_context",
         "_endpoints",
         "_epoch",
+        "_is_ending",
         "_is_follower",
         "_is_kept",
         "_isolation",
@@ -178,6 +179,7 @@ class _Fetch:
         """Partitions of the last one of the topics."""
         self._answer: Completion[FetchResponse | Completion[FetchResponse]] | None = None
         self._timer: Timer | None = None
+        self._is_ending = False
         self._late: list[tuple[FetchedPartition, PartitionData | PartitionRead]] = []
         """The partitions from the first one with a pending read on: assembled once all reads are complete."""
         self._moved: dict[FetchedPartition, None] = {}
@@ -227,7 +229,13 @@ class _Fetch:
     def on_moved(self, partition: FetchedPartition) -> None:
         if self._answer is None:
             self._moved[partition] = None
-        elif self._count_again(partition):
+        elif self._count_again(partition) and not self._is_ending:
+            # After this turn: other logs of the same round are to be heard of, and belong to the same response.
+            self._is_ending = True
+            self._context.broker.scheduler.call_soon(self._end)
+
+    def _end(self) -> None:
+        if self._answer is not None:  # not timed out meanwhile, nor disconnected
             self._complete()
 
     def _count_again(self, partition: FetchedPartition) -> bool:

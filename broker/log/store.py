@@ -220,6 +220,11 @@ class LogStore(Protocol):
         """The same, at once and for every log, whatever the flush policy. Raises OSError."""
 
     @property
+    def rounds_are_whole(self) -> bool:
+        """A crash leaves all of a round or nothing, over all logs. Until then whoever needs one append durable no
+        later than another waits for the first."""
+
+    @property
     def is_busy(self) -> bool:
         """Durability work besides commits is in flight; a clean stop waits for it."""
 

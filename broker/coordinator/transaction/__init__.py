@@ -22,8 +22,9 @@ requests get CONCURRENT_TRANSACTIONS.
 
 Appends become durable in their order, and what one turn appends becomes durable as a whole. So with all partitions on
 this node the whole way is one turn. A marker that cannot be appended then (another node leads the partition, its disk
-is full, a fault rule watches) is sent once PREPARE is durable, and again until no partition is left. A commit, an abort, a timeout, a new instance that fences the old one, and
-a restart that finds PREPARE in the log all take this path; an outcome is never inferred from a missing marker.
+is full, a fault rule watches) is sent once PREPARE is durable, and again until no partition is left. A commit, an
+abort, a timeout, a new instance that fences the old one, and a restart that finds PREPARE in the log all take this
+path; an outcome is never inferred from a missing marker.
 
 **Who owns what.** A `TransactionShardLife` (`shard_life`) exists while this node coordinates the partition. It owns
 what may be lost with it: pending transitions, timers (`timeouts`), markers in flight. `producer_ids` allocates ids from

@@ -186,8 +186,9 @@ class TransactionCoordinator:
     def add_partitions_implicitly(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> Completion[ProducerIdAndEpoch]:
-        """The implicit add of Produce v12 and TxnOffsetCommit v5; completes once appended, usually at once: what the
-        caller appends then is durable no sooner. It must call `verify_partitions` again in the turn of its append.
+        """The implicit add of Produce v12 and TxnOffsetCommit v5. Where rounds are whole it completes once appended,
+        usually at once: what the caller appends then is durable with it. The caller must call `verify_partitions` in
+        the turn of its append.
 
         The previous transaction may still be completing. This waits for it briefly, as a version 2 client does not
         expect CONCURRENT_TRANSACTIONS here.
@@ -195,10 +196,11 @@ class TransactionCoordinator:
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
         wanted = frozenset(partitions)
+        is_whole = self._dependencies.rounds_are_whole()
         answer: Completion[ProducerIdAndEpoch] = Completion()
 
         def decide(metadata: "TransactionMetadata | None", is_pending: bool, _: "int | None") -> Decision:
-            is_adding = metadata is not None and metadata.state is TransactionState.ONGOING
+            is_adding = metadata is not None and metadata.state is TransactionState.ONGOING and is_whole
             return prepare_add_partitions(
                 metadata,
                 producer_id,
@@ -220,7 +222,7 @@ class TransactionCoordinator:
                 else:
                     answer.fail(error)
 
-            self._transition(transactional_id, decide, _producer, until_durable=False).then(on_done)
+            self._transition(transactional_id, decide, _producer, until_durable=not is_whole).then(on_done)
 
         attempt(attempt, 0)
         return answer
@@ -278,7 +280,8 @@ class TransactionCoordinator:
         except KafkaError as error:
             return error.code
         metadata = life.get(transactional_id)
-        not_durable = _NONE_YET if is_implicit else life.not_durable.get(transactional_id, _NONE_YET)
+        is_together = is_implicit and self._dependencies.rounds_are_whole()
+        not_durable = _NONE_YET if is_together else life.not_durable.get(transactional_id, _NONE_YET)
         is_pending = transactional_id in life.pending
         for partition in partitions:
             error_code = verify_partition(

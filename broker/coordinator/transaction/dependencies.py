@@ -50,3 +50,5 @@ class TransactionDependencies:
     listener: TransitionListener
     transaction_version: Callable[[], int]
     """The finalized level of the feature, as of now."""
+    rounds_are_whole: Callable[[], bool]
+    """What one turn appends, in whatever logs, becomes durable as a whole (`LogStore.rounds_are_whole`), as of now."""

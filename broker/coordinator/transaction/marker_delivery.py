@@ -3,7 +3,8 @@
 Owns: which partitions still lack their marker, and when to retry. Does not own: the decision (PREPARE is appended
 before `deliver` is called), COMPLETE (logged by the owner of `on_delivered`), how a marker travels (`markers`).
 Invariants
-- A marker is appended behind PREPARE, in the same store, or sent when PREPARE is durable.
+- A marker is appended behind PREPARE, in the same round of a store whose rounds are whole, or sent when PREPARE is
+  durable.
 - `on_delivered` is called once, when each partition has its marker, is deleted, or has seen a newer coordinator; never
   for a transaction that was forgotten in between. What is appended from then on is durable after all markers, or with
   them.
@@ -32,9 +33,11 @@ class MarkerDelivery:
         scheduler: Scheduler,
         coordinator_epoch: int,
         on_delivered: Callable[[TransactionMetadata], None],
+        rounds_are_whole: Callable[[], bool],
     ) -> None:
         """`leader_of` returns the node id that leads a partition, None if the partition no longer exists;
         `coordinator_epoch` fences earlier coordinators of the same ids in each partition."""
+        self._rounds_are_whole = rounds_are_whole
         self._markers = markers
         self._leader_of = leader_of
         self._scheduler = scheduler
@@ -53,12 +56,14 @@ class MarkerDelivery:
         self._prepared.clear()
 
     def deliver(self, prepared: TransactionMetadata, durable: Completion[Any]) -> None:
-        """PREPARE is appended, and `durable` completes when it is that: append the markers here and now, send the
-        others then, and retry until each partition has one."""
+        """PREPARE is appended, and `durable` completes when it is that: append the markers here and now if possible,
+        send the others then, and retry until each partition has one."""
         to_send: list[TopicPartition] = []
         refused: list[TopicPartition] = []
+        can_append = self._rounds_are_whole()
         for node_id, partitions in self._by_node(sorted(prepared.partitions)).items():
-            errors = self._markers.append(node_id, self._marker(prepared, partitions), durable)
+            marker = self._marker(prepared, partitions)
+            errors = self._markers.append(node_id, marker, durable) if can_append else None
             if errors is None:
                 to_send += partitions
             else:

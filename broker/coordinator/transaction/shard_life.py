@@ -70,7 +70,12 @@ class TransactionShardLife:
         self.last_producer_epochs: dict[str, int] = {}
         clock, scheduler = dependencies.clock, dependencies.scheduler
         self.delivery = MarkerDelivery(
-            dependencies.markers, dependencies.leader_of, scheduler, coordinator_epoch, self._log_complete
+            dependencies.markers,
+            dependencies.leader_of,
+            scheduler,
+            coordinator_epoch,
+            self._log_complete,
+            dependencies.rounds_are_whole,
         )
         self.timeouts = TransactionTimeouts(
             clock, scheduler, lambda opened: on_timeout(self, opened), dependencies.limits.timeout_check_interval_ms

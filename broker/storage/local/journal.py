@@ -63,8 +63,14 @@ class LeftOut(NamedTuple):
     """What a journal carries on of a log that was offline when it was begun."""
 
     end_offset: int
-    """Everything below it was committed; what is above may have been."""
+    """Everything below it was committed."""
     spans: Sequence[Span]
+    uncommitted_from: int | None
+    """Nothing from there on was; None: that is unknown, the journal was not in use."""
+
+    def as_span(self) -> Span:
+        uncommitted_from = -1 if self.uncommitted_from is None else self.uncommitted_from
+        return Span(0, _LEFT_OUT, uncommitted_from, self.end_offset, b"")
 
 
 @dataclass(slots=True)
@@ -76,6 +82,8 @@ class Tail:
     """In the order of their offsets."""
     left_out_end: int = -1
     """The log was offline when the journal was begun (`LeftOut`); -1: it was not."""
+    uncommitted_from: int | None = None
+    """Of a log that was left out."""
 
     @property
     def is_left_out(self) -> bool:
@@ -108,6 +116,8 @@ class JournalContents:
     tails: dict[LogKey, Tail] = field(default_factory=dict)
     is_in_use: bool = False
     """A broker has committed through this journal, up to its last frame."""
+    is_retired: bool = False
+    """It only says what was left out when its use ended."""
     problem: str | None = None
     generation: int = 0
     first_number: int = 1
@@ -140,6 +150,7 @@ def read_journal(disk: Disk) -> JournalContents:
     if older and older[0].life == frames[0].life and older[-1].number + 1 == frames[0].number:
         frames = older + frames
     contents.is_in_use = contents.problem is None and frames[0].kind == _HEAD
+    contents.is_retired = frames[0].kind == _LAST_HEAD
     contents.first_number, contents.number = frames[0].number, frames[-1].number + 1
     for frame in frames:
         for key, span in _sections(frame.body):
@@ -152,6 +163,7 @@ def _note(tail: Tail, span: Span) -> None:
         tail.synced_offset = max(tail.synced_offset, span.next_offset)
     elif span.position == _LEFT_OUT:
         tail.left_out_end = max(tail.left_out_end, span.next_offset)
+        tail.uncommitted_from = span.first_offset if span.first_offset >= 0 else None
     elif not tail.spans or tail.spans[-1].next_offset <= span.first_offset:  # heads repeat what they carry
         tail.spans.append(span)
 
@@ -253,7 +265,7 @@ class Journal:
         self._carried = [
             part
             for key, log in left_out.items()
-            for span in (Span(0, _LEFT_OUT, 0, log.end_offset, b""), *log.spans)
+            for span in (log.as_span(), *log.spans)
             for part in _encode_section(key, span)
         ]
         self._generation += 1

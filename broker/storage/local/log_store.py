@@ -145,7 +145,7 @@ class LocalLogStore:
         number = self._flushed.journal_number
         if number is None or not self._flushed.is_whole:
             self._is_journal_in_use = False
-        elif found.problem is None and not found.covers(number):
+        elif found.problem is None and not found.is_retired and not found.covers(number):
             found.problem = f"{NAMES[0]}, {NAMES[1]} or {FLUSHED_OFFSETS} lacks its end"
             self._is_journal_in_use = False
         if found.problem is not None:
@@ -311,7 +311,9 @@ class LocalLogStore:
     def _committed_offset(self, topic_id: UUID, partition: int, points: LogPoints | None) -> int | None:
         """Where a log ends if the journal knows that; None if there may be committed records after what it knows."""
         tail = self._tails.get((topic_id, partition))
-        if not self._is_journal_in_use or (tail is not None and tail.is_left_out):
+        if tail is not None and tail.is_left_out:
+            return tail.uncommitted_from
+        if not self._is_journal_in_use:
             return None
         return points.synced_offset if points is not None else 0
 
@@ -328,15 +330,20 @@ class LocalLogStore:
 
     def settle_journal(self, directories: Mapping[LogKey, str]) -> None:
         """Put everything back that only the journal has, for these partitions, and end its use: before a repair, which
-        moves records. Raises OSError."""
+        moves records. What no round has committed is removed when they are opened next. Raises OSError."""
+        left_out: dict[LogKey, LeftOut] = {}
         for (topic_id, partition), directory in directories.items():
             self._put_back(directory, topic_id, partition, [])
             points = self.points(topic_id, partition)
             if points is not None:
                 self._flushed.record_all([((topic_id, partition), points)])
+            committed_offset = self._committed_offset(topic_id, partition, points)
+            if committed_offset is not None:
+                # Only that: a repair may leave the log with a lower end.
+                left_out[topic_id, partition] = LeftOut(0, (), committed_offset)
+        self.file_sync.journal.retire(left_out)
         self._flushed.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
         self._flushed.rewrite()
-        self.file_sync.journal.retire({})
         self._tails, self._is_journal_in_use = {}, False
 
     def complete_recovery(self) -> None:
@@ -359,7 +366,8 @@ class LocalLogStore:
             if log.owner.offline_error is not None:
                 key = (log.topic_id, log.partition)
                 points, tail = self._flushed.get(*key), self._tails.get(key, Tail())
-                left_out[key] = LeftOut(tail.end_offset(points), tail.above(points))
+                uncommitted_from = self._committed_offset(*key, self.points(*key))
+                left_out[key] = LeftOut(tail.end_offset(points), tail.above(points), uncommitted_from)
         try:
             self.file_sync.begin_journal(left_out)
         except OSError as error:
@@ -383,6 +391,12 @@ class LocalLogStore:
 
     def commit_now(self) -> None:
         self.file_sync.commit_now()
+
+    @property
+    def rounds_are_whole(self) -> bool:
+        """Once the journal is in use; it may be begun late, on a full disk. Under `os` the order of appends outlives a
+        kill, and nothing is promised for a power cut."""
+        return self.file_sync.is_journal_settled
 
     @property
     def is_busy(self) -> bool:

@@ -63,6 +63,10 @@ class MemoryLogStore:
         return
 
     @property
+    def rounds_are_whole(self) -> bool:
+        return True
+
+    @property
     def is_busy(self) -> bool:
         return False
 

@@ -125,6 +125,7 @@ class Coordinator:
         self.ids = ids or CountingIds()
         self.transitions = Transitions()
         self.gone: set[TopicPartition] = set()
+        self.rounds_are_whole = True
         self.loading = CoordinatorLoading(self.time)
         self.runtime: CoordinatorRuntime[TransactionShardLife] = CoordinatorRuntime(
             TRANSACTION_STATE,
@@ -146,6 +147,7 @@ class Coordinator:
                 TransactionLimits(900_000, EXPIRATION_MS, EXPIRY_INTERVAL_MS, two_phase_commit=True),
                 self.transitions,
                 lambda: self.level,
+                lambda: self.rounds_are_whole,
             ),
         )
 
