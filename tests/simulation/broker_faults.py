@@ -21,12 +21,14 @@ from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordi
 from oncelog.broker.coordinator.transaction.marker_delivery import MarkerDelivery
 from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
-from oncelog.broker.handlers import produce
+from oncelog.broker.handlers import fetch, produce
 from oncelog.broker.log import rounds
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.storage.local import local_log
+from oncelog.broker.storage.local.journal import LeftOut
+from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.protocol.errors import ErrorCode
 from tests.simulation.compaction_faults import (
     drop_tombstones_at_once,
@@ -80,6 +82,27 @@ def show_a_round_partition_by_partition(patch: pytest.MonkeyPatch) -> None:
             self.call_soon(self._run)
 
     patch.setattr(Rounds, "_on_committed", one_by_one)
+
+
+def answer_a_waiting_fetch_in_the_middle_of_a_round(patch: pytest.MonkeyPatch) -> None:
+    """By the first log that tells it."""
+
+    def on_moved(self: Any, partition: Any) -> None:
+        if self._answer is None:
+            self._moved[partition] = None
+        elif self._count_again(partition):
+            self._complete()
+
+    patch.setattr(fetch._Fetch, "on_moved", on_moved)
+
+
+def share_rounds_that_are_not_whole(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LocalLogStore, "rounds_are_whole", True)
+
+
+def keep_what_a_log_that_was_offline_has_not_committed(patch: pytest.MonkeyPatch) -> None:
+    span = LeftOut.as_span
+    patch.setattr(LeftOut, "as_span", lambda self: span(self._replace(uncommitted_from=None)))
 
 
 def leave_prepared_transactions_after_a_restart(patch: pytest.MonkeyPatch) -> None:
@@ -232,6 +255,9 @@ PLANTS: tuple[Plant, ...] = (
     turn_a_marker_round,
     complete_before_the_markers,
     show_a_round_partition_by_partition,
+    answer_a_waiting_fetch_in_the_middle_of_a_round,
+    share_rounds_that_are_not_whole,
+    keep_what_a_log_that_was_offline_has_not_committed,
     leave_prepared_transactions_after_a_restart,
     answer_before_the_decision_is_durable,
     let_transactions_live_for_ever,

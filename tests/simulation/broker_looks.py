@@ -37,21 +37,37 @@ def purges(recorder: Recorder, random: Random, count: int) -> Life:
 
 
 def compares(recorder: Recorder, random: Random, partitions: Sequence[Partition], count: int) -> Life:
-    """The partitions of one topic; most looks wait for records, and see the moment in which some become visible."""
-    seen = dict.fromkeys(partitions, 0)
-    for _ in range(count):
+    """The partitions of one topic, in a session or outside of any; most looks wait for records, and see the moment in
+    which some become visible."""
+    seen: dict[Partition, int] = {}
+    session_id = 0
+    for number in range(count):
+        if number % 10 == 0 or not seen:
+            session_id, session_epoch, in_session = 0, random.choice([-1, 0]), {}
+            seen = dict.fromkeys(partitions, 0)
+        moved = {each: offset for each, offset in seen.items() if in_session.get(each) != offset}
         wanted = [
             FetchPartition(partition=partition[1], fetch_offset=offset, partition_max_bytes=1)
-            for partition, offset in seen.items()
+            for partition, offset in (moved if session_epoch >= 0 else seen).items()
         ]
-        topic = FetchTopic(topic=partitions[0][0], partitions=wanted)
-        request = FetchRequest(max_wait_ms=random.choice([0, 300, 300]), min_bytes=1, session_epoch=-1, topics=[topic])
-        answer = yield request, 11
-        if answer is not None:
-            shown = {data.partition_index: data for topic in answer.responses for data in topic.partitions}
-            if len(shown) == len(partitions) and not any(data.error_code for data in shown.values()):
-                seen = {partition: shown[partition[1]].high_watermark for partition in partitions}
-                recorder.history.looks.append(Look(tuple(seen.items())))
+        answer = yield (
+            FetchRequest(
+                max_wait_ms=random.choice([0, 300, 300]),
+                min_bytes=1,
+                session_id=session_id,
+                session_epoch=session_epoch,
+                topics=[FetchTopic(topic=partitions[0][0], partitions=wanted)] if wanted else [],
+            ),
+            11,
+        )
+        shown = () if answer is None else [data for topic in answer.responses for data in topic.partitions]
+        if answer is None or answer.error_code or any(data.error_code for data in shown):
+            seen = {}  # a session ends with its broker
+            continue
+        if session_epoch >= 0:
+            session_id, session_epoch, in_session = answer.session_id, session_epoch + 1, dict(seen)
+        seen |= {(partitions[0][0], data.partition_index): data.high_watermark for data in shown}
+        recorder.history.looks.append(Look(tuple(seen.items())))
         yield random.choice([0, 1, 20, 200])
 
 

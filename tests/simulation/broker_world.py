@@ -5,12 +5,14 @@ clients asked and were told becomes a history, which the auditor of tests/histor
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from errno import ENOSPC
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
+from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.clients.simulated import (
@@ -99,11 +101,14 @@ class Tally:
     clock_jumps: int = 0
     handovers: int = 0
     looks_at_compaction: int = 0
+    unreadable: int = 0
+    full_starts: int = 0
 
 
 class BrokerWorld:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
+        self._more = Random(-seed - 1)
         self.transaction_version = self.random.choice([1, 2])
         self.tally = Tally()
         self._skew_ms = 0
@@ -260,10 +265,14 @@ class BrokerWorld:
         is_same = kind == "kill" and not has_overdue_transaction(self.broker, wall_ms)
         self.handovers.on_restart()
         before = state_of(self.broker, (*_PARTITIONS, TABLE), GROUP) if is_same else None
+        if self._more.random() < 0.2:
+            disk = self._start_without_a_file(disk, wall_ms)
         while True:
             if self.random.random() < 0.2:
                 disk.operations_left = self.random.randint(0, 20)
             try:
+                if self._more.random() < 0.15:
+                    self._lack_room_for_the_journal(disk)
                 self.broker = self._started(disk, wall_ms)
                 break
             except PowerCut:
@@ -275,6 +284,22 @@ class BrokerWorld:
             table.on_restart()
         self._look()
         self._compare(before, wall_ms)
+
+    def _start_without_a_file(self, disk: MemoryDisk, wall_ms: int) -> MemoryDisk:
+        """A short life in which one file of a log cannot be read: its partition is offline, or the start fails."""
+        self.tally.unreadable += 1
+        disk.refused = {self._more.choice([path for path in sorted(disk.files) if path.endswith(".log")])}
+        with suppress(StartError):
+            disk = self._started(disk, wall_ms).disk
+        disk = disk.crash(self._seeded()) if self._more.random() < 0.3 else disk.kill()
+        disk.refused.clear()
+        return disk
+
+    def _lack_room_for_the_journal(self, disk: MemoryDisk) -> None:
+        """Until there is some, commits sync the files."""
+        self.tally.full_starts += 1
+        disk.append_error = lambda path: OSError(ENOSPC, "No space left on device", path) if "journal" in path else None
+        self._later(self._more.choice([0, 300, 1_500]), lambda: setattr(disk, "append_error", None))
 
     def _leave(self) -> None:
         """A round of compaction cleans up after itself: on the disk of before, which is gone."""

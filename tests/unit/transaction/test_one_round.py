@@ -71,6 +71,24 @@ def test_one_fetch_sees_a_commit_in_all_partitions_or_in_none(version: int) -> N
     assert [(data.high_watermark, data.last_stable_offset) for data in topic.partitions] == [(2, 2), (2, 2)]
 
 
+@pytest.mark.parametrize("isolation_level", [0, 1])
+@VERSIONS
+def test_so_does_one_that_waits_in_a_session(version: int, isolation_level: int) -> None:
+    broker, producer = begun(version)
+    at = 1 - isolation_level
+    wanted = [FetchPartition(partition=index, fetch_offset=at, partition_max_bytes=1_000) for index in (0, 1)]
+    limits = {"min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": isolation_level}
+    topic = FetchTopic(topic=TOPIC, partitions=wanted)
+    opened = broker.ask(FetchRequest(max_wait_ms=0, session_epoch=0, topics=[topic], **limits), 11)
+    again = FetchRequest(max_wait_ms=10_000, session_id=opened.session_id, session_epoch=1, topics=[], **limits)
+    waiting = broker.start(again, 11)
+    broker.time.settle()
+    assert not waiting.is_there
+    producer.end(True, END[version])
+    shown = [data.partition_index for topic in waiting.message.responses for data in topic.partitions]
+    assert sorted(shown) == [0, 1]
+
+
 @VERSIONS
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("seed", range(3))
