@@ -27,8 +27,6 @@ from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.rounds import Rounds
 from oncelog.broker.storage.local import local_log
-from oncelog.broker.storage.local.journal import LeftOut
-from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.protocol.errors import ErrorCode
 from tests.simulation.compaction_faults import (
     drop_tombstones_at_once,
@@ -71,12 +69,12 @@ def complete_before_the_markers(patch: pytest.MonkeyPatch) -> None:
 
 
 def show_a_round_partition_by_partition(patch: pytest.MonkeyPatch) -> None:
-    """Each high watermark rises in a turn of its own."""
+    """Each high watermark rises a millisecond after the one before it."""
 
     def one_by_one(self: Rounds, ends: Any, committed: Any) -> None:
         self._is_in_flight = False
-        for end in ends:
-            self.call_soon(lambda end=end: rounds._advance([end]))
+        for delay_ms, end in enumerate(ends):
+            self._scheduler.call_later(delay_ms, lambda end=end: rounds._advance([end]))
         if self._dirty and not self._is_scheduled:
             self._is_scheduled = True
             self.call_soon(self._run)
@@ -94,15 +92,6 @@ def answer_a_waiting_fetch_in_the_middle_of_a_round(patch: pytest.MonkeyPatch) -
             self._complete()
 
     patch.setattr(fetch._Fetch, "on_moved", on_moved)
-
-
-def share_rounds_that_are_not_whole(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LocalLogStore, "rounds_are_whole", True)
-
-
-def keep_what_a_log_that_was_offline_has_not_committed(patch: pytest.MonkeyPatch) -> None:
-    span = LeftOut.as_span
-    patch.setattr(LeftOut, "as_span", lambda self: span(self._replace(uncommitted_from=None)))
 
 
 def leave_prepared_transactions_after_a_restart(patch: pytest.MonkeyPatch) -> None:
@@ -256,8 +245,6 @@ PLANTS: tuple[Plant, ...] = (
     complete_before_the_markers,
     show_a_round_partition_by_partition,
     answer_a_waiting_fetch_in_the_middle_of_a_round,
-    share_rounds_that_are_not_whole,
-    keep_what_a_log_that_was_offline_has_not_committed,
     leave_prepared_transactions_after_a_restart,
     answer_before_the_decision_is_durable,
     let_transactions_live_for_ever,

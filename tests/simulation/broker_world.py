@@ -199,12 +199,19 @@ class BrokerWorld:
         try:
             function()
         except PowerCut:
-            self.tally.power_cuts += 1
-            self._restart("power cut", self.broker.disk.crash(self._seeded()))
+            if self._more.random() < 0.5:
+                self.tally.stops += 1
+                self._restart("kill at work", self.broker.disk.kill())
+            else:
+                self.tally.power_cuts += 1
+                self._restart("power cut", self.broker.disk.crash(self._seeded()))
 
     def _asked(self) -> VirtualBroker:
         """A request arrives."""
         self.handovers.on_request(self.broker)
+        with self._descriptors():
+            for table in self._tables:
+                table.note(self.broker)  # the request may delete it
         return self.broker
 
     def _hand_over(self) -> None:
@@ -288,7 +295,9 @@ class BrokerWorld:
     def _start_without_a_file(self, disk: MemoryDisk, wall_ms: int) -> MemoryDisk:
         """A short life in which one file of a log cannot be read: its partition is offline, or the start fails."""
         self.tally.unreadable += 1
-        disk.refused = {self._more.choice([path for path in sorted(disk.files) if path.endswith(".log")])}
+        logs = [path for path in sorted(disk.files) if path.endswith(".log")]
+        in_flight = [path for path in logs if disk.files[path].data != disk.files[path].synced]
+        disk.refused = {self._more.choice(in_flight or logs)}
         with suppress(StartError):
             disk = self._started(disk, wall_ms).disk
         disk = disk.crash(self._seeded()) if self._more.random() < 0.3 else disk.kill()
@@ -299,7 +308,10 @@ class BrokerWorld:
         """Until there is some, commits sync the files."""
         self.tally.full_starts += 1
         disk.append_error = lambda path: OSError(ENOSPC, "No space left on device", path) if "journal" in path else None
-        self._later(self._more.choice([0, 300, 1_500]), lambda: setattr(disk, "append_error", None))
+        self._later(self._more.choice([0, 600, 2_000]), lambda: setattr(disk, "append_error", None))
+        if self._more.random() < 0.7:
+            operations = self._more.randint(0, 100)
+            self._later(self._more.randint(10, 600), lambda: setattr(disk, "operations_left", operations))
 
     def _leave(self) -> None:
         """A round of compaction cleans up after itself: on the disk of before, which is gone."""

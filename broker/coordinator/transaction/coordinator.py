@@ -365,7 +365,7 @@ class TransactionCoordinator:
         self._runtime.check_complete()
         for life in self._runtime.shards():
             for metadata in life.all():
-                if metadata.state not in AT_REST:
+                if metadata.state not in AT_REST or metadata.transactional_id in life.pending:
                     message = f"{metadata.transactional_id!r} has a transaction open; it must end first"
                     raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 
