@@ -2,8 +2,8 @@
 
 Owns: the requests, and how they are counted: from the bytes of the socket to the bytes of the response, with everything
 that follows in the same moment (flush round, markers, COMPLETE). Does not own: the limits (`tests.unit.bench`). The
-broker is the real one over memory storage, with its log at level info and its clock frozen; the transport and the clock
-are not counted.
+broker is the real one, with its log at level info and its clock frozen; the transport, the clock and the disk are not
+counted.
 """
 
 from collections.abc import Callable
@@ -55,8 +55,8 @@ def lines_of(run: Callable[[], object]) -> int:
 class HotPaths:
     """Every request is answered before the next one is sent."""
 
-    def __init__(self) -> None:
-        self._broker = VirtualBroker("oncelog.storage=memory", with_faults=False)
+    def __init__(self, setting: str = "oncelog.storage=memory") -> None:
+        self._broker = VirtualBroker(setting, with_faults=False)
         topic = CreatableTopic(name=TOPIC, num_partitions=len(_PARTITION_OF), replication_factor=1)
         self._broker.ask(CreateTopicsRequest(topics=[topic]), 4)
         self._broker.ask(FindCoordinatorRequest(key=ID_V1, key_type=_FOR_TRANSACTIONS), 2)
