@@ -159,7 +159,7 @@ def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, wa
     """Under `full`, and for the keys of a compacted topic, every record; otherwise what the length walk shows."""
     compression = header.attributes & COMPRESSION_MASK
     body = batch[HEADER_SIZE:]
-    if config.checks_every_record or config.is_compacted:
+    if config.checks_every_record:
         if compression:
             body = memoryview(decompressed(compression, body))
         _check_all(body, header, config, wall_ms)

@@ -39,18 +39,27 @@ class LogConfig:
     segment_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
     record_validation: str = "short"
-    earliest_roll_ms: int = field(init=False, default=0)
-    latest_roll_ms: int = field(init=False, default=0)
+    # What appends ask for each time, derived once.
+    earliest_roll_ms: int = field(init=False)
+    latest_roll_ms: int = field(init=False)
+    is_compacted: bool = field(init=False)
+    is_log_append_time: bool = field(init=False)
+    checks_every_record: bool = field(init=False)
+    """By `oncelog.record.validation=full`, or because each needs a key."""
 
     def __post_init__(self) -> None:
+        is_compacted = "compact" in self.cleanup_policy
         # A segment that is never completed is never compacted (KIP-354).
-        latest_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
-        object.__setattr__(self, "latest_roll_ms", latest_ms)
-        object.__setattr__(self, "earliest_roll_ms", latest_ms - min(self.segment_jitter_ms, latest_ms))
-
-    @property
-    def is_compacted(self) -> bool:
-        return "compact" in self.cleanup_policy
+        latest_ms = min(self.segment_ms, self.max_compaction_lag_ms) if is_compacted else self.segment_ms
+        derived = {
+            "latest_roll_ms": latest_ms,
+            "earliest_roll_ms": latest_ms - min(self.segment_jitter_ms, latest_ms),
+            "is_compacted": is_compacted,
+            "is_log_append_time": self.message_timestamp_type == "LogAppendTime",
+            "checks_every_record": is_compacted or self.record_validation == "full",
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     @property
     def compression_levels(self) -> Mapping[int, int]:
@@ -61,15 +70,6 @@ class LogConfig:
     def is_deleting(self) -> bool:
         """Old segments are deleted by time and size."""
         return "delete" in self.cleanup_policy
-
-    @property
-    def is_log_append_time(self) -> bool:
-        return self.message_timestamp_type == "LogAppendTime"
-
-    @property
-    def checks_every_record(self) -> bool:
-        """`oncelog.record.validation=full`."""
-        return self.record_validation == "full"
 
 
 def log_config_of(settings: Mapping[str, str]) -> LogConfig:

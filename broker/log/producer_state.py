@@ -85,10 +85,10 @@ class ProducerState:
             return False
         return first_sequence == (self.batches[-1].last_sequence + 1) & SEQUENCE_MASK
 
-    def find_duplicate(self, producer_epoch: int, first_sequence: int, last_sequence: int) -> AppendedBatch | None:
-        if producer_epoch == self.producer_epoch:
+    def find_duplicate(self, header: BatchHeader) -> AppendedBatch | None:
+        if header.producer_epoch == self.producer_epoch:
             for batch in self.batches:
-                if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
                     return batch
         return None
 
@@ -165,27 +165,13 @@ class ProducerStateManager:
         self, header: BatchHeader, origin: AppendOrigin, transaction_version: int
     ) -> AppendedBatch | None:
         """None if the batch may be appended, the earlier batch if this is its retry. Raises KafkaError."""
-        producer_id = header.producer_id
-        producer_epoch = header.producer_epoch
-        state = self._producers.get(producer_id)
-        is_client = origin is AppendOrigin.CLIENT
-        first_sequence = header.base_sequence
-        is_next = False
-        if state is not None:
-            # Most batches continue their producer's last one: five batches never come round to the same sequence.
-            is_next = state.is_next(producer_epoch, first_sequence)
-            if is_client and not is_next:
-                last_sequence = (first_sequence + header.last_offset_delta) & SEQUENCE_MASK
-                duplicate = state.find_duplicate(producer_epoch, first_sequence, last_sequence)
-                if duplicate is not None:
-                    return duplicate
-            if producer_epoch < state.producer_epoch:
-                raise KafkaError(
-                    ErrorCode.INVALID_PRODUCER_EPOCH,
-                    f"producer {producer_id} has epoch {state.producer_epoch}, the batch has {producer_epoch}",
-                )
-        if is_client and (self._unverified or not is_next):
-            self._check_sequence(state, producer_id, producer_epoch, first_sequence, transaction_version)
+        state = self._producers.get(header.producer_id)
+        # Most batches continue their producer's last one, which they then cannot repeat: five batches never come round
+        # to the same sequence.
+        if state is None or self._unverified or not state.is_next(header.producer_epoch, header.base_sequence):
+            earlier = self._check_order(state, header, origin, transaction_version)
+            if earlier is not None:
+                return earlier
         if (
             state is not None
             and state.current_transaction_first_offset != NO_OFFSET
@@ -193,18 +179,32 @@ class ProducerStateManager:
         ):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"producer {producer_id} has an open transaction here and sent a non-transactional batch",
+                f"producer {header.producer_id} has an open transaction here and sent a non-transactional batch",
             )
         return None
 
-    def _check_sequence(
-        self,
-        state: ProducerState | None,
-        producer_id: int,
-        producer_epoch: int,
-        first_sequence: int,
-        transaction_version: int,
-    ) -> None:
+    def _check_order(
+        self, state: ProducerState | None, header: BatchHeader, origin: AppendOrigin, transaction_version: int
+    ) -> AppendedBatch | None:
+        """Epoch and sequence: the earlier batch if this is its retry. Raises KafkaError."""
+        is_client = origin is AppendOrigin.CLIENT
+        if state is not None:
+            if is_client:
+                duplicate = state.find_duplicate(header)
+                if duplicate is not None:
+                    return duplicate
+            if header.producer_epoch < state.producer_epoch:
+                raise KafkaError(
+                    ErrorCode.INVALID_PRODUCER_EPOCH,
+                    f"producer {state.producer_id} has epoch {state.producer_epoch}, "
+                    f"the batch has {header.producer_epoch}",
+                )
+        if is_client:
+            self._check_sequence(state, header, transaction_version)
+        return None
+
+    def _check_sequence(self, state: ProducerState | None, header: BatchHeader, transaction_version: int) -> None:
+        producer_id, producer_epoch, first_sequence = header.producer_id, header.producer_epoch, header.base_sequence
         unverified = self._unverified.get(producer_id)
         if unverified is not None and unverified[0] == producer_epoch and first_sequence > unverified[1]:
             expected = unverified[1]
@@ -255,13 +255,12 @@ class ProducerStateManager:
         """A data batch of a producer is in the log at `base_offset`."""
         producer_id = header.producer_id
         state = self._state_at_epoch(producer_id, header.producer_epoch)
-        first_sequence = header.base_sequence
-        last_offset = base_offset + header.last_offset_delta
-        last_sequence = (first_sequence + header.last_offset_delta) & SEQUENCE_MASK if first_sequence >= 0 else -1
+        first_sequence, delta = header.base_sequence, header.last_offset_delta
+        last_sequence = (first_sequence + delta) & SEQUENCE_MASK if first_sequence >= 0 else -1
         batches = state.batches
         if len(batches) == KEPT_BATCHES:
             del batches[0]
-        batches.append(AppendedBatch(first_sequence, last_sequence, base_offset, last_offset, timestamp))
+        batches.append(AppendedBatch(first_sequence, last_sequence, base_offset, base_offset + delta, timestamp))
         state.last_timestamp = timestamp
         state.last_seen_ms = monotonic_ms
         if header.attributes & TRANSACTIONAL_MASK and state.current_transaction_first_offset == NO_OFFSET:
