@@ -11,7 +11,7 @@ Cheaper than `asyncio.Future`, whose callbacks each cost another iteration of th
 """
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from oncelog.protocol.errors import KafkaError
 
@@ -23,13 +23,16 @@ _ENDED_TWICE = "a completion can end only once"
 class Completion(Generic[T]):
     """A pending result: `complete(value)` or `fail(error)` ends it, `then(callback)` is called with it."""
 
-    __slots__ = ("_callbacks", "_error", "_value", "done")
+    __slots__ = ("_callbacks", "_value", "done", "error")
+
+    error: Exception | None
+    """Why it failed; None as long as it is not done."""
 
     def __init__(self) -> None:
         self.done = False
+        self.error = None
         self._value: T | None = None
-        self._error: Exception | None = None
-        self._callbacks: list[Callable[[Completion[T]], None]] | None = None
+        self._callbacks: list[Callable[[Completion[T]], None]] | tuple[()] = ()
 
     @staticmethod
     def of(value: U) -> "Completion[U]":
@@ -50,43 +53,36 @@ class Completion(Generic[T]):
             raise RuntimeError(_ENDED_TWICE)
         self.done = True
         self._value = value
-        if self._callbacks is not None:
-            self._call_back(self._callbacks)
+        callbacks, self._callbacks = self._callbacks, ()
+        for callback in callbacks:
+            callback(self)
 
     def fail(self, error: Exception) -> None:
         if self.done:
             raise RuntimeError(_ENDED_TWICE)
         self.done = True
-        self._error = error
+        self.error = error
         if isinstance(error, KafkaError):
             error.__traceback__ = None
-        if self._callbacks is not None:
-            self._call_back(self._callbacks)
-
-    def _call_back(self, callbacks: "list[Callable[[Completion[T]], None]]") -> None:
-        self._callbacks = None
+        callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             callback(self)
 
     def result(self) -> T:
         """Returns the value or raises the error; only once `done`."""
+        if self.error is not None:
+            raise self.error
         if not self.done:
             raise RuntimeError("the completion has no result yet")
-        if self._error is not None:
-            raise self._error
-        return cast(T, self._value)
-
-    @property
-    def error(self) -> Exception | None:
-        return self._error
+        return self._value  # type: ignore[return-value]
 
     def then(self, callback: "Callable[[Completion[T]], None]") -> None:
         if self.done:
             callback(self)
-        elif self._callbacks is None:
-            self._callbacks = [callback]
-        else:
+        elif self._callbacks:
             self._callbacks.append(callback)
+        else:
+            self._callbacks = [callback]
 
     def map(self, function: Callable[[T], U], refused: Callable[[KafkaError], U] | None = None) -> "Completion[U]":
         """A completion of `function(value)`, or of `refused(error)` for an expected error; any other error, or one that
@@ -94,10 +90,10 @@ class Completion(Generic[T]):
         mapped: Completion[U] = Completion()
 
         def on_done(source: "Completion[T]") -> None:
-            error = source._error
+            error = source.error
             try:
                 if error is None:
-                    value = function(cast(T, source._value))
+                    value = function(source._value)  # type: ignore[arg-type]
                 elif refused is not None and isinstance(error, KafkaError):
                     value = refused(error)
                 else:
@@ -120,17 +116,17 @@ class Completion(Generic[T]):
         flat: Completion[U] = Completion()
 
         def on_inner(inner: "Completion[U]") -> None:
-            if inner._error is not None:
-                flat.fail(inner._error)
+            if inner.error is not None:
+                flat.fail(inner.error)
             else:
-                flat.complete(inner.result())
+                flat.complete(inner._value)  # type: ignore[arg-type]
 
         def on_done(source: "Completion[T]") -> None:
-            if source._error is not None:
-                flat.fail(source._error)
+            if source.error is not None:
+                flat.fail(source.error)
                 return
             try:
-                inner = function(cast(T, source._value))
+                inner = function(source._value)  # type: ignore[arg-type]
             except Exception as error:
                 flat.fail(error)
             else:
@@ -158,8 +154,8 @@ def all_of(completions: "list[Completion[T]]") -> "Completion[list[T]]":
         if left:
             return
         for completion in completions:
-            if completion._error is not None:
-                gathered.fail(completion._error)
+            if completion.error is not None:
+                gathered.fail(completion.error)
                 return
         gathered.complete([completion.result() for completion in completions])
 
