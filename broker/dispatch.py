@@ -159,6 +159,8 @@ class Exchange:
     _api: LoadedApi
     _context: RequestContext
     """Both are set when it begins."""
+    size_bytes: int
+    """The size of all parts."""
     _respond: Callable[[Completion[Any]], Any]
     """Set while a pipelined response is waited for."""
 
@@ -167,7 +169,6 @@ class Exchange:
         self.holds = False
         self.parts: Parts | None = None
         self.size_bytes = 0
-        """The size of all parts."""
         self.closes: str | None = None
         self.on_done: Callable[[Exchange], None] | None = None
 
@@ -246,7 +247,9 @@ class Exchange:
                 if context.in_slices and api.encode_in_slices is not None:
                     self._answer_in_slices(response)
                     return
-                parts = [self._header(), *api.encode(response, context.api_version)]
+                version = context.api_version
+                head = encode_response_header(context.correlation_id, version >= api.flexible_header_from)
+                parts = [head, *api.encode(response, version)]
             except Exception as error:
                 self._fail(error)
                 return
@@ -254,10 +257,6 @@ class Exchange:
             return
         self.holds = False
         self.done = True
-
-    def _header(self) -> bytes:
-        context = self._context
-        return encode_response_header(context.correlation_id, context.api_version >= self._api.flexible_header_from)
 
     def _answer_in_slices(self, response: Any) -> None:
         encoded = self._context.run(self._encode(response))
@@ -284,10 +283,11 @@ class Exchange:
 
     def _encode(self, response: Any) -> Sliced[Parts]:
         """Small parts are joined on the way: each takes several times its size in memory."""
-        parts: Parts = [self._header()]
+        api, version = self._api, self._context.api_version
+        parts: Parts = [encode_response_header(self._context.correlation_id, version >= api.flexible_header_from)]
         latest: Parts = []
         size_bytes = 0
-        for step in self._api.encode_in_slices(latest, response, self._context.api_version):
+        for step in api.encode_in_slices(latest, response, version):
             yield step
             if len(latest) >= _PARTS_JOINED:
                 size_bytes += _move(latest, parts)

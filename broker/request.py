@@ -71,6 +71,9 @@ class RequestContext:
 
     __slots__ = ("api_key", "api_version", "broker", "client_id", "correlation_id", "in_slices", "peer")
 
+    in_slices: bool
+    """The response may be long: it is encoded in slices."""
+
     def __init__(
         self,
         broker: "Broker",
@@ -87,7 +90,6 @@ class RequestContext:
         self.correlation_id: Final = correlation_id
         self.client_id: Final = client_id
         self.in_slices = False
-        """The response may be long: it is encoded in slices."""
 
     def run(self, steps: Sliced[Any]) -> Any:
         """The result of the steps, or a completion of it if that takes longer than this turn. A Produce is completed

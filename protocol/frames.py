@@ -15,29 +15,26 @@ _LENGTH = Struct(">i")
 class FrameReader:
     """Pass it what the socket received; it returns complete frames without their length."""
 
-    __slots__ = ("_max_frame_bytes", "_needed", "_partial", "error")
+    __slots__ = ("_max_frame_bytes", "_needed", "error", "partial")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._partial = bytearray()
+        self.partial = bytearray()
+        """What has arrived of the current frame; only to be looked at."""
         self._needed = 0
-        """The size that `_partial` must reach before the next check; 0 when it is empty."""
+        """The size that `partial` must reach before the next check; 0 when it is empty."""
         self.error: str | None = None
         """Why the stream cannot be read further. A string: an exception would keep its stack frames alive, and they the
         reader."""
 
     @property
-    def buffered_bytes(self) -> int:
-        return len(self._partial)
-
-    @property
     def missing_bytes(self) -> int:
         """How many bytes of the current frame are known to be missing."""
-        return max(0, self._needed - len(self._partial))
+        return max(0, self._needed - len(self.partial))
 
     def drop(self) -> None:
         """Discard the current frame; nothing may be fed afterwards."""
-        self._partial = bytearray()
+        self.partial = bytearray()
 
     def feed(self, data: bytes) -> list[memoryview]:
         """The frames that are complete now. Raises ProtocolError if there are none because of `error`."""
@@ -61,17 +58,17 @@ class FrameReader:
         """Continue the current frame; returns how much of `view` it took."""
         position = 0
         while self._needed:
-            stop = position + self._needed - len(self._partial)
-            self._partial += view[position:stop]
-            if len(self._partial) < self._needed:
+            stop = position + self._needed - len(self.partial)
+            self.partial += view[position:stop]
+            if len(self.partial) < self._needed:
                 return len(view)
             position = stop
             if self._needed == _LENGTH.size:
-                self._needed += self._check(_LENGTH.unpack(self._partial)[0])
+                self._needed += self._check(_LENGTH.unpack(self.partial)[0])
             else:
                 # The reader drops its buffer, so the frame may keep it instead of a copy.
-                frames.append(memoryview(self._partial).toreadonly()[_LENGTH.size :])
-                self._partial = bytearray()
+                frames.append(memoryview(self.partial).toreadonly()[_LENGTH.size :])
+                self.partial = bytearray()
                 self._needed = 0
         return position
 
@@ -82,13 +79,13 @@ class FrameReader:
             stop = start + self._check(_LENGTH.unpack_from(view, position)[0])
             if stop > end:
                 self._needed = stop - position
-                self._partial += view[position:]
+                self.partial += view[position:]
                 return
             frames.append(view[start:stop])
             position = stop
         if position < end:
             self._needed = _LENGTH.size
-            self._partial += view[position:]
+            self.partial += view[position:]
 
     def _check(self, length: int) -> int:
         if not 0 < length <= self._max_frame_bytes:

@@ -16,6 +16,8 @@ _FIXED = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")
 _START = Struct(">hhi")
 _LONGEST_REPLACED = 32_767 // 4
+# A NamedTuple's own constructor is a Python function that does only this.
+_new_header = tuple.__new__
 
 
 class RequestHeader(NamedTuple):
@@ -37,7 +39,7 @@ def decode_request_header(view: memoryview, flexible_from: int) -> tuple[Request
             position = skip_tags(view, position)
     except (error, IndexError) as problem:
         raise ProtocolError(f"the request header is malformed: {problem}") from problem
-    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+    return _new_header(RequestHeader, (api_key, api_version, correlation_id, client_id)), position
 
 
 def _client_id(text: memoryview) -> str:

@@ -57,13 +57,10 @@ class FetchPurgatory:
 
     # -- notifications
 
-    def on_high_watermark(self, log: PartitionLog) -> None:
-        self._notify(log)
-
     def on_log_start_offset(self, log: PartitionLog) -> None:
-        self._notify(log)
+        self.on_high_watermark(log)
 
-    def _notify(self, log: PartitionLog) -> None:
+    def on_high_watermark(self, log: PartitionLog) -> None:
         watchers = self._watchers.get(log)
         if watchers is not None:
             # A notified watcher may stop watching, and so may others whose wait ends with it.

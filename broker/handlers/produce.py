@@ -15,7 +15,7 @@ durable first, then everything is verified again in the turn of the append. v13 
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion, all_of
@@ -56,6 +56,8 @@ _FIRST_APPENDS_AT_ONCE = 4
 """Measured: the first append to a partition creates its files, which takes 1 to 2 ms."""
 
 Answer = ProduceResponse | Pipelined | None
+_Wait = tuple[Completion[None], list[PartitionProduceResponse], int]
+"""One partition's pending acknowledgement, and its place among the partitions of a response."""
 
 
 def handle(context: RequestContext, request: ProduceRequest) -> Answer | Completion[Answer]:
@@ -104,19 +106,16 @@ def _append_rest(
     context: RequestContext,
     request: ProduceRequest,
     refusal: ErrorCode | None,
-    responses: "list[TopicProduceResponse]",
+    responses: list[TopicProduceResponse],
     partitions: list[PartitionProduceResponse],
-    waits: "list[_Wait]",
+    waits: list[_Wait],
 ) -> Sliced[Answer]:
     """Append the rest after these topics, and after these partitions of the next one."""
     for topic in request.topic_data[len(responses) :]:
         name = _name_of(context, topic)
         for data in topic.partition_data[len(partitions) :]:
-            answer, durable = _append(context, request, name, data, refusal)
-            if durable is not None:
-                waits.append(_Wait(durable, partitions, len(partitions)))
-            partitions.append(answer)
-            yield _APPEND_ELEMENTS if answer.base_offset else _FIRST_APPEND_ELEMENTS
+            is_first = _append(context, request, name, data, refusal, partitions, waits)
+            yield _FIRST_APPEND_ELEMENTS if is_first else _APPEND_ELEMENTS
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
         partitions = []
         yield 1
@@ -132,11 +131,7 @@ def _append_all(context: RequestContext, request: ProduceRequest, refusal: Error
         name = _name_of(context, topic)
         partitions: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
-            answer, durable = _append(context, request, name, data, refusal)
-            if durable is not None:
-                waits.append(_Wait(durable, partitions, len(partitions)))
-            partitions.append(answer)
-            if not answer.base_offset:
+            if _append(context, request, name, data, refusal, partitions, waits):
                 first_appends += 1
                 if first_appends == _FIRST_APPENDS_AT_ONCE:
                     rest: Answer = context.run(_append_rest(context, request, refusal, responses, partitions, waits))
@@ -153,7 +148,7 @@ def _name_of(context: RequestContext, asked: TopicProduceData) -> str | None:
     return None if topic is None else topic.name
 
 
-def _answer(request: ProduceRequest, responses: list[TopicProduceResponse], waits: "list[_Wait] | tuple[()]") -> Answer:
+def _answer(request: ProduceRequest, responses: list[TopicProduceResponse], waits: list[_Wait] | tuple[()]) -> Answer:
     if request.acks == 0:
         for topic in responses:
             for partition in topic.partition_responses:
@@ -165,16 +160,8 @@ def _answer(request: ProduceRequest, responses: list[TopicProduceResponse], wait
     response = ProduceResponse(responses=responses)
     if not waits:
         return response
-    durable = waits[0].durable if len(waits) == 1 else all_of([wait.durable for wait in waits])
+    durable = waits[0][0] if len(waits) == 1 else all_of([durable for durable, _, _ in waits])
     return Pipelined(durable, lambda _: _once_durable(response, waits))
-
-
-class _Wait(NamedTuple):
-    """One partition's pending acknowledgement, and its place in the response."""
-
-    durable: Completion[None]
-    answers: list[PartitionProduceResponse]
-    slot: int
 
 
 def _once_durable(response: ProduceResponse, waits: Sequence[_Wait]) -> ProduceResponse:
@@ -194,8 +181,11 @@ def _append(
     name: str | None,
     data: PartitionProduceData,
     refusal: ErrorCode | None,
-) -> tuple[PartitionProduceResponse, Completion[None] | None]:
-    """The response, and what it has to wait for."""
+    answers: list[PartitionProduceResponse],
+    waits: list[_Wait],
+) -> bool:
+    """Adds the response to `answers`, and what it has to wait for to `waits`; returns whether this may have been the
+    partition's first append."""
     broker = context.broker
     batch = data.records
     try:
@@ -213,16 +203,17 @@ def _append(
         transaction_version = TRANSACTION_V2 if context.api_version >= _V2_SINCE else 0
         appended = log.append(batch, wall_ms=broker.clock.wall_ms(), transaction_version=transaction_version)
     except KafkaError as error:
-        return _error_response(context, data.index, error), None
+        answers.append(_error_response(context, data.index, error))
+        return False
     broker.metrics.appends += 1
     broker.metrics.append_bytes += len(batch)
     base_offset, last_offset, log_append_time_ms, log_start_offset, _ = appended
-    answer = PartitionProduceResponse(data.index, 0, base_offset, log_append_time_ms, log_start_offset)
     if request.acks:
         durable = log.when_durable(last_offset + 1)
         if not durable.done:
-            return answer, durable
-    return answer, None
+            waits.append((durable, answers, len(answers)))
+    answers.append(PartitionProduceResponse(data.index, 0, base_offset, log_append_time_ms, log_start_offset))
+    return base_offset == 0
 
 
 def _error_response(context: RequestContext, index: int, error: KafkaError) -> PartitionProduceResponse:

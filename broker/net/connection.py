@@ -106,7 +106,7 @@ class Connection(asyncio.Protocol):
             frames = self._reader.feed(data)
         except ProtocolError:
             frames = []
-        self._frames.extend(frames)
+        self._frames += frames
         if self._reader.error is not None:
             self._end(self._reader.error)
         self._pump()
@@ -159,9 +159,8 @@ class Connection(asyncio.Protocol):
         if self._pumping or self.is_closing:
             return
         self._pumping = True
-        exchanges = self._exchanges
         try:
-            if exchanges and exchanges[0].done:
+            if self._exchanges:
                 self._write_ready()
             if self._frames:
                 self._start_due()
@@ -169,9 +168,15 @@ class Connection(asyncio.Protocol):
             self._pumping = False
         if self._output:
             self._send()
+        holds_requests = self._frames or self._request_bytes or self._reader.partial or self._read_paused
+        if holds_requests or self._waiting_bytes or self._answer_bytes or self._write_paused or self._is_ending:
+            self._after_pump()
+
+    def _after_pump(self) -> None:
+        """Account for what is held, and end if it is time; mostly there is nothing to do."""
         if self._waiting_bytes or self._write_paused or self._answer_bytes:
             self.note_answers()
-        if self._is_ending and not self._frames and not exchanges:
+        if self._is_ending and not self._frames and not self._exchanges:
             self.close(self._end_reason)
         self._maybe_pause_reading()
 
@@ -229,12 +234,11 @@ class Connection(asyncio.Protocol):
         self._exchanges.append(exchange)
 
     def _write_ready(self) -> None:
-        exchanges, freed_bytes = self._exchanges, 0
+        exchanges = self._exchanges
         while exchanges and exchanges[0].done:
             exchange = exchanges.popleft()
-            freed_bytes += exchange.size_bytes
+            self._waiting_bytes -= exchange.size_bytes
             self._finish(exchange)
-        self._waiting_bytes -= freed_bytes
 
     def _finish(self, exchange: Exchange) -> None:
         """It is the oldest and done: send its response, or end the connection."""
@@ -269,7 +273,7 @@ class Connection(asyncio.Protocol):
 
     def _maybe_pause_reading(self) -> None:
         frames = self._frames
-        holds = frames or self._request_bytes or self._reader.buffered_bytes
+        holds = frames or self._request_bytes or self._reader.partial
         if not (holds or self._write_paused or self._read_paused):
             return  # nothing is held, and nothing was
         may_read = not holds or self._note_requests()
@@ -286,7 +290,7 @@ class Connection(asyncio.Protocol):
     def _note_requests(self) -> bool:
         """Account for the requests this connection holds; whether it may read more, given what all connections hold."""
         reader, frames = self._reader, self._frames
-        held_bytes = reader.buffered_bytes
+        held_bytes = len(reader.partial)
         if frames:
             # All but the first are in the chunk received last; only the first may have spanned several.
             first, last = frames[0], frames[-1]

@@ -25,7 +25,7 @@ class Conversation:
 
     @property
     def has_half_an_answer(self) -> bool:
-        return self._received.buffered_bytes > 0
+        return len(self._received.partial) > 0
 
     def sent(self, data: bytes) -> None:
         """Byte by byte as far as frames go: the broker may have seen what came before a length that is none."""

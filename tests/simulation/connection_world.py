@@ -233,7 +233,7 @@ class ConnectionWorld:
 
 def held_by_requests(connection: Connection) -> int:
     buffers: dict[int, Any] = {id(frame.obj): frame.obj for frame in connection._frames}
-    buffers[id(connection._reader._partial)] = connection._reader._partial
+    buffers[id(connection._reader.partial)] = connection._reader.partial
     return sum(map(len, buffers.values()))
 
 
