@@ -113,7 +113,6 @@ class PartitionLog:
         "epochs",
         "high_watermark",
         "is_deleted",
-        "is_dirty",
         "is_led",
         "last_stable_offset",
         "leader_epoch",
@@ -152,7 +151,6 @@ class PartitionLog:
         self.producer_state = opened.producer_state
         self.offline_error = opened.offline_error
         self._on_damage = on_damage
-        self.is_dirty = False
         self.is_deleted = False
         self.stored = opened.stored
         self._rounds = rounds

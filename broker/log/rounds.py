@@ -20,8 +20,6 @@ from oncelog.broker.ports import Scheduler
 class GrowingLog(Protocol):
     """A partition's log, as a round needs it."""
 
-    is_dirty: bool
-    """Already part of the next round."""
     is_deleted: bool
     log_end_offset: int
 
@@ -37,18 +35,17 @@ class Rounds:
         self.failure = failure
         self.round_count = 0
         self.append_count = 0
-        self._appends_waiting = 0
-        self._dirty: list[GrowingLog] = []
+        self._appends_begun = 0
+        """How many of them are in a round."""
+        self._dirty: dict[GrowingLog, None] = {}
+        """The logs of the next round."""
         self._is_scheduled = False
         self._is_in_flight = False
 
     def arm(self, log: GrowingLog) -> None:
         """`log` has grown: include it in the next round."""
         self.append_count += 1
-        self._appends_waiting += 1
-        if not log.is_dirty:
-            log.is_dirty = True
-            self._dirty.append(log)
+        self._dirty[log] = None
         if not self._is_scheduled and not self._is_in_flight:
             self._is_scheduled = True
             # Whatever else this turn of the loop appends joins the round.
@@ -77,20 +74,15 @@ class Rounds:
 
     def _take(self) -> list[tuple[GrowingLog, int]]:
         """The logs of this round, and up to which offset it makes each durable."""
-        logs, self._dirty = self._dirty, []
-        self._appends_waiting = 0
-        ends = []
-        for log in logs:
-            log.is_dirty = False
-            if not log.is_deleted:
-                ends.append((log, log.log_end_offset))
-        return ends
+        logs, self._dirty = self._dirty, {}
+        self._appends_begun = self.append_count
+        return [(log, log.log_end_offset) for log in logs if not log.is_deleted]
 
     def _run(self) -> None:
         self._is_scheduled = False
         if self.failure.failed or not self._dirty:
             return
-        append_count = self._appends_waiting
+        append_count = self.append_count - self._appends_begun
         ends = self._take()
         self.round_count += 1
         committing = self._store.commit(append_count)

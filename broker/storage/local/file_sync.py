@@ -51,7 +51,6 @@ class SyncedLog(Protocol):
     log_end_offset: int
     committed_offset: int
     is_deleted: bool
-    is_dirty: bool
 
     @property
     def awaits_checkpoint(self) -> bool:
@@ -63,8 +62,11 @@ class SyncedLog(Protocol):
     def demand_sync(self) -> None:
         """Let `take_spans` return None the next time."""
 
-    def begin_sync(self, *, everything: bool = True) -> "SyncTarget":
-        """What must be synced now: everything, or only what a roll has completed."""
+    def begin_sync(self) -> "SyncTarget":
+        """What must be synced now."""
+
+    def begin_sync_of_completed(self) -> "SyncTarget | None":
+        """The same without what still grows; None: nothing."""
 
     def keep_dirty(self, target: "SyncTarget") -> None:
         """Its sync has not succeeded: the next one repeats it."""
@@ -119,14 +121,17 @@ class _Round:
 
     __slots__ = ("committing", "ends", "error", "is_in_journal", "sections", "targets")
 
-    def __init__(self) -> None:
+    committing: Fetching
+    """Set for a round that does not end in the turn in which it begins."""
+    error: OSError | None
+    """Why the journal, or `flushed-offsets`, could not be written."""
+
+    def __init__(self, is_in_journal: bool) -> None:
         self.ends: list[tuple[SyncedLog, int]] = []
         self.sections: list[Section] = []
         self.targets: list[SyncTarget] = []
-        self.is_in_journal = True
-        self.committing: Fetching = Completion()
-        self.error: OSError | None = None
-        """Why the journal, or `flushed-offsets`, could not be written."""
+        self.is_in_journal = is_in_journal
+        self.error = None
 
 
 class _Checkpoint:
@@ -163,8 +168,8 @@ class FileSync:
         self.failure = failure
         self.journal = journal
         self.large_bytes = large_bytes
-        self.dirty: list[SyncedLog] = []
-        """Logs that were appended to, each once (`LocalLog.is_dirty`)."""
+        self.dirty: dict[SyncedLog, None] = {}
+        """Logs that were appended to."""
         self.is_journaling = False
         """Appends are to be collected for the journal."""
         self._unsynced: dict[SyncedLog, None] = {}
@@ -228,16 +233,20 @@ class FileSync:
         """See `LogStore.commit`."""
         logs = self._take_dirty()
         if self.policy != "fsync":
-            self._sync_in_background([log.begin_sync(everything=False) for log in logs])
+            targets = [target for log in logs if (target := log.begin_sync_of_completed()) is not None]
+            if targets:
+                self._sync_in_background(targets)
             return None
         begun = self._begin_round(logs)
         if append_count == 1 and not begun.targets and self._last_sync_ms < _SLOW_SYNC_MS and self._has_room(begun):
             self._write(begun)
-            if begun.error is None and not _failed(begun.targets):
+            if begun.error is None:
                 self._end_round(begun)
                 return None
+            begun.committing = Completion()
             self._on_written(begun)
         else:
+            begun.committing = Completion()
             self._continue(begun)
         self._is_committing = not begun.committing.done
         return begun.committing
@@ -265,9 +274,7 @@ class FileSync:
             log = target.log
             log.keep_dirty(target)
             log.demand_sync()
-            if not log.is_dirty:
-                log.is_dirty = True
-                self.dirty.append(log)
+            self.dirty[log] = None
         self._end(targets)
 
     def _commit_to_journal(self, logs: Sequence[SyncedLog]) -> None:
@@ -281,14 +288,11 @@ class FileSync:
         self._end(begun.targets)
 
     def _take_dirty(self) -> list[SyncedLog]:
-        logs, self.dirty = self.dirty, []
-        for log in logs:
-            log.is_dirty = False
+        logs, self.dirty = self.dirty, {}
         return [log for log in logs if not log.is_deleted]
 
     def _begin_round(self, logs: Sequence[SyncedLog]) -> _Round:
-        begun = _Round()
-        begun.is_in_journal = self.is_journaling
+        begun = _Round(self.is_journaling)
         for log in logs:
             begun.ends.append((log, log.log_end_offset))
             spans = log.take_spans()
@@ -318,9 +322,10 @@ class FileSync:
     def _write(self, begun: _Round) -> None:
         """On the loop or in the sync thread."""
         begun.error = None
-        self._sync(begun.targets)
-        if _failed(begun.targets):
-            return
+        if begun.targets:
+            self._sync(begun.targets)
+            if _failed(begun.targets):
+                return
         started_ms = self._clock.monotonic_ms()
         try:
             if begun.is_in_journal:

@@ -60,7 +60,6 @@ class LocalLog:
         "_spans",
         "committed_offset",
         "is_deleted",
-        "is_dirty",
         "log_end_offset",
         "log_start_offset",
         "owner",
@@ -90,7 +89,6 @@ class LocalLog:
         """Durable; the owner's offset follows it."""
         self.log_end_offset = log_end_offset
         self.committed_offset = log_end_offset
-        self.is_dirty = False
         self.is_deleted = False
         self.owner: LogOwner
         self._file_sync = file_sync
@@ -132,9 +130,7 @@ class LocalLog:
             self._collect(segment, parts, size_bytes, next_offset)
         self.log_end_offset = next_offset
         segments.is_active_dirty = True
-        if not self.is_dirty:
-            self.is_dirty = True
-            file_sync.dirty.append(self)
+        file_sync.dirty[self] = None
 
     def _collect(self, segment: Segment, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int) -> None:
         """For the journal; of a large round nothing is kept, since its files are synced."""
@@ -146,6 +142,7 @@ class LocalLog:
         if not spans or spans[-1].segment_base != segment.base_offset:
             spans.append(_OpenSpan(segment.base_offset, segment.size_bytes - size_bytes, self.log_end_offset))
         spans[-1].parts += parts
+        spans[-1].next_offset = next_offset
 
     def take_spans(self) -> list[Span] | None:
         """See `SyncedLog.take_spans`."""
@@ -154,15 +151,7 @@ class LocalLog:
         self._spans, self._span_bytes = [], 0
         if size_bytes > self._file_sync.large_bytes:
             return None
-        ends = [span.first_offset for span in spans[1:]] + [self.log_end_offset]
-        return (
-            [
-                Span(span.segment_base, span.position, span.first_offset, end, b"".join(span.parts))
-                for span, end in zip(spans, ends, strict=True)
-            ]
-            if spans
-            else []
-        )
+        return [span.complete() for span in spans]
 
     def demand_sync(self) -> None:
         self._spans.clear()
@@ -272,6 +261,11 @@ class LocalLog:
         self._in_flight.append(target)
         return target
 
+    def begin_sync_of_completed(self) -> SyncTarget | None:
+        """See `SyncedLog.begin_sync_of_completed`."""
+        self._note_end()
+        return self.begin_sync(everything=False) if self._removed or self.segments.awaits_sync else None
+
     def keep_dirty(self, target: SyncTarget) -> None:
         self.segments.keep_dirty(target.files, target.directories)
 
@@ -283,11 +277,6 @@ class LocalLog:
         if self._removed:
             self.delete_removed()
 
-    def _mark_dirty(self) -> None:
-        if not self.is_dirty:
-            self.is_dirty = True
-            self._file_sync.dirty.append(self)
-
     # -- shrinking
 
     def retention_start(self, high_watermark: int, wall_ms: WallMs) -> int | None:
@@ -298,7 +287,7 @@ class LocalLog:
         while len(segments) > 1 and segments[0].next_offset <= offset:
             self._removed.append(segments.take_first())
         if self._removed and segments.secure_first_snapshot():
-            self._mark_dirty()
+            self._file_sync.dirty[self] = None
             return True
         self.delete_removed()
         return False
@@ -373,7 +362,7 @@ class LocalLog:
 
     def complete_segments(self) -> None:
         """Before a clean stop: write the active segment's indexes and the producer snapshot, to be synced."""
-        self._mark_dirty()
+        self._file_sync.dirty[self] = None
         self.segments.complete(self.log_end_offset, encode_snapshot(self.producer_state))
 
     def close(self) -> None:
@@ -383,13 +372,17 @@ class LocalLog:
 class _OpenSpan:
     """A span that grows (`journal.Span`)."""
 
-    __slots__ = ("first_offset", "parts", "position", "segment_base")
+    __slots__ = ("first_offset", "next_offset", "parts", "position", "segment_base")
 
     def __init__(self, segment_base: int, position: int, first_offset: int) -> None:
         self.segment_base = segment_base
         self.position = position
         self.first_offset = first_offset
+        self.next_offset = first_offset
         self.parts: list[Buffer] = []
+
+    def complete(self) -> Span:
+        return Span(self.segment_base, self.position, self.first_offset, self.next_offset, b"".join(self.parts))
 
 
 def _roll_after_ms(segment: Segment, config: LogConfig) -> int:

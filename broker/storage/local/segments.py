@@ -191,6 +191,11 @@ class Segments:
         self._dirty_files = [file for file in self._dirty_files if file.path not in gone]
 
     @property
+    def awaits_sync(self) -> bool:
+        """Whether anything but the active segment does."""
+        return bool(self._dirty_files or self._dirty_directories)
+
+    @property
     def has_dirty_files(self) -> bool:
         """Whether files that a roll completed, the snapshot included, await their sync."""
         return bool(self._dirty_files)
