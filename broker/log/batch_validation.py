@@ -244,6 +244,8 @@ def _check_record(body: memoryview, position: int, end: int) -> tuple[int, bool]
     position += max(0, key_length)
     length, position = _varint(body, position, end)
     position += max(0, length)
+    if position + 1 == end and body[position] == 0:  # no headers: most records
+        return timestamp_delta, key_length >= 0
     header_count, position = _varint(body, position, end)
     if not 0 <= header_count <= (end - position) // 2:
         raise _invalid(f"{header_count} headers with {end - position} bytes left")

@@ -11,7 +11,8 @@ Invariants
 KIP-98 (transactions, last stable offset), KIP-101 (leader epoch), KIP-74 (a first batch is returned whole).
 """
 
-from bisect import bisect_right, insort
+from bisect import insort
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -157,7 +158,7 @@ class PartitionLog:
         self._failure = rounds.failure
         self._listener = listener
         self._clock = clock
-        self._waiters: list[tuple[int, Completion[Any], Any]] = []
+        self._waiters: deque[tuple[int, Completion[Any], Any]] = deque()
         self.log_start_offset = opened.log_start_offset
         self.log_end_offset = opened.log_end_offset
         self.high_watermark = opened.log_start_offset
@@ -479,12 +480,10 @@ class PartitionLog:
             return
         self._notified_high_watermark = high_watermark
         waiters = self._waiters
-        count = bisect_right(waiters, high_watermark, key=_wait_offset)
-        if count:
-            self._waiters = waiters[count:]
-            for _, completion, value in waiters[:count]:
-                if not completion.done:
-                    completion.complete(value)
+        while waiters and waiters[0][0] <= high_watermark:
+            _, completion, value = waiters.popleft()
+            if not completion.done:
+                completion.complete(value)
         self._listener.on_high_watermark(self)
 
     def _update_last_stable_offset(self) -> None:
@@ -533,7 +532,7 @@ class PartitionLog:
         """The partition is deleted: fail its waiters."""
         self.is_deleted = True
         self.stored.abandon()
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, deque()
         for _, completion, _ in waiters:
             if not completion.done:
                 completion.fail(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted"))

@@ -16,7 +16,7 @@ Contract
 
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from oncelog.broker.completion import Completion
@@ -63,8 +63,7 @@ class Failure:
             self._on_failure(error)
 
 
-@dataclass(frozen=True, slots=True)
-class AbortedEntry:
+class AbortedEntry(NamedTuple):
     """An aborted transaction, as in Kafka's transaction index."""
 
     producer_id: int

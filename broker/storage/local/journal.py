@@ -14,7 +14,7 @@ Invariants
 - While a journal is in use, what a log has above its durable offset and its frames was never committed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
@@ -233,7 +233,7 @@ class Journal:
         self._files: list[File] = []
         self._position = 0
         self._head_bytes = 0
-        self._carried: list[Buffer] = []
+        self._carried = b""
         self._is_other_free = True
         self._last_number_of_other = -1
         self.round_count = 0
@@ -262,12 +262,11 @@ class Journal:
             self._disk.sync_dir("")
 
     def _begin(self, kind: int, left_out: Mapping[LogKey, LeftOut]) -> list[File]:
-        self._carried = [
-            part
+        self._carried = _encode_sections(
+            (key, span)
             for key, log in left_out.items()
             for span in (log.as_span(), *log.spans)
-            for part in _encode_section(key, span)
-        ]
+        )
         self._generation += 1
         self._life = self._generation
         self._position = 0
@@ -294,14 +293,14 @@ class Journal:
     def write(self, sections: Sequence[Section]) -> None:
         """Make a round durable; there must be room. On the loop or in the sync thread. Raises OSError: then the round
         is not in the journal."""
-        body = [part for key, span in sections for part in _encode_section(key, span)]
-        if self._fits(_round_bytes(sections)) or not self._is_other_free:
+        body = _encode_sections(sections)
+        if self._fits(_HEADER_BYTES + len(body)) or not self._is_other_free:
             self._write(self._files[self._slot], self._frame(_ROUND, body), self._number + 1)
         else:
             self._switch(body)
         self.round_count += 1
 
-    def _switch(self, body: Sequence[Buffer]) -> None:
+    def _switch(self, body: bytes) -> None:
         before = self._generation, self._position, self._slot, self._number
         self._generation, self._position, self._slot = self._generation + 1, 0, 1 - self._slot
         try:
@@ -315,11 +314,9 @@ class Journal:
         self._is_other_free = False
         self._write(self._files[self._slot], self._frame(_ROUND, body), self._number + 1)
 
-    def _frame(self, kind: int, body: Sequence[Buffer]) -> bytes:
-        size = sum(map(len, body))
-        header = _FRAME.pack(_MAGIC, kind, self._life, self._generation, self._number, size)
-        content = b"".join(body)
-        frame = b"".join((header, crc32c(content, crc32c(header)).to_bytes(4, "big"), content))
+    def _frame(self, kind: int, body: bytes) -> bytes:
+        header = _FRAME.pack(_MAGIC, kind, self._life, self._generation, self._number, len(body))
+        frame = b"".join((header, crc32c(body, crc32c(header)).to_bytes(4, "big"), body))
         return frame.ljust(_aligned(len(frame)), b"\0")
 
     def _write(self, file: File, data: bytes, next_number: int) -> None:
@@ -348,10 +345,11 @@ def _round_bytes(sections: Sequence[Section]) -> int:
     return _HEADER_BYTES + len(sections) * _SECTION.size + sum(len(span.data) for _, span in sections)
 
 
-def _encode_section(key: LogKey, span: Span) -> tuple[bytes, Buffer]:
-    topic_id, partition = key
-    segment_base, position, first_offset, next_offset, data = span
-    return (
-        _SECTION.pack(topic_id.bytes, partition, segment_base, position, first_offset, next_offset, len(data)),
-        data,
-    )
+def _encode_sections(sections: Iterable[Section]) -> bytes:
+    parts: list[Buffer] = []
+    for (topic_id, partition), (segment_base, position, first_offset, next_offset, data) in sections:
+        parts.append(
+            _SECTION.pack(topic_id.bytes, partition, segment_base, position, first_offset, next_offset, len(data))
+        )
+        parts.append(data)
+    return b"".join(parts)

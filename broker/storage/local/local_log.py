@@ -174,18 +174,19 @@ class LocalLog:
     ) -> bool:
         if segment.size_bytes == 0:
             return False
+        if (
+            segment.size_bytes > config.segment_bytes - size_bytes
+            or segment.index.size_bytes >= config.segment_index_bytes
+            or next_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
+        ):
+            return True
         # As in Kafka a segment's age comes from its records, so that a rebuilt log rolls at the same offsets.
         first_timestamp = segment.first_timestamp
         if first_timestamp >= 0:
             age_ms = timestamp - first_timestamp
         else:
             age_ms = self._clock.monotonic_ms() - segment.created_ms
-        return (
-            segment.size_bytes > config.segment_bytes - size_bytes
-            or (age_ms > config.earliest_roll_ms and age_ms > _roll_after_ms(segment, config))
-            or segment.index.size_bytes >= config.segment_index_bytes
-            or next_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
-        )
+        return age_ms > config.earliest_roll_ms and age_ms > _roll_after_ms(segment, config)
 
     # -- reading
 
