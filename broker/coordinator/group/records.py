@@ -1,12 +1,14 @@
 """Group records in `__consumer_offsets`: committed offsets and the membership of a generation, in Kafka's formats.
 
-Owns: encoding and decoding. Does not own: the resulting state (`shard`). Values are written in the versions that Kafka
-4.3 writes: offsets in version 4, with the topic id, or 1 for an explicit expiry, groups in version 3. Every version
-that Kafka ever wrote can be read; other kinds of keys (KIP-848) are ignored here.
+Owns: encoding and decoding. Does not own: the resulting state (`shard`). Invariant: what an offset's record carries as
+`decoded` is what its bytes say. Values are written in the versions that Kafka 4.3 writes: offsets in version 4, with
+the topic id, or 1 for an explicit expiry, groups in version 3. Every version that Kafka ever wrote can be read; other
+kinds of keys (KIP-848) are ignored here.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
@@ -29,8 +31,7 @@ _OFFSET_WITH_EXPIRY_VERSION = 1
 TopicPartition = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str
@@ -68,16 +69,22 @@ class StoredGroup:
     members: Sequence[StoredMember]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetKey:
+class OffsetKey(NamedTuple):
     group_id: str
     partition: TopicPartition
+
+
+class OffsetChange(NamedTuple):
+    """What an offset's record says; None is its tombstone."""
+
+    key: OffsetKey
+    committed: CommittedOffset | None
 
 
 def offset_record(group_id: str, partition: TopicPartition, committed: CommittedOffset | None) -> CoordinatorRecord:
     """One committed offset; None is its tombstone."""
     key = OffsetCommitKey(group=group_id, topic=partition[0], partition=partition[1])
-    value = None
+    value, has_expiry = None, False
     if committed is not None:
         has_expiry = committed.expire_timestamp_ms != NO_TIMESTAMP
         value = state_record_codec.encode_value(
@@ -91,7 +98,9 @@ def offset_record(group_id: str, partition: TopicPartition, committed: Committed
             ),
             _OFFSET_WITH_EXPIRY_VERSION if has_expiry else _OFFSET_VERSION,
         )
-    return CoordinatorRecord(state_record_codec.encode_key(key), value)
+    # With an expiry it is of a version that lacks some of the fields.
+    change = None if has_expiry else OffsetChange(OffsetKey(group_id, partition), committed)
+    return CoordinatorRecord(state_record_codec.encode_key(key), value, change)
 
 
 def group_record(group_id: str, group: StoredGroup | None) -> CoordinatorRecord:

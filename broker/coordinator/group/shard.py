@@ -15,6 +15,7 @@ from oncelog.broker.coordinator.group.consumer.records import CONSUMER_GROUP_TYP
 from oncelog.broker.coordinator.group.records import (
     NO_TIMESTAMP,
     CommittedOffset,
+    OffsetChange,
     OffsetKey,
     StoredGroup,
     TopicPartition,
@@ -89,12 +90,16 @@ class GroupShard:
     # --- replay -------------------------------------------------------------------------------------------------------
 
     def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
+        if isinstance(record.decoded, OffsetChange):
+            self._replay_offset(record.decoded, offset, producer_id)
+            return
         if state_record_codec.prefix(record.key) in CONSUMER_GROUP_TYPES:
             self._replay_consumer_group(record)
             return
         key = decode_key(record)
         if isinstance(key, OffsetKey):
-            self._replay_offset(key, record.value, offset, producer_id)
+            committed = None if record.value is None else decode_offset(record.value)
+            self._replay_offset(OffsetChange(key, committed), offset, producer_id)
         elif key is not None:
             if record.value is None:
                 self._groups.pop(key, None)
@@ -111,17 +116,18 @@ class GroupShard:
                 group = self._consumer_groups[group_id] = ConsumerGroup(group_id)
             group.apply(change)
 
-    def _replay_offset(self, key: OffsetKey, value: bytes | None, offset: int, producer_id: int) -> None:
-        if value is None:
+    def _replay_offset(self, change: OffsetChange, offset: int, producer_id: int) -> None:
+        key, committed = change
+        if committed is None:
             self._forget(key)
         elif producer_id < 0:
-            self._offsets.setdefault(key.group_id, {})[key.partition] = Recorded(offset, decode_offset(value))
+            self._offsets.setdefault(key.group_id, {})[key.partition] = Recorded(offset, committed)
         else:
             pending = self._pending.setdefault(producer_id, {})
             if key not in pending:
                 counts = self._pending_counts.setdefault(key.group_id, {})
                 counts[key.partition] = counts.get(key.partition, 0) + 1
-            pending[key] = Recorded(offset, decode_offset(value))
+            pending[key] = Recorded(offset, committed)
 
     def _forget(self, key: OffsetKey) -> None:
         offsets = self._offsets.get(key.group_id)

@@ -6,6 +6,7 @@ import pytest
 
 from oncelog.broker.coordinator.group.membership import restore_group
 from oncelog.broker.coordinator.group.records import (
+    NO_TIMESTAMP,
     CommittedOffset,
     OffsetKey,
     StoredGroup,
@@ -38,6 +39,20 @@ def test_an_offset_is_version_4_with_its_topics_id_in_a_tag() -> None:
         == (b"\x00\x04" + (5).to_bytes(8, "big") + bytes(4) + b"\x02m" + (9).to_bytes(8, "big") + b"\x01\x00\x10")
         + TOPIC_ID.bytes
     )
+
+
+@pytest.mark.parametrize("expire_timestamp_ms", [NO_TIMESTAMP, 20])
+@pytest.mark.parametrize("committed", [None, CommittedOffset(5, 3, "m", 9), CommittedOffset(5, 3, "", 9, -1, TOPIC_ID)])
+def test_what_an_offset_carries_decoded_is_what_its_bytes_say(
+    committed: CommittedOffset | None, expire_timestamp_ms: int
+) -> None:
+    earlier = offset_record("g", ("t", 2), CommittedOffset(4, 3, "m", 8))
+    latest = offset_record("g", ("t", 2), committed and committed._replace(expire_timestamp_ms=expire_timestamp_ms))
+    carried, decoded = GroupShard(0), GroupShard(0)
+    for record in (earlier, latest):
+        carried.replay(record, offset=1, producer_id=-1)
+        decoded.replay(CoordinatorRecord(record.key, record.value), offset=1, producer_id=-1)
+    assert carried.offsets("g") == decoded.offsets("g")
 
 
 def test_an_offset_with_an_expiry_is_version_1() -> None:
