@@ -1,5 +1,6 @@
 """Which partition a key or an id belongs to, exactly as the Java clients and brokers compute it."""
 
+from collections.abc import Sequence
 from operator import mul
 from struct import unpack
 
@@ -32,14 +33,18 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 
 def java_string_hash(text: str) -> int:
     """String.hashCode: over UTF-16 units, wrapping as a signed 32-bit number."""
-    encoded = text.encode("utf-16-be", "surrogatepass")
-    units = unpack(f">{len(encoded) // 2}H", encoded)
+    units: Sequence[int] = text.encode() if text.isascii() else _utf_16_units(text)
     first = units[:_HASHED_AT_ONCE]
     value: int = sum(map(mul, first, _POWERS[-len(first) :])) & _MASK
     for start in range(_HASHED_AT_ONCE, len(units), _HASHED_AT_ONCE):
         part = units[start : start + _HASHED_AT_ONCE]
         value = (value * _POWERS[-len(part) - 1] + sum(map(mul, part, _POWERS[-len(part) :]))) & _MASK
     return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def _utf_16_units(text: str) -> tuple[int, ...]:
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    return unpack(f">{len(encoded) // 2}H", encoded)
 
 
 def coordinator_partition(identifier: str, partition_count: int) -> int:

@@ -69,7 +69,7 @@ def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
     """One record with its length prefix."""
     _, _, key, value, headers = record
-    deltas = zigzag(timestamp_delta) + zigzag(offset_delta)
+    deltas = zigzag(timestamp_delta) + zigzag(offset_delta) if timestamp_delta or offset_delta else b"\x00\x00"
     key_length = _NULL if key is None else zigzag(len(key))
     value_length = _NULL if value is None else zigzag(len(value))
     end = _encode_headers(headers) if headers else b"\x00"
