@@ -36,7 +36,7 @@ def decode_request_header(view: memoryview, flexible_from: int) -> tuple[Request
             raise ProtocolError(f"a client id of {length} bytes is announced, {len(view) - 10} are left")
         client_id = _client_id(view[10:position]) if length >= 0 else None
         if api_version >= flexible_from:
-            position = skip_tags(view, position)
+            position = skip_tags(view, position) if view[position] else position + 1
     except (error, IndexError) as problem:
         raise ProtocolError(f"the request header is malformed: {problem}") from problem
     return _new_header(RequestHeader, (api_key, api_version, correlation_id, client_id)), position

@@ -110,9 +110,11 @@ class Topics:
 
     def partition(self, name: str, index: int) -> PartitionLog:
         """The log of a partition; raises UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR if it is offline."""
-        log = self.find_partition(name, index)
-        if log is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name[:300]}-{index}")
+        log = self._logs.get(name, index)
+        if log is None or name in self._hidden:
+            log = self.find_partition(name, index)
+            if log is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name[:300]}-{index}")
         if log.offline_error is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_error)
         return log

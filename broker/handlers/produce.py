@@ -161,10 +161,10 @@ def _answer(request: ProduceRequest, responses: list[TopicProduceResponse], wait
     if not waits:
         return response
     durable = waits[0][0] if len(waits) == 1 else all_of([durable for durable, _, _ in waits])
-    return Pipelined(durable, lambda _: _once_durable(response, waits))
+    return Pipelined(durable, lambda done: response if done.error is None else _with_errors(response, waits))
 
 
-def _once_durable(response: ProduceResponse, waits: Sequence[_Wait]) -> ProduceResponse:
+def _with_errors(response: ProduceResponse, waits: Sequence[_Wait]) -> ProduceResponse:
     """The response, in which partitions whose topic was deleted meanwhile have their error. Raises any other error."""
     for durable, answers, slot in waits:
         error = durable.error

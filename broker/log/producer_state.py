@@ -172,11 +172,8 @@ class ProducerStateManager:
             earlier = self._check_order(state, header, origin, transaction_version)
             if earlier is not None:
                 return earlier
-        if (
-            state is not None
-            and state.current_transaction_first_offset != NO_OFFSET
-            and not header.attributes & TRANSACTIONAL_MASK
-        ):
+        is_open = state is not None and state.current_transaction_first_offset != NO_OFFSET
+        if is_open and not header.attributes & TRANSACTIONAL_MASK:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {header.producer_id} has an open transaction here and sent a non-transactional batch",
@@ -254,7 +251,9 @@ class ProducerStateManager:
     def replay_batch(self, header: BatchHeader, base_offset: int, timestamp: int, monotonic_ms: MonotonicMs) -> None:
         """A data batch of a producer is in the log at `base_offset`."""
         producer_id = header.producer_id
-        state = self._state_at_epoch(producer_id, header.producer_epoch)
+        state = self._producers.get(producer_id)
+        if state is None or state.producer_epoch != header.producer_epoch:
+            state = self._state_at_epoch(producer_id, header.producer_epoch)
         first_sequence, delta = header.base_sequence, header.last_offset_delta
         last_sequence = (first_sequence + delta) & SEQUENCE_MASK if first_sequence >= 0 else -1
         batches = state.batches

@@ -190,7 +190,21 @@ class Connection(asyncio.Protocol):
                     self._pump_soon()
                 return
             started += 1
-            self._start(frames.popleft())
+            try:
+                exchange = self._dispatcher.dispatch(frames.popleft(), self._peer)
+            except (ProtocolError, CloseConnection) as error:
+                frames.clear()
+                self._end(None)
+                self._end_reason = str(error)
+                return
+            if not exchange.done:
+                exchange.on_done = self._on_done
+            elif exchanges:
+                self._waiting_bytes += exchange.size_bytes
+            else:
+                self._finish(exchange)
+                continue
+            exchanges.append(exchange)
 
     def _on_done(self, exchange: Exchange) -> None:
         # A flush round completes many exchanges in one turn: their responses leave together, in one write.
@@ -215,23 +229,6 @@ class Connection(asyncio.Protocol):
             and len(exchanges) < self._max_in_flight
             and self._waiting_bytes < _OUTPUT_A_TURN_BYTES
         )
-
-    def _start(self, frame: memoryview) -> None:
-        try:
-            exchange = self._dispatcher.dispatch(frame, self._peer)
-        except (ProtocolError, CloseConnection) as error:
-            self._frames.clear()
-            self._end(None)
-            self._end_reason = str(error)
-            return
-        if not exchange.done:
-            exchange.on_done = self._on_done
-        elif self._exchanges:
-            self._waiting_bytes += exchange.size_bytes
-        else:
-            self._finish(exchange)
-            return
-        self._exchanges.append(exchange)
 
     def _write_ready(self) -> None:
         exchanges = self._exchanges
