@@ -123,10 +123,14 @@ class RealFile:
 
     def write_durably(self, position: int, data: Buffer) -> None:
         if self._descriptors.is_own_thread:
-            self._use()
-        with self._in_use() as descriptor:
-            _write_rest(descriptor, bytes(data), position)
-            os.fdatasync(descriptor)
+            self._write_durably(self._use(), position, data)
+        else:
+            with self._in_use() as descriptor:
+                self._write_durably(descriptor, position, data)
+
+    def _write_durably(self, descriptor: int, position: int, data: Buffer) -> None:
+        _write_rest(descriptor, bytes(data), position)
+        os.fdatasync(descriptor)
 
     def read_view(self, start: int, end: int) -> memoryview:
         return memoryview(os.pread(self._use(), max(0, min(end, self.size_bytes) - start), start))
