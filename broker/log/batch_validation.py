@@ -137,11 +137,10 @@ def _later_than(batch: memoryview, header: BatchHeader, latest_ms: int) -> tuple
             body = memoryview(decompressed(header.compression_type, body, _MAX_BLAME_BYTES))
         position = 0
         for index in range(min(header.record_count, _MAX_BLAMED_RECORDS)):
-            length, position = _record_length(body, position, len(body))
-            timestamp = header.base_timestamp + _check_record(body, position, position + length)[0]
+            timestamp_delta, _, position = _check_record(body, position, len(body))
+            timestamp = header.base_timestamp + timestamp_delta
             if timestamp > latest_ms:
                 blamed.append((index, f"timestamp {timestamp} is later than {latest_ms}"))
-            position += length
     except KafkaError:
         pass  # the batch is rejected anyway
     return tuple(blamed)
@@ -182,9 +181,7 @@ def decompressed(compression: int, body: memoryview, max_bytes: int = MAX_DECOMP
 def _walk_records(body: memoryview, record_count: int) -> None:
     """Check the first record fully and skip over up to 64 by their lengths: a wrong count ends in the wrong place."""
     end = len(body)
-    length, position = _record_length(body, 0, end)
-    _check_record(body, position, position + length)
-    position += length
+    _, _, position = _check_record(body, 0, end)
     for _ in range(1, min(record_count, _WALKED_RECORDS)):
         length, position = _record_length(body, position, end)
         position += length
@@ -201,12 +198,10 @@ def _check_all(body: memoryview, header: BatchHeader, config: LogConfig, wall_ms
     without_key: list[int] = []
     earliest_delta = 0
     for index in range(header.record_count):
-        length, position = _record_length(body, position, end)
-        timestamp_delta, has_key = _check_record(body, position, position + length)
+        timestamp_delta, has_key, position = _check_record(body, position, end)
         if not has_key:
             without_key.append(index)
         earliest_delta = min(earliest_delta, timestamp_delta)
-        position += length
     if position != end:
         raise _invalid(f"{end - position} bytes follow the last of {header.record_count} records")
     if without_key and config.is_compacted:
@@ -232,10 +227,12 @@ def _record_length(body: memoryview, position: int, end: int) -> tuple[int, int]
     return length, position
 
 
-def _check_record(body: memoryview, position: int, end: int) -> tuple[int, bool]:
-    """The record's timestamp delta, and whether it has a key."""
-    if end - position > 2 and body[position + 1] < 0x80 and body[position + 2] < 0x80:  # spelt out: most records
-        timestamp_delta = (body[position + 1] >> 1) ^ -(body[position + 1] & 1)
+def _check_record(body: memoryview, position: int, body_end: int) -> tuple[int, bool, int]:
+    """The record's timestamp delta, whether it has a key, and where it ends."""
+    length, position = _record_length(body, position, body_end)
+    end = position + length
+    if length > 2 and (byte := body[position + 1]) < 0x80 and body[position + 2] < 0x80:  # spelt out: most records
+        timestamp_delta = (byte >> 1) ^ -(byte & 1)
         position += 3
     else:
         timestamp_delta, position = _varint(body, position + 1, end, 10)  # after the attributes
@@ -245,7 +242,7 @@ def _check_record(body: memoryview, position: int, end: int) -> tuple[int, bool]
     length, position = _varint(body, position, end)
     position += max(0, length)
     if position + 1 == end and body[position] == 0:  # no headers: most records
-        return timestamp_delta, key_length >= 0
+        return timestamp_delta, key_length >= 0, end
     header_count, position = _varint(body, position, end)
     if not 0 <= header_count <= (end - position) // 2:
         raise _invalid(f"{header_count} headers with {end - position} bytes left")
@@ -257,15 +254,14 @@ def _check_record(body: memoryview, position: int, end: int) -> tuple[int, bool]
         position += max(0, length)
     if position != end:
         raise _invalid("a record's fields do not fill its length")
-    return timestamp_delta, key_length >= 0
+    return timestamp_delta, key_length >= 0, end
 
 
 def _varint(batch: memoryview, position: int, end: int, limit: int = 5) -> tuple[int, int]:
-    if position < end and batch[position] < 0x80:  # most deltas, and short lengths
-        value = batch[position]
-        return (value >> 1) ^ -(value & 1), position + 1
-    if position + 1 < end and batch[position + 1] < 0x80:
-        value = batch[position] & 0x7F | batch[position + 1] << 7
+    if position < end and (byte := batch[position]) < 0x80:  # most deltas, and short lengths
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    if position + 1 < end and (second := batch[position + 1]) < 0x80:
+        value = byte & 0x7F | second << 7
         return (value >> 1) ^ -(value & 1), position + 2
     value = shift = 0
     last = min(end, position + limit)
