@@ -68,6 +68,8 @@ __all__ = [
 T = TypeVar("T")
 
 _wait_offset = itemgetter(0)
+# A NamedTuple's own constructor is a Python function that does only this.
+_new_result = tuple.__new__
 
 
 class LogInvariantError(Exception):
@@ -224,7 +226,7 @@ class PartitionLog:
         if header.producer_id >= 0:
             producer_state.replay_batch(header, base_offset, timestamp, self._clock.monotonic_ms())
         self._on_appended(last_offset + 1)
-        return AppendResult(base_offset, last_offset, log_append_time_ms, self.log_start_offset, False)
+        return _new_result(AppendResult, (base_offset, last_offset, log_append_time_ms, self.log_start_offset, False))
 
     def append_own(self, records: Sequence[Record], wall_ms: WallMs, writer: Writer = NO_TRANSACTION) -> AppendResult:
         """Append a coordinator's records, all of timestamp `wall_ms`, as one batch. The batch is made here, so only its
@@ -251,7 +253,8 @@ class PartitionLog:
             self._write((batch,), len(batch), next_offset, wall_ms)
             self.producer_state.replay_batch(header, base_offset, wall_ms, self._clock.monotonic_ms())
         self._on_appended(next_offset)
-        return AppendResult(base_offset, next_offset - 1, log_append_time_ms, self.log_start_offset, False)
+        result = base_offset, next_offset - 1, log_append_time_ms, self.log_start_offset, False
+        return _new_result(AppendResult, result)
 
     def append_end_txn_marker(
         self,
@@ -292,7 +295,7 @@ class PartitionLog:
                 AbortedEntry(producer_id, completed.first_offset, offset, completed.last_stable_offset)
             )
         self._on_appended(offset + 1)
-        return AppendResult(offset, offset, -1, self.log_start_offset, False)
+        return _new_result(AppendResult, (offset, offset, -1, self.log_start_offset, False))
 
     def note_unverified(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """A transactional batch arrived before its transaction was verified here: see ProducerStateManager."""

@@ -25,6 +25,8 @@ KEPT_BATCHES = 5
 MAX_PRODUCER_EPOCH = 2**15 - 1
 NO_OFFSET = -1
 _UNVERIFIED_LIMIT = 1000
+# A NamedTuple's own constructor is a Python function that does only this.
+_new_batch = tuple.__new__
 
 
 class AppendedBatch(NamedTuple):
@@ -259,7 +261,8 @@ class ProducerStateManager:
         batches = state.batches
         if len(batches) == KEPT_BATCHES:
             del batches[0]
-        batches.append(AppendedBatch(first_sequence, last_sequence, base_offset, base_offset + delta, timestamp))
+        appended = first_sequence, last_sequence, base_offset, base_offset + delta, timestamp
+        batches.append(_new_batch(AppendedBatch, appended))
         state.last_timestamp = timestamp
         state.last_seen_ms = monotonic_ms
         if header.attributes & TRANSACTIONAL_MASK and state.current_transaction_first_offset == NO_OFFSET:
