@@ -13,6 +13,7 @@ Shaped by Kafka's CoordinatorRuntime, without its threads: the event loop is the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from oncelog.broker.completion import Completion
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NO_EPOCH = -1
+_CACHED_KEYS = 1_000
+_CACHED_KEY_LENGTH = 64
+"""Longer ones are rare, and clients choose them: 32 kB each would be 32 MB."""
 
 _APPEND_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -132,6 +136,8 @@ class CoordinatorRuntime(Generic[ShardT]):
         self._epoch_of = epoch_of
         self._on_failed = on_failed
         self._lives: dict[int, Life[ShardT]] = {}
+        # Each operation asks for it, and hashing takes 1 µs.
+        self._find_partition = lru_cache(_CACHED_KEYS)(coordinator_partition)
 
     @property
     def partition_count(self) -> int:
@@ -139,7 +145,8 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     def partition_for(self, key: str) -> int:
         """The partition that holds a group or transactional id (Java's String.hashCode, not murmur2)."""
-        return coordinator_partition(key, self.partition_count)
+        find = self._find_partition if len(key) <= _CACHED_KEY_LENGTH else coordinator_partition
+        return find(key, self.partition_count)
 
     def shard(self, key: str) -> ShardT:
         """Raises KafkaError while its partition is not ACTIVE."""
