@@ -26,7 +26,7 @@ class Completion(Generic[T]):
     __slots__ = ("_callbacks", "_value", "done", "error")
 
     error: Exception | None
-    """Why it failed; None as long as it is not done."""
+    """Why it failed; None unless it has."""
 
     def __init__(self) -> None:
         self.done = False
