@@ -316,8 +316,8 @@ class Journal:
 
     def _frame(self, kind: int, body: bytes) -> bytes:
         header = _FRAME.pack(_MAGIC, kind, self._life, self._generation, self._number, len(body))
-        frame = b"".join((header, crc32c(body, crc32c(header)).to_bytes(4, "big"), body))
-        return frame.ljust(_aligned(len(frame)), b"\0")
+        padding = bytes(-(_HEADER_BYTES + len(body)) % _ALIGNMENT)
+        return b"".join((header, crc32c(body, crc32c(header)).to_bytes(4, "big"), body, padding))
 
     def _write(self, file: File, data: bytes, next_number: int) -> None:
         end = self._position + len(data)

@@ -33,7 +33,7 @@ ALLOWED = 1.05
 LINES = {
     "oncelog.storage=memory": (500, 490, 721, 585, 1_083, 2_389, 1_165, 1_193, 2_358),
     "oncelog.flush.policy=os": (538, 508, 757, 623, 1_162, 2_542, 1_230, 1_272, 2_502),
-    "oncelog.flush.policy=fsync": (618, 508, 837, 703, 1_340, 2_880, 1_401, 1_450, 2_851),
+    "oncelog.flush.policy=fsync": (617, 508, 836, 702, 1_339, 2_877, 1_400, 1_449, 2_849),
 }
 """One record each; a transaction on one partition. From the bytes of the request to the bytes of the response."""
 
