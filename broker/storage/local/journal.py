@@ -263,9 +263,7 @@ class Journal:
 
     def _begin(self, kind: int, left_out: Mapping[LogKey, LeftOut]) -> list[File]:
         self._carried = _encode_sections(
-            (key, span)
-            for key, log in left_out.items()
-            for span in (log.as_span(), *log.spans)
+            (key, span) for key, log in left_out.items() for span in (log.as_span(), *log.spans)
         )
         self._generation += 1
         self._life = self._generation

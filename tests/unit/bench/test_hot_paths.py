@@ -31,9 +31,9 @@ from oncelog.protocol.records.record import Record, decode_records
 ALLOWED = 1.05
 
 LINES = {
-    "oncelog.storage=memory": (500, 490, 721, 585, 1_083, 2_389, 1_165, 1_193, 2_358),
-    "oncelog.flush.policy=os": (538, 508, 757, 623, 1_162, 2_542, 1_230, 1_272, 2_502),
-    "oncelog.flush.policy=fsync": (617, 508, 836, 702, 1_339, 2_877, 1_400, 1_449, 2_849),
+    "oncelog.storage=memory": (500, 491, 721, 586, 1_087, 2_394, 1_171, 1_197, 2_368),
+    "oncelog.flush.policy=os": (538, 509, 757, 624, 1_167, 2_548, 1_238, 1_277, 2_515),
+    "oncelog.flush.policy=fsync": (617, 509, 836, 703, 1_344, 2_883, 1_408, 1_454, 2_862),
 }
 """One record each; a transaction on one partition. From the bytes of the request to the bytes of the response."""
 
