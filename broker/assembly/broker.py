@@ -122,15 +122,7 @@ def _assemble(config: BrokerConfig, system: System, log: Any, slices: Slices) ->
     for line in (yield from topics.load()):
         log.warning("data_dir.entry", message=line)
     coordinators = _coordinators(
-        config,
-        system,
-        topics,
-        live_config,
-        metadata,
-        leadership,
-        log,
-        TransitionLog(log, metrics),
-        lambda: logs.store.rounds_are_whole,
+        config, system, store, topics, live_config, metadata, leadership, log, TransitionLog(log, metrics)
     )
     broker = Broker(
         live_config=live_config,
@@ -249,13 +241,13 @@ class _ReplayFailures:
 def _coordinators(
     config: BrokerConfig,
     system: System,
+    store: LogStore,
     topics: Topics,
     live_config: LiveConfig,
     metadata: MetadataLog,
     leadership: Leadership,
     log: Any,
     transitions: TransitionListener,
-    rounds_are_whole: Callable[[], bool],
 ) -> _Coordinators:
     """Both coordinators, not replayed yet; markers for offsets go through the group runtime."""
     loading = CoordinatorLoading(system.scheduler)
@@ -276,10 +268,7 @@ def _coordinators(
 
     groups = GroupsWhenNeeded(make_groups)
 
-    def group_shard(partition: int, epoch: int) -> "GroupShardLife":
-        return groups.get().make_shard(partition, epoch)
-
-    group_runtime = runtime_of(CONSUMER_OFFSETS, group_shard)
+    group_runtime = runtime_of(CONSUMER_OFFSETS, lambda partition, epoch: groups.get().make_shard(partition, epoch))
 
     def transaction_shard(partition: int, epoch: int) -> "TransactionShardLife":
         return transactions.make_shard(partition, epoch)
@@ -301,7 +290,7 @@ def _coordinators(
             _transaction_limits(config),
             transitions,
             lambda: metadata.state.features.get("transaction.version", 0),
-            rounds_are_whole,
+            lambda: store.rounds_are_whole,
         ),
     )
     if system.faults is not None:
