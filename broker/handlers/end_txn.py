@@ -1,6 +1,7 @@
 """EndTxn (26), versions 0–5: commit or abort.
 
-- The response is sent once PREPARE_COMMIT or PREPARE_ABORT is durable: the outcome is then fixed; markers follow.
+- The response is sent once PREPARE_COMMIT or PREPARE_ABORT is durable, and with it every marker that could be
+  appended at once: the outcome is then fixed.
 - A retry of an end that took effect succeeds; the opposite end is INVALID_TXN_STATE; while the markers are pending
   everything is CONCURRENT_TRANSACTIONS. Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH (KIP-588).
 - v5+ bumps the epoch, or assigns a new producer id when the epochs are exhausted, and returns the next producer id and

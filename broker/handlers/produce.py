@@ -10,8 +10,8 @@
 - Without a transactional id, or with another producer's batches, transactional records fail the whole request.
 
 Version notes: v7 zstd (76 before), v8 error messages, v9 flexible, v10 current leader (KIP-951; one node never moves a
-leader), v11 TRANSACTION_ABORTABLE, v12 adds the partitions to the transaction implicitly (KIP-890 part 2): that is
-durable first, then everything is verified again in the turn of the append. v13 topic ids (KIP-516): UNKNOWN_TOPIC_ID.
+leader), v11 TRANSACTION_ABORTABLE, v12 adds the partitions to the transaction implicitly (KIP-890 part 2), durable with
+the batches; everything is verified in the turn of the append. v13 topic ids (KIP-516): UNKNOWN_TOPIC_ID.
 """
 
 from collections.abc import Sequence

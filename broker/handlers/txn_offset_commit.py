@@ -2,7 +2,7 @@
 
 - The transaction must contain the group's partition of `__consumer_offsets` (AddOffsetsToTxn), verified in the turn of
   the append, every time: a commit that arrives after EndTxn must not be written before the marker (KIP-890).
-- v5 adds the partition implicitly (KIP-890 part 2): that is durable first, then everything is verified again.
+- v5 adds the partition implicitly (KIP-890 part 2), durable with the offsets.
 - v3+ names member and generation, which are checked (KIP-447).
 - A large request is committed in several parts: the producer's marker decides about all of them.
 - A fenced producer is INVALID_PRODUCER_EPOCH in every version; TRANSACTION_ABORTABLE is INVALID_TXN_STATE before v4, a

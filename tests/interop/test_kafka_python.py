@@ -22,7 +22,7 @@ def new_topic(daemon: Daemon, partitions: int = 1) -> str:
 
 
 def end_of(daemon: Daemon, partition: TopicPartition) -> int:
-    """The end for whoever reads everything: a commit is answered before its marker is written, here as in Kafka."""
+    """The end for whoever reads everything, whether markers are written already or, as in Kafka, follow."""
     consumer = KafkaConsumer(bootstrap_servers=daemon.bootstrap, isolation_level="read_uncommitted")
     try:
         return int(consumer.end_offsets([partition])[partition])

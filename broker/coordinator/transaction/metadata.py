@@ -101,7 +101,7 @@ class TransactionMetadata(NamedTuple):
         )
 
     def to_completed(self, wall_ms: WallMs) -> "TransactionMetadata":
-        """All markers are durable: nothing is open, and the next producer id, if any, becomes the current one."""
+        """All markers are appended: nothing is open, and the next producer id, if any, becomes the current one."""
         committed = self.state is TransactionState.PREPARE_COMMIT
         target = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
         completed = self.with_state(target, wall_ms)._replace(partitions=frozenset())

@@ -38,11 +38,10 @@ VALID_PREVIOUS_STATES: dict[TransactionState, frozenset[TransactionState]] = {
 }
 
 PREPARED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
-"""Decided and durable, markers in flight: the outcome is fixed."""
-
+"""Decided; once that is durable, the outcome is fixed."""
 
 COMPLETED = frozenset({_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
-"""All markers are durable."""
+"""All markers are appended: they are durable no later than this state."""
 
 
 AT_REST = COMPLETED | {_S.EMPTY, _S.DEAD}
