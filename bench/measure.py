@@ -8,6 +8,7 @@ import gc
 import statistics
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
@@ -63,6 +64,24 @@ def count_lines(run: Callable[[], object], times: int = _COUNTED, *, leave_out: 
     """Lines of Python that one run executes, loops line by line: the median of a few, since some do a little more.
     Files whose path begins with one of `leave_out` do not count."""
     return int(statistics.median([_count_once(run, leave_out) for _ in range(times)]))
+
+
+def peak_bytes(run: Callable[[], object]) -> int:
+    """What one run has allocated at most, beyond what was there before; the least of what it stores and drops."""
+    collects, traces = gc.isenabled(), tracemalloc.is_tracing()
+    gc.disable()
+    if not traces:
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        run()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        if not traces:
+            tracemalloc.stop()
+        if collects:
+            gc.enable()
 
 
 def _count_once(run: Callable[[], object], leave_out: tuple[str, ...]) -> int:
