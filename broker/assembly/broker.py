@@ -324,6 +324,7 @@ def _store(config: BrokerConfig, system: System, log: Any, failure: Failure, rep
         failure,
         policy=config.get_str("oncelog.flush.policy"),
         journal_file_bytes=config.get_int("oncelog.journal.file.bytes"),
+        appends_on_loop=config.get_int("oncelog.flush.loop.appends"),
         run_all=system.run_all,
         on_report=reports.on_recovery,
         on_checked=lambda summary: _log_check(log, summary),

@@ -352,6 +352,13 @@ _TABLE = (
         choices=("fsync", "os", "memory"),
     ),
     ConfigKey(
+        "oncelog.flush.loop.appends",
+        _INT,
+        "64",
+        "A flush round of up to this many batches is synced without a thread while syncs take under 2 ms; 0: never.",
+        0,
+    ),
+    ConfigKey(
         "oncelog.journal.file.bytes",
         _INT,
         "16777216",

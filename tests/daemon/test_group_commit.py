@@ -60,7 +60,7 @@ async def start(directory: Path) -> tuple[Broker, Listeners, HeldScheduler, int]
     def fail(error: OSError) -> None:
         raise error
 
-    config, _ = load_config(overrides=[f"log.dirs={directory}"])
+    config, _ = load_config(overrides=[f"log.dirs={directory}", "oncelog.flush.loop.appends=1"])
     scheduler = HeldScheduler(asyncio.get_running_loop())
     log: Any = structlog.get_logger()
     disk = RealDisk(directory)

@@ -190,6 +190,7 @@ class Logs:
             compaction=CompactionSettings(self.scheduler, cleaner_memory_bytes, 0, self.compaction_problems.append),
             measures_syncs=False,
             journal_file_bytes=journal_file_bytes,
+            appends_on_loop=1,
             large_bytes=large_bytes,
         )
         self._is_serving = False

@@ -117,9 +117,12 @@ class BrokerWorld:
         # clock's time: where that jumps, the clock's own world judges timeouts.
         slack_ms = NEVER if self._clock_jumps else 5_000
         self.recorder = Recorder(History(pipelines=[(GROUP, INPUT, OUTPUT)], slack_ms=slack_ms))
-        setting = f"oncelog.feature.transaction.version={self.transaction_version}"
-        self.broker = VirtualBroker(*_SETTINGS, setting, seed=seed)
-        self._setting = setting
+        self._settings = (
+            *_SETTINGS,
+            f"oncelog.feature.transaction.version={self.transaction_version}",
+            f"oncelog.flush.loop.appends={self._more.choice([0, 1, 1, 64])}",
+        )
+        self.broker = VirtualBroker(*self._settings, seed=seed)
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._now_ms = 0
@@ -323,7 +326,7 @@ class BrokerWorld:
         self._starts += 1
         cold = Random(self._starts)
         disk.is_cold = lambda path, start, end: cold.random() < _COLD_SHARE
-        return VirtualBroker(*_SETTINGS, self._setting, disk=disk, time=VirtualTime(wall_ms), seed=self._starts)
+        return VirtualBroker(*self._settings, disk=disk, time=VirtualTime(wall_ms), seed=self._starts)
 
     def _compare(self, before: str | None, wall_ms: int) -> None:
         """With the state before the stop, and with that of another start on the same disk."""

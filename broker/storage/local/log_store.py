@@ -34,7 +34,7 @@ from oncelog.broker.storage.local.checkpoints import (
 )
 from oncelog.broker.storage.local.data_directory import DataDirectory
 from oncelog.broker.storage.local.deferred import DeferredWork, Results
-from oncelog.broker.storage.local.file_sync import LARGE_BYTES, FileSync, RunAll
+from oncelog.broker.storage.local.file_sync import APPENDS_ON_LOOP, LARGE_BYTES, FileSync, RunAll
 from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, FlushedOffsets, LogKey, LogPoints
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import (
@@ -76,15 +76,14 @@ class LocalLogStore:
         compaction: CompactionSettings | None = None,
         measures_syncs: bool = True,
         journal_file_bytes: int = DEFAULT_FILE_BYTES,
+        appends_on_loop: int = APPENDS_ON_LOOP,
         large_bytes: int = LARGE_BYTES,
     ) -> None:
         """`policy` is `oncelog.flush.policy`. Unless `compatibility.remembers_batches`, a clean stop keeps one batch
-        per producer to recognise retries. Without `compaction` nothing is compacted. Unless `measures_syncs` a single
-        append is always synced on the loop. Raises OSError, and ValueError for an unknown policy.
-
-        `on_report` gets each recovery and deletion of interest to an operator. With `on_checked`, segments that
-        recovery adopted unread are read in the background, and it gets the summary; without it only reads check them.
-        """
+        per producer to recognise retries. Without `compaction` nothing is compacted. Unless `measures_syncs` each is
+        taken to be quick. `on_report` gets each recovery and deletion of interest to an operator. With `on_checked`,
+        segments that recovery adopted unread are read in the background, and it gets the summary; without it only reads
+        check them. Raises OSError, and ValueError for an unknown policy."""
         self._disk = disk
         self._clock = clock
         self._scheduler = scheduler
@@ -109,6 +108,7 @@ class LocalLogStore:
             clock,
             run_all,
             measures_syncs=measures_syncs,
+            appends_on_loop=appends_on_loop,
             large_bytes=large_bytes,
         )
         self._results = Results(disk)
