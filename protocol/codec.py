@@ -239,7 +239,7 @@ class _Module:
     def _class(self, structure: Structure) -> str:
         names = [attribute(field.name) for field in structure.fields]
         slots = ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "")
-        lines = [f"class {structure.name}(Message):", f"    __slots__ = ({slots})", ""]
+        lines = [f"class {structure.name}(Message):", f"    FIELDS = ({slots})", "    __slots__ = FIELDS", ""]
         if structure.name == self._schema.name:
             lines += [f"    API_KEY = {self._schema.api_key}", ""]
         if names:

@@ -10,8 +10,9 @@ Messages are read-only by type: their attributes are Final, which costs nothing 
 import struct
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from struct import Struct, unpack_from
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
+from oncelog.protocol.compiler import mypyc_attr
 from oncelog.protocol.errors import ProtocolError
 
 Data = bytes | memoryview
@@ -25,20 +26,22 @@ _NUMBERS_A_STEP = 1_024
 _SMALL = tuple(bytes((value,)) for value in range(128))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Message:
     """Base of all messages and their parts."""
 
-    __slots__: tuple[str, ...] = ()
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+    __slots__ = FIELDS
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(_same(getattr(self, name), getattr(other, name)) for name in self.__slots__)
+        return all(_same(getattr(self, name), getattr(other, name)) for name in self.FIELDS)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.FIELDS)
         return f"{type(self).__name__}({fields})"
 
 

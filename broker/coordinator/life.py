@@ -63,6 +63,8 @@ def mermaid() -> str:
 
 class Life(Generic[ShardT]):
     __slots__ = ("epoch", "log", "name", "partition", "problem", "shard", "state", "waiting")
+    __deletable__ = ("shard",)
+    """For mypyc, which otherwise compiles no `del` of an attribute."""
 
     def __init__(self, topic: str, partition: int, epoch: int) -> None:
         self.name = f"{topic}-{partition}"

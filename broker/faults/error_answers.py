@@ -82,7 +82,7 @@ def _refused(outcome: Any, error: ErrorCode) -> Any:
 
 def _has_error(api: ApiKey) -> bool:
     module = response_module(api)
-    return "error_code" in getattr(module, module.NAME).__slots__
+    return "error_code" in getattr(module, module.NAME).FIELDS
 
 
 def _refusal(context: RequestContext, request: Any, error: ErrorCode) -> Any:
@@ -106,7 +106,7 @@ def with_error(response: Any, error: ErrorCode) -> Any:
         return response
     fields = {
         name: int(error) if name in _ERROR_FIELDS else with_error(getattr(response, name), error)
-        for name in response.__slots__
+        for name in response.FIELDS
     }
     return type(response)(**fields)
 
@@ -121,7 +121,7 @@ def _error_names(response: Any) -> Iterator[str]:
         for part in response:
             yield from _error_names(part)
     elif isinstance(response, Message):
-        for name in response.__slots__:
+        for name in response.FIELDS:
             value = getattr(response, name)
             if name in _ERROR_FIELDS and value:
                 yield ErrorCode(value).name

@@ -46,7 +46,7 @@ def _partitions(topics: Topics, message: Any) -> Iterator[tuple[str, int]]:
             if topic is not None and isinstance(part, int):
                 yield topic, part
             elif isinstance(part, Message):
-                index = next((getattr(part, name) for name in _INDEXES if name in part.__slots__), None)
+                index = next((getattr(part, name) for name in _INDEXES if name in part.FIELDS), None)
                 if topic is not None and isinstance(index, int):
                     yield topic, index
                 else:
@@ -67,7 +67,7 @@ def _topic(topics: Topics, message: Any) -> str | None:
 
 def _fields(message: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(message, Message):
-        for name in message.__slots__:
+        for name in message.FIELDS:
             yield name, getattr(message, name)
 
 

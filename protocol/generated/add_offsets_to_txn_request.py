@@ -14,7 +14,8 @@ _S0 = Struct(">qh")
 
 
 class AddOffsetsToTxnRequest(Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "group_id")
+    FIELDS = ("transactional_id", "producer_id", "producer_epoch", "group_id")
+    __slots__ = FIELDS
 
     API_KEY = 25
 

@@ -14,7 +14,8 @@ _S0 = Struct(">ih")
 
 
 class AddOffsetsToTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code")
+    FIELDS = ("throttle_time_ms", "error_code")
+    __slots__ = FIELDS
 
     API_KEY = 25
 

@@ -16,7 +16,8 @@ _S1 = Struct(">qh?")
 
 
 class AddPartitionsToTxnTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class AddPartitionsToTxnTopic(Message):
 
 
 class AddPartitionsToTxnTransaction(Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "verify_only", "topics")
+    FIELDS = ("transactional_id", "producer_id", "producer_epoch", "verify_only", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +48,8 @@ class AddPartitionsToTxnTransaction(Message):
 
 
 class AddPartitionsToTxnRequest(Message):
-    __slots__ = ("transactions", "v3_and_below_transactional_id", "v3_and_below_producer_id", "v3_and_below_producer_epoch", "v3_and_below_topics")
+    FIELDS = ("transactions", "v3_and_below_transactional_id", "v3_and_below_producer_id", "v3_and_below_producer_epoch", "v3_and_below_topics")
+    __slots__ = FIELDS
 
     API_KEY = 24
 

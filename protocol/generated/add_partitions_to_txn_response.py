@@ -16,7 +16,8 @@ _S1 = Struct(">ih")
 
 
 class AddPartitionsToTxnPartitionResult(Message):
-    __slots__ = ("partition_index", "partition_error_code")
+    FIELDS = ("partition_index", "partition_error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class AddPartitionsToTxnPartitionResult(Message):
 
 
 class AddPartitionsToTxnTopicResult(Message):
-    __slots__ = ("name", "results_by_partition")
+    FIELDS = ("name", "results_by_partition")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class AddPartitionsToTxnTopicResult(Message):
 
 
 class AddPartitionsToTxnResult(Message):
-    __slots__ = ("transactional_id", "topic_results")
+    FIELDS = ("transactional_id", "topic_results")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +55,8 @@ class AddPartitionsToTxnResult(Message):
 
 
 class AddPartitionsToTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below")
+    FIELDS = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below")
+    __slots__ = FIELDS
 
     API_KEY = 24
 

@@ -18,7 +18,8 @@ IS_INTERPRETED = True
 
 
 class Listener(Message):
-    __slots__ = ("name", "host", "port")
+    FIELDS = ("name", "host", "port")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -32,7 +33,8 @@ class Listener(Message):
 
 
 class AddRaftVoterRequest(Message):
-    __slots__ = ("cluster_id", "timeout_ms", "voter_id", "voter_directory_id", "listeners", "ack_when_committed")
+    FIELDS = ("cluster_id", "timeout_ms", "voter_id", "voter_directory_id", "listeners", "ack_when_committed")
+    __slots__ = FIELDS
 
     API_KEY = 80
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class EntityData(Message):
-    __slots__ = ("entity_type", "entity_name")
+    FIELDS = ("entity_type", "entity_name")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class EntityData(Message):
 
 
 class OpData(Message):
-    __slots__ = ("key", "value", "remove")
+    FIELDS = ("key", "value", "remove")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -41,7 +43,8 @@ class OpData(Message):
 
 
 class EntryData(Message):
-    __slots__ = ("entity", "ops")
+    FIELDS = ("entity", "ops")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,7 +56,8 @@ class EntryData(Message):
 
 
 class AlterClientQuotasRequest(Message):
-    __slots__ = ("entries", "validate_only")
+    FIELDS = ("entries", "validate_only")
+    __slots__ = FIELDS
 
     API_KEY = 49
 

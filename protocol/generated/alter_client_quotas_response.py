@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 1
 
 
 class EntityData(Message):
-    __slots__ = ("entity_type", "entity_name")
+    FIELDS = ("entity_type", "entity_name")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -26,7 +27,8 @@ class EntityData(Message):
 
 
 class EntryData(Message):
-    __slots__ = ("error_code", "error_message", "entity")
+    FIELDS = ("error_code", "error_message", "entity")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class EntryData(Message):
 
 
 class AlterClientQuotasResponse(Message):
-    __slots__ = ("throttle_time_ms", "entries")
+    FIELDS = ("throttle_time_ms", "entries")
+    __slots__ = FIELDS
 
     API_KEY = 49
 

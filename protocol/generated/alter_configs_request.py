@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class AlterableConfig(Message):
-    __slots__ = ("name", "value")
+    FIELDS = ("name", "value")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class AlterableConfig(Message):
 
 
 class AlterConfigsResource(Message):
-    __slots__ = ("resource_type", "resource_name", "configs")
+    FIELDS = ("resource_type", "resource_name", "configs")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -41,7 +43,8 @@ class AlterConfigsResource(Message):
 
 
 class AlterConfigsRequest(Message):
-    __slots__ = ("resources", "validate_only")
+    FIELDS = ("resources", "validate_only")
+    __slots__ = FIELDS
 
     API_KEY = 33
 

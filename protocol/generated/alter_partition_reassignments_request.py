@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class ReassignablePartition(Message):
-    __slots__ = ("partition_index", "replicas")
+    FIELDS = ("partition_index", "replicas")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class ReassignablePartition(Message):
 
 
 class ReassignableTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -39,7 +41,8 @@ class ReassignableTopic(Message):
 
 
 class AlterPartitionReassignmentsRequest(Message):
-    __slots__ = ("timeout_ms", "allow_replication_factor_change", "topics")
+    FIELDS = ("timeout_ms", "allow_replication_factor_change", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 45
 

@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class ReassignablePartitionResponse(Message):
-    __slots__ = ("partition_index", "error_code", "error_message")
+    FIELDS = ("partition_index", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class ReassignablePartitionResponse(Message):
 
 
 class ReassignableTopicResponse(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class ReassignableTopicResponse(Message):
 
 
 class AlterPartitionReassignmentsResponse(Message):
-    __slots__ = ("throttle_time_ms", "allow_replication_factor_change", "error_code", "error_message", "responses")
+    FIELDS = ("throttle_time_ms", "allow_replication_factor_change", "error_code", "error_message", "responses")
+    __slots__ = FIELDS
 
     API_KEY = 45
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class AlterReplicaLogDirTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class AlterReplicaLogDirTopic(Message):
 
 
 class AlterReplicaLogDir(Message):
-    __slots__ = ("path", "topics")
+    FIELDS = ("path", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -39,7 +41,8 @@ class AlterReplicaLogDir(Message):
 
 
 class AlterReplicaLogDirsRequest(Message):
-    __slots__ = ("dirs",)
+    FIELDS = ("dirs",)
+    __slots__ = FIELDS
 
     API_KEY = 34
 

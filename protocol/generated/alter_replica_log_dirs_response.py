@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 2
 
 
 class AlterReplicaLogDirPartitionResult(Message):
-    __slots__ = ("partition_index", "error_code")
+    FIELDS = ("partition_index", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -26,7 +27,8 @@ class AlterReplicaLogDirPartitionResult(Message):
 
 
 class AlterReplicaLogDirTopicResult(Message):
-    __slots__ = ("topic_name", "partitions")
+    FIELDS = ("topic_name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -38,7 +40,8 @@ class AlterReplicaLogDirTopicResult(Message):
 
 
 class AlterReplicaLogDirsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    FIELDS = ("throttle_time_ms", "results")
+    __slots__ = FIELDS
 
     API_KEY = 34
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class ScramCredentialDeletion(Message):
-    __slots__ = ("name", "mechanism")
+    FIELDS = ("name", "mechanism")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class ScramCredentialDeletion(Message):
 
 
 class ScramCredentialUpsertion(Message):
-    __slots__ = ("name", "mechanism", "iterations", "salt", "salted_password")
+    FIELDS = ("name", "mechanism", "iterations", "salt", "salted_password")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +47,8 @@ class ScramCredentialUpsertion(Message):
 
 
 class AlterUserScramCredentialsRequest(Message):
-    __slots__ = ("deletions", "upsertions")
+    FIELDS = ("deletions", "upsertions")
+    __slots__ = FIELDS
 
     API_KEY = 51
 

@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class AlterUserScramCredentialsResult(Message):
-    __slots__ = ("user", "error_code", "error_message")
+    FIELDS = ("user", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class AlterUserScramCredentialsResult(Message):
 
 
 class AlterUserScramCredentialsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    FIELDS = ("throttle_time_ms", "results")
+    __slots__ = FIELDS
 
     API_KEY = 51
 

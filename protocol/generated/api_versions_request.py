@@ -13,7 +13,8 @@ FLEXIBLE_FROM: int | None = 3
 
 
 class ApiVersionsRequest(Message):
-    __slots__ = ("client_software_name", "client_software_version")
+    FIELDS = ("client_software_name", "client_software_version")
+    __slots__ = FIELDS
 
     API_KEY = 18
 

@@ -20,7 +20,8 @@ _S5 = Struct(">?")
 
 
 class ApiVersion(Message):
-    __slots__ = ("api_key", "min_version", "max_version")
+    FIELDS = ("api_key", "min_version", "max_version")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -34,7 +35,8 @@ class ApiVersion(Message):
 
 
 class SupportedFeatureKey(Message):
-    __slots__ = ("name", "min_version", "max_version")
+    FIELDS = ("name", "min_version", "max_version")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -48,7 +50,8 @@ class SupportedFeatureKey(Message):
 
 
 class FinalizedFeatureKey(Message):
-    __slots__ = ("name", "max_version_level", "min_version_level")
+    FIELDS = ("name", "max_version_level", "min_version_level")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,7 +65,8 @@ class FinalizedFeatureKey(Message):
 
 
 class ApiVersionsResponse(Message):
-    __slots__ = ("error_code", "api_keys", "throttle_time_ms", "supported_features", "finalized_features_epoch", "finalized_features", "zk_migration_ready")
+    FIELDS = ("error_code", "api_keys", "throttle_time_ms", "supported_features", "finalized_features_epoch", "finalized_features", "zk_migration_ready")
+    __slots__ = FIELDS
 
     API_KEY = 18
 

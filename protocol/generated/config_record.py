@@ -14,7 +14,8 @@ _S0 = Struct(">b")
 
 
 class ConfigRecord(Message):
-    __slots__ = ("resource_type", "resource_name", "name", "value")
+    FIELDS = ("resource_type", "resource_name", "name", "value")
+    __slots__ = FIELDS
 
     API_KEY = 4
 

@@ -13,7 +13,8 @@ FLEXIBLE_FROM: int | None = None
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Message):
-    __slots__ = ("group_id", "member_id")
+    FIELDS = ("group_id", "member_id")
+    __slots__ = FIELDS
 
     API_KEY = 8
 

@@ -19,7 +19,8 @@ _S1 = Struct(">16s")
 
 
 class TopicPartitions(Message):
-    __slots__ = ("topic_id", "partitions", "assignment_epochs")
+    FIELDS = ("topic_id", "partitions", "assignment_epochs")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -33,7 +34,8 @@ class TopicPartitions(Message):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    __slots__ = ("member_epoch", "previous_member_epoch", "state", "assigned_partitions", "partitions_pending_revocation")
+    FIELDS = ("member_epoch", "previous_member_epoch", "state", "assigned_partitions", "partitions_pending_revocation")
+    __slots__ = FIELDS
 
     API_KEY = 8
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class ConsumerGroupDescribeRequest(Message):
-    __slots__ = ("group_ids", "include_authorized_operations")
+    FIELDS = ("group_ids", "include_authorized_operations")
+    __slots__ = FIELDS
 
     API_KEY = 69
 

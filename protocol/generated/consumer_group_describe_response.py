@@ -17,7 +17,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class TopicPartitions(Message):
-    __slots__ = ("topic_id", "topic_name", "partitions")
+    FIELDS = ("topic_id", "topic_name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -31,7 +32,8 @@ class TopicPartitions(Message):
 
 
 class Assignment(Message):
-    __slots__ = ("topic_partitions",)
+    FIELDS = ("topic_partitions",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -44,7 +46,8 @@ _ASSIGNMENT = Assignment()
 
 
 class Member(Message):
-    __slots__ = ("member_id", "instance_id", "rack_id", "member_epoch", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex", "assignment", "target_assignment", "member_type")
+    FIELDS = ("member_id", "instance_id", "rack_id", "member_epoch", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex", "assignment", "target_assignment", "member_type")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -74,7 +77,8 @@ class Member(Message):
 
 
 class DescribedGroup(Message):
-    __slots__ = ("error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch", "assignor_name", "members", "authorized_operations")
+    FIELDS = ("error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch", "assignor_name", "members", "authorized_operations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -100,7 +104,8 @@ class DescribedGroup(Message):
 
 
 class ConsumerGroupDescribeResponse(Message):
-    __slots__ = ("throttle_time_ms", "groups")
+    FIELDS = ("throttle_time_ms", "groups")
+    __slots__ = FIELDS
 
     API_KEY = 69
 

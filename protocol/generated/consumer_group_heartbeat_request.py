@@ -19,7 +19,8 @@ _S1 = Struct(">16s")
 
 
 class TopicPartitions(Message):
-    __slots__ = ("topic_id", "partitions")
+    FIELDS = ("topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -31,7 +32,8 @@ class TopicPartitions(Message):
 
 
 class ConsumerGroupHeartbeatRequest(Message):
-    __slots__ = ("group_id", "member_id", "member_epoch", "instance_id", "rack_id", "rebalance_timeout_ms", "subscribed_topic_names", "subscribed_topic_regex", "server_assignor", "topic_partitions")
+    FIELDS = ("group_id", "member_id", "member_epoch", "instance_id", "rack_id", "rebalance_timeout_ms", "subscribed_topic_names", "subscribed_topic_regex", "server_assignor", "topic_partitions")
+    __slots__ = FIELDS
 
     API_KEY = 68
 

@@ -21,7 +21,8 @@ _S3 = Struct(">b")
 
 
 class TopicPartitions(Message):
-    __slots__ = ("topic_id", "partitions")
+    FIELDS = ("topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -33,7 +34,8 @@ class TopicPartitions(Message):
 
 
 class Assignment(Message):
-    __slots__ = ("topic_partitions",)
+    FIELDS = ("topic_partitions",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -43,7 +45,8 @@ class Assignment(Message):
 
 
 class ConsumerGroupHeartbeatResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "assignment")
+    FIELDS = ("throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "assignment")
+    __slots__ = FIELDS
 
     API_KEY = 68
 

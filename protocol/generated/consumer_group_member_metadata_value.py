@@ -15,7 +15,8 @@ _S0 = Struct(">i")
 
 
 class ClassicProtocol(Message):
-    __slots__ = ("name", "metadata")
+    FIELDS = ("name", "metadata")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class ClassicProtocol(Message):
 
 
 class ClassicMemberMetadata(Message):
-    __slots__ = ("session_timeout_ms", "supported_protocols")
+    FIELDS = ("session_timeout_ms", "supported_protocols")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ _CLASSIC_MEMBER_METADATA = ClassicMemberMetadata()
 
 
 class ConsumerGroupMemberMetadataValue(Message):
-    __slots__ = ("instance_id", "rack_id", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex", "rebalance_timeout_ms", "server_assignor", "classic_member_metadata")
+    FIELDS = ("instance_id", "rack_id", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex", "rebalance_timeout_ms", "server_assignor", "classic_member_metadata")
+    __slots__ = FIELDS
 
     API_KEY = 5
 

@@ -15,7 +15,8 @@ _S1 = Struct(">q")
 
 
 class ConsumerGroupMetadataValue(Message):
-    __slots__ = ("epoch", "metadata_hash")
+    FIELDS = ("epoch", "metadata_hash")
+    __slots__ = FIELDS
 
     API_KEY = 3
 

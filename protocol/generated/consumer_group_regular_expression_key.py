@@ -13,7 +13,8 @@ FLEXIBLE_FROM: int | None = None
 
 
 class ConsumerGroupRegularExpressionKey(Message):
-    __slots__ = ("group_id", "regular_expression")
+    FIELDS = ("group_id", "regular_expression")
+    __slots__ = FIELDS
 
     API_KEY = 16
 

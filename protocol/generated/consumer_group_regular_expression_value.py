@@ -15,7 +15,8 @@ _S0 = Struct(">qq")
 
 
 class ConsumerGroupRegularExpressionValue(Message):
-    __slots__ = ("topics", "version", "timestamp")
+    FIELDS = ("topics", "version", "timestamp")
+    __slots__ = FIELDS
 
     API_KEY = 16
 

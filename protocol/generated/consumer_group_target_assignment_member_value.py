@@ -18,7 +18,8 @@ _S0 = Struct(">16s")
 
 
 class TopicPartition(Message):
-    __slots__ = ("topic_id", "partitions")
+    FIELDS = ("topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -30,7 +31,8 @@ class TopicPartition(Message):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    __slots__ = ("topic_partitions",)
+    FIELDS = ("topic_partitions",)
+    __slots__ = FIELDS
 
     API_KEY = 7
 

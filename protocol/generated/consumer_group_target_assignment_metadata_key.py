@@ -13,7 +13,8 @@ FLEXIBLE_FROM: int | None = None
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
-    __slots__ = ("group_id",)
+    FIELDS = ("group_id",)
+    __slots__ = FIELDS
 
     API_KEY = 6
 

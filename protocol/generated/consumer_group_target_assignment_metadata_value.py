@@ -15,7 +15,8 @@ _S1 = Struct(">q")
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
-    __slots__ = ("assignment_epoch", "assignment_timestamp")
+    FIELDS = ("assignment_epoch", "assignment_timestamp")
+    __slots__ = FIELDS
 
     API_KEY = 6
 

@@ -15,7 +15,8 @@ FLEXIBLE_FROM: int | None = None
 
 
 class TopicPartition(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class TopicPartition(Message):
 
 
 class ConsumerProtocolAssignment(Message):
-    __slots__ = ("assigned_partitions", "user_data")
+    FIELDS = ("assigned_partitions", "user_data")
+    __slots__ = FIELDS
 
     API_KEY = None
 

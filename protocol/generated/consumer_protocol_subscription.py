@@ -15,7 +15,8 @@ _S0 = Struct(">i")
 
 
 class TopicPartition(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class TopicPartition(Message):
 
 
 class ConsumerProtocolSubscription(Message):
-    __slots__ = ("topics", "user_data", "owned_partitions", "generation_id", "rack_id")
+    FIELDS = ("topics", "user_data", "owned_partitions", "generation_id", "rack_id")
+    __slots__ = FIELDS
 
     API_KEY = None
 

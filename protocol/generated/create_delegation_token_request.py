@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class CreatableRenewers(Message):
-    __slots__ = ("principal_type", "principal_name")
+    FIELDS = ("principal_type", "principal_name")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class CreatableRenewers(Message):
 
 
 class CreateDelegationTokenRequest(Message):
-    __slots__ = ("owner_principal_type", "owner_principal_name", "renewers", "max_lifetime_ms")
+    FIELDS = ("owner_principal_type", "owner_principal_name", "renewers", "max_lifetime_ms")
+    __slots__ = FIELDS
 
     API_KEY = 38
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class CreatePartitionsAssignment(Message):
-    __slots__ = ("broker_ids",)
+    FIELDS = ("broker_ids",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -25,7 +26,8 @@ class CreatePartitionsAssignment(Message):
 
 
 class CreatePartitionsTopic(Message):
-    __slots__ = ("name", "count", "assignments")
+    FIELDS = ("name", "count", "assignments")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -39,7 +41,8 @@ class CreatePartitionsTopic(Message):
 
 
 class CreatePartitionsRequest(Message):
-    __slots__ = ("topics", "timeout_ms", "validate_only")
+    FIELDS = ("topics", "timeout_ms", "validate_only")
+    __slots__ = FIELDS
 
     API_KEY = 37
 

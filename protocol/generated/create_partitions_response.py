@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 2
 
 
 class CreatePartitionsTopicResult(Message):
-    __slots__ = ("name", "error_code", "error_message")
+    FIELDS = ("name", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class CreatePartitionsTopicResult(Message):
 
 
 class CreatePartitionsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    FIELDS = ("throttle_time_ms", "results")
+    __slots__ = FIELDS
 
     API_KEY = 37
 

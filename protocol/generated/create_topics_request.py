@@ -17,7 +17,8 @@ _S2 = Struct(">i?")
 
 
 class CreatableReplicaAssignment(Message):
-    __slots__ = ("partition_index", "broker_ids")
+    FIELDS = ("partition_index", "broker_ids")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -29,7 +30,8 @@ class CreatableReplicaAssignment(Message):
 
 
 class CreatableTopicConfig(Message):
-    __slots__ = ("name", "value")
+    FIELDS = ("name", "value")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -41,7 +43,8 @@ class CreatableTopicConfig(Message):
 
 
 class CreatableTopic(Message):
-    __slots__ = ("name", "num_partitions", "replication_factor", "assignments", "configs")
+    FIELDS = ("name", "num_partitions", "replication_factor", "assignments", "configs")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,7 +62,8 @@ class CreatableTopic(Message):
 
 
 class CreateTopicsRequest(Message):
-    __slots__ = ("topics", "timeout_ms", "validate_only")
+    FIELDS = ("topics", "timeout_ms", "validate_only")
+    __slots__ = FIELDS
 
     API_KEY = 19
 

@@ -22,7 +22,8 @@ _S4 = Struct(">16sh")
 
 
 class CreatableTopicConfigs(Message):
-    __slots__ = ("name", "value", "read_only", "config_source", "is_sensitive")
+    FIELDS = ("name", "value", "read_only", "config_source", "is_sensitive")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +41,8 @@ class CreatableTopicConfigs(Message):
 
 
 class CreatableTopicResult(Message):
-    __slots__ = ("name", "topic_id", "error_code", "error_message", "topic_config_error_code", "num_partitions", "replication_factor", "configs")
+    FIELDS = ("name", "topic_id", "error_code", "error_message", "topic_config_error_code", "num_partitions", "replication_factor", "configs")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -64,7 +66,8 @@ class CreatableTopicResult(Message):
 
 
 class CreateTopicsResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    FIELDS = ("throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 19
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class DeleteGroupsRequest(Message):
-    __slots__ = ("groups_names",)
+    FIELDS = ("groups_names",)
+    __slots__ = FIELDS
 
     API_KEY = 42
 

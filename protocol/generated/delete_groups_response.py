@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 2
 
 
 class DeletableGroupResult(Message):
-    __slots__ = ("group_id", "error_code")
+    FIELDS = ("group_id", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -26,7 +27,8 @@ class DeletableGroupResult(Message):
 
 
 class DeleteGroupsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    FIELDS = ("throttle_time_ms", "results")
+    __slots__ = FIELDS
 
     API_KEY = 42
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class DeleteRecordsPartition(Message):
-    __slots__ = ("partition_index", "offset")
+    FIELDS = ("partition_index", "offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class DeleteRecordsPartition(Message):
 
 
 class DeleteRecordsTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -39,7 +41,8 @@ class DeleteRecordsTopic(Message):
 
 
 class DeleteRecordsRequest(Message):
-    __slots__ = ("topics", "timeout_ms")
+    FIELDS = ("topics", "timeout_ms")
+    __slots__ = FIELDS
 
     API_KEY = 21
 

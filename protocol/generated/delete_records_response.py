@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 2
 
 
 class DeleteRecordsPartitionResult(Message):
-    __slots__ = ("partition_index", "low_watermark", "error_code")
+    FIELDS = ("partition_index", "low_watermark", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class DeleteRecordsPartitionResult(Message):
 
 
 class DeleteRecordsTopicResult(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class DeleteRecordsTopicResult(Message):
 
 
 class DeleteRecordsResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    FIELDS = ("throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 21
 

@@ -19,7 +19,8 @@ _S1 = Struct(">16s")
 
 
 class DeleteTopicState(Message):
-    __slots__ = ("name", "topic_id")
+    FIELDS = ("name", "topic_id")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -31,7 +32,8 @@ class DeleteTopicState(Message):
 
 
 class DeleteTopicsRequest(Message):
-    __slots__ = ("topics", "topic_names", "timeout_ms")
+    FIELDS = ("topics", "topic_names", "timeout_ms")
+    __slots__ = FIELDS
 
     API_KEY = 20
 

@@ -20,7 +20,8 @@ _S2 = Struct(">16sh")
 
 
 class DeletableTopicResult(Message):
-    __slots__ = ("name", "topic_id", "error_code", "error_message")
+    FIELDS = ("name", "topic_id", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -36,7 +37,8 @@ class DeletableTopicResult(Message):
 
 
 class DeleteTopicsResponse(Message):
-    __slots__ = ("throttle_time_ms", "responses")
+    FIELDS = ("throttle_time_ms", "responses")
+    __slots__ = FIELDS
 
     API_KEY = 20
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class ComponentData(Message):
-    __slots__ = ("entity_type", "match_type", "match")
+    FIELDS = ("entity_type", "match_type", "match")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -29,7 +30,8 @@ class ComponentData(Message):
 
 
 class DescribeClientQuotasRequest(Message):
-    __slots__ = ("components", "strict")
+    FIELDS = ("components", "strict")
+    __slots__ = FIELDS
 
     API_KEY = 48
 

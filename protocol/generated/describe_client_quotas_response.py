@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 1
 
 
 class EntityData(Message):
-    __slots__ = ("entity_type", "entity_name")
+    FIELDS = ("entity_type", "entity_name")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -26,7 +27,8 @@ class EntityData(Message):
 
 
 class ValueData(Message):
-    __slots__ = ("key", "value")
+    FIELDS = ("key", "value")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -38,7 +40,8 @@ class ValueData(Message):
 
 
 class EntryData(Message):
-    __slots__ = ("entity", "values")
+    FIELDS = ("entity", "values")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -50,7 +53,8 @@ class EntryData(Message):
 
 
 class DescribeClientQuotasResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "entries")
+    FIELDS = ("throttle_time_ms", "error_code", "error_message", "entries")
+    __slots__ = FIELDS
 
     API_KEY = 48
 

@@ -14,7 +14,8 @@ IS_INTERPRETED = True
 
 
 class DescribeClusterRequest(Message):
-    __slots__ = ("include_cluster_authorized_operations", "endpoint_type", "include_fenced_brokers")
+    FIELDS = ("include_cluster_authorized_operations", "endpoint_type", "include_fenced_brokers")
+    __slots__ = FIELDS
 
     API_KEY = 60
 

@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class DescribeClusterBroker(Message):
-    __slots__ = ("broker_id", "host", "port", "rack", "is_fenced")
+    FIELDS = ("broker_id", "host", "port", "rack", "is_fenced")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -32,7 +33,8 @@ class DescribeClusterBroker(Message):
 
 
 class DescribeClusterResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "endpoint_type", "cluster_id", "controller_id", "brokers", "cluster_authorized_operations")
+    FIELDS = ("throttle_time_ms", "error_code", "error_message", "endpoint_type", "cluster_id", "controller_id", "brokers", "cluster_authorized_operations")
+    __slots__ = FIELDS
 
     API_KEY = 60
 

@@ -17,7 +17,8 @@ _S2 = Struct(">??")
 
 
 class DescribeConfigsResource(Message):
-    __slots__ = ("resource_type", "resource_name", "configuration_keys")
+    FIELDS = ("resource_type", "resource_name", "configuration_keys")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -31,7 +32,8 @@ class DescribeConfigsResource(Message):
 
 
 class DescribeConfigsRequest(Message):
-    __slots__ = ("resources", "include_synonyms", "include_documentation")
+    FIELDS = ("resources", "include_synonyms", "include_documentation")
+    __slots__ = FIELDS
 
     API_KEY = 32
 

@@ -18,7 +18,8 @@ _S3 = Struct(">?b?")
 
 
 class DescribeConfigsSynonym(Message):
-    __slots__ = ("name", "value", "source")
+    FIELDS = ("name", "value", "source")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -32,7 +33,8 @@ class DescribeConfigsSynonym(Message):
 
 
 class DescribeConfigsResourceResult(Message):
-    __slots__ = ("name", "value", "read_only", "config_source", "is_sensitive", "synonyms", "config_type", "documentation")
+    FIELDS = ("name", "value", "read_only", "config_source", "is_sensitive", "synonyms", "config_type", "documentation")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -56,7 +58,8 @@ class DescribeConfigsResourceResult(Message):
 
 
 class DescribeConfigsResult(Message):
-    __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "configs")
+    FIELDS = ("error_code", "error_message", "resource_type", "resource_name", "configs")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -74,7 +77,8 @@ class DescribeConfigsResult(Message):
 
 
 class DescribeConfigsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    FIELDS = ("throttle_time_ms", "results")
+    __slots__ = FIELDS
 
     API_KEY = 32
 

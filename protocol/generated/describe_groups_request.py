@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class DescribeGroupsRequest(Message):
-    __slots__ = ("groups", "include_authorized_operations")
+    FIELDS = ("groups", "include_authorized_operations")
+    __slots__ = FIELDS
 
     API_KEY = 15
 

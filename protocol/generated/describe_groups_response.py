@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 5
 
 
 class DescribedGroupMember(Message):
-    __slots__ = ("member_id", "group_instance_id", "client_id", "client_host", "member_metadata", "member_assignment")
+    FIELDS = ("member_id", "group_instance_id", "client_id", "client_host", "member_metadata", "member_assignment")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -34,7 +35,8 @@ class DescribedGroupMember(Message):
 
 
 class DescribedGroup(Message):
-    __slots__ = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations")
+    FIELDS = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -58,7 +60,8 @@ class DescribedGroup(Message):
 
 
 class DescribeGroupsResponse(Message):
-    __slots__ = ("throttle_time_ms", "groups")
+    FIELDS = ("throttle_time_ms", "groups")
+    __slots__ = FIELDS
 
     API_KEY = 15
 

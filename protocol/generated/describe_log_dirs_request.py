@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class DescribableLogDirTopic(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class DescribableLogDirTopic(Message):
 
 
 class DescribeLogDirsRequest(Message):
-    __slots__ = ("topics",)
+    FIELDS = ("topics",)
+    __slots__ = FIELDS
 
     API_KEY = 35
 

@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 2
 
 
 class DescribeLogDirsPartition(Message):
-    __slots__ = ("partition_index", "partition_size", "offset_lag", "is_future_key")
+    FIELDS = ("partition_index", "partition_size", "offset_lag", "is_future_key")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -30,7 +31,8 @@ class DescribeLogDirsPartition(Message):
 
 
 class DescribeLogDirsTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class DescribeLogDirsTopic(Message):
 
 
 class DescribeLogDirsResult(Message):
-    __slots__ = ("error_code", "log_dir", "topics", "total_bytes", "usable_bytes", "is_cordoned")
+    FIELDS = ("error_code", "log_dir", "topics", "total_bytes", "usable_bytes", "is_cordoned")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,7 +65,8 @@ class DescribeLogDirsResult(Message):
 
 
 class DescribeLogDirsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "results")
+    FIELDS = ("throttle_time_ms", "error_code", "results")
+    __slots__ = FIELDS
 
     API_KEY = 35
 

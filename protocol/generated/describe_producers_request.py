@@ -15,7 +15,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class TopicRequest(Message):
-    __slots__ = ("name", "partition_indexes")
+    FIELDS = ("name", "partition_indexes")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class TopicRequest(Message):
 
 
 class DescribeProducersRequest(Message):
-    __slots__ = ("topics",)
+    FIELDS = ("topics",)
+    __slots__ = FIELDS
 
     API_KEY = 61
 

@@ -17,7 +17,8 @@ _S2 = Struct(">qiiqiq")
 
 
 class ProducerState(Message):
-    __slots__ = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch", "current_txn_start_offset")
+    FIELDS = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch", "current_txn_start_offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,7 +38,8 @@ class ProducerState(Message):
 
 
 class PartitionResponse(Message):
-    __slots__ = ("partition_index", "error_code", "error_message", "active_producers")
+    FIELDS = ("partition_index", "error_code", "error_message", "active_producers")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,7 +55,8 @@ class PartitionResponse(Message):
 
 
 class TopicResponse(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -65,7 +68,8 @@ class TopicResponse(Message):
 
 
 class DescribeProducersResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    FIELDS = ("throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 61
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class PartitionData(Message):
-    __slots__ = ("partition_index",)
+    FIELDS = ("partition_index",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -25,7 +26,8 @@ class PartitionData(Message):
 
 
 class TopicData(Message):
-    __slots__ = ("topic_name", "partitions")
+    FIELDS = ("topic_name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,7 +39,8 @@ class TopicData(Message):
 
 
 class DescribeQuorumRequest(Message):
-    __slots__ = ("topics",)
+    FIELDS = ("topics",)
+    __slots__ = FIELDS
 
     API_KEY = 55
 

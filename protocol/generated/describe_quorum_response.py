@@ -17,7 +17,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class ReplicaState(Message):
-    __slots__ = ("replica_id", "replica_directory_id", "log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp")
+    FIELDS = ("replica_id", "replica_directory_id", "log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -35,7 +36,8 @@ class ReplicaState(Message):
 
 
 class PartitionData(Message):
-    __slots__ = ("partition_index", "error_code", "error_message", "leader_id", "leader_epoch", "high_watermark", "current_voters", "observers")
+    FIELDS = ("partition_index", "error_code", "error_message", "leader_id", "leader_epoch", "high_watermark", "current_voters", "observers")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,7 +61,8 @@ class PartitionData(Message):
 
 
 class TopicData(Message):
-    __slots__ = ("topic_name", "partitions")
+    FIELDS = ("topic_name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -71,7 +74,8 @@ class TopicData(Message):
 
 
 class Listener(Message):
-    __slots__ = ("name", "host", "port")
+    FIELDS = ("name", "host", "port")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -85,7 +89,8 @@ class Listener(Message):
 
 
 class Node(Message):
-    __slots__ = ("node_id", "listeners")
+    FIELDS = ("node_id", "listeners")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -97,7 +102,8 @@ class Node(Message):
 
 
 class DescribeQuorumResponse(Message):
-    __slots__ = ("error_code", "error_message", "topics", "nodes")
+    FIELDS = ("error_code", "error_message", "topics", "nodes")
+    __slots__ = FIELDS
 
     API_KEY = 55
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class TopicRequest(Message):
-    __slots__ = ("name",)
+    FIELDS = ("name",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -25,7 +26,8 @@ class TopicRequest(Message):
 
 
 class Cursor(Message):
-    __slots__ = ("topic_name", "partition_index")
+    FIELDS = ("topic_name", "partition_index")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,7 +39,8 @@ class Cursor(Message):
 
 
 class DescribeTopicPartitionsRequest(Message):
-    __slots__ = ("topics", "response_partition_limit", "cursor")
+    FIELDS = ("topics", "response_partition_limit", "cursor")
+    __slots__ = FIELDS
 
     API_KEY = 75
 

@@ -17,7 +17,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class DescribeTopicPartitionsResponsePartition(Message):
-    __slots__ = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "eligible_leader_replicas", "last_known_elr", "offline_replicas")
+    FIELDS = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "eligible_leader_replicas", "last_known_elr", "offline_replicas")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -43,7 +44,8 @@ class DescribeTopicPartitionsResponsePartition(Message):
 
 
 class DescribeTopicPartitionsResponseTopic(Message):
-    __slots__ = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
+    FIELDS = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -63,7 +65,8 @@ class DescribeTopicPartitionsResponseTopic(Message):
 
 
 class Cursor(Message):
-    __slots__ = ("topic_name", "partition_index")
+    FIELDS = ("topic_name", "partition_index")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -75,7 +78,8 @@ class Cursor(Message):
 
 
 class DescribeTopicPartitionsResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics", "next_cursor")
+    FIELDS = ("throttle_time_ms", "topics", "next_cursor")
+    __slots__ = FIELDS
 
     API_KEY = 75
 

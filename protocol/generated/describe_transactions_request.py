@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class DescribeTransactionsRequest(Message):
-    __slots__ = ("transactional_ids",)
+    FIELDS = ("transactional_ids",)
+    __slots__ = FIELDS
 
     API_KEY = 65
 

@@ -17,7 +17,8 @@ _S2 = Struct(">iqqh")
 
 
 class TopicData(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -29,7 +30,8 @@ class TopicData(Message):
 
 
 class TransactionState(Message):
-    __slots__ = ("error_code", "transactional_id", "transaction_state", "transaction_timeout_ms", "transaction_start_time_ms", "producer_id", "producer_epoch", "topics")
+    FIELDS = ("error_code", "transactional_id", "transaction_state", "transaction_timeout_ms", "transaction_start_time_ms", "producer_id", "producer_epoch", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,7 +55,8 @@ class TransactionState(Message):
 
 
 class DescribeTransactionsResponse(Message):
-    __slots__ = ("throttle_time_ms", "transaction_states")
+    FIELDS = ("throttle_time_ms", "transaction_states")
+    __slots__ = FIELDS
 
     API_KEY = 65
 

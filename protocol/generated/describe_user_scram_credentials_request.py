@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class UserName(Message):
-    __slots__ = ("name",)
+    FIELDS = ("name",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -25,7 +26,8 @@ class UserName(Message):
 
 
 class DescribeUserScramCredentialsRequest(Message):
-    __slots__ = ("users",)
+    FIELDS = ("users",)
+    __slots__ = FIELDS
 
     API_KEY = 50
 

@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class CredentialInfo(Message):
-    __slots__ = ("mechanism", "iterations")
+    FIELDS = ("mechanism", "iterations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -26,7 +27,8 @@ class CredentialInfo(Message):
 
 
 class DescribeUserScramCredentialsResult(Message):
-    __slots__ = ("user", "error_code", "error_message", "credential_infos")
+    FIELDS = ("user", "error_code", "error_message", "credential_infos")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class DescribeUserScramCredentialsResult(Message):
 
 
 class DescribeUserScramCredentialsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "results")
+    FIELDS = ("throttle_time_ms", "error_code", "error_message", "results")
+    __slots__ = FIELDS
 
     API_KEY = 50
 

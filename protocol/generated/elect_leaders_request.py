@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class TopicPartitions(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class TopicPartitions(Message):
 
 
 class ElectLeadersRequest(Message):
-    __slots__ = ("election_type", "topic_partitions", "timeout_ms")
+    FIELDS = ("election_type", "topic_partitions", "timeout_ms")
+    __slots__ = FIELDS
 
     API_KEY = 43
 

@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 2
 
 
 class PartitionResult(Message):
-    __slots__ = ("partition_id", "error_code", "error_message")
+    FIELDS = ("partition_id", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class PartitionResult(Message):
 
 
 class ReplicaElectionResult(Message):
-    __slots__ = ("topic", "partition_result")
+    FIELDS = ("topic", "partition_result")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class ReplicaElectionResult(Message):
 
 
 class ElectLeadersResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "replica_election_results")
+    FIELDS = ("throttle_time_ms", "error_code", "replica_election_results")
+    __slots__ = FIELDS
 
     API_KEY = 43
 

@@ -14,7 +14,8 @@ _S0 = Struct(">qh?")
 
 
 class EndTxnRequest(Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "committed")
+    FIELDS = ("transactional_id", "producer_id", "producer_epoch", "committed")
+    __slots__ = FIELDS
 
     API_KEY = 26
 

@@ -15,7 +15,8 @@ _S1 = Struct(">ihqh")
 
 
 class EndTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch")
+    FIELDS = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch")
+    __slots__ = FIELDS
 
     API_KEY = 26
 

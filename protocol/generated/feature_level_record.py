@@ -14,7 +14,8 @@ _S0 = Struct(">h")
 
 
 class FeatureLevelRecord(Message):
-    __slots__ = ("name", "feature_level")
+    FIELDS = ("name", "feature_level")
+    __slots__ = FIELDS
 
     API_KEY = 12
 

@@ -27,7 +27,8 @@ _S9 = Struct(">q")
 
 
 class ReplicaState(Message):
-    __slots__ = ("replica_id", "replica_epoch")
+    FIELDS = ("replica_id", "replica_epoch")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,7 +43,8 @@ _REPLICA_STATE = ReplicaState()
 
 
 class FetchPartition(Message):
-    __slots__ = ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "replica_directory_id", "high_watermark")
+    FIELDS = ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "replica_directory_id", "high_watermark")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -66,7 +68,8 @@ class FetchPartition(Message):
 
 
 class FetchTopic(Message):
-    __slots__ = ("topic", "topic_id", "partitions")
+    FIELDS = ("topic", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -80,7 +83,8 @@ class FetchTopic(Message):
 
 
 class ForgottenTopic(Message):
-    __slots__ = ("topic", "topic_id", "partitions")
+    FIELDS = ("topic", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -94,7 +98,8 @@ class ForgottenTopic(Message):
 
 
 class FetchRequest(Message):
-    __slots__ = ("cluster_id", "replica_id", "replica_state", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch", "topics", "forgotten_topics_data", "rack_id")
+    FIELDS = ("cluster_id", "replica_id", "replica_state", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch", "topics", "forgotten_topics_data", "rack_id")
+    __slots__ = FIELDS
 
     API_KEY = 1
 

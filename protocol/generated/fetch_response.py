@@ -26,7 +26,8 @@ _S8 = Struct(">16s")
 
 
 class EpochEndOffset(Message):
-    __slots__ = ("epoch", "end_offset")
+    FIELDS = ("epoch", "end_offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -41,7 +42,8 @@ _EPOCH_END_OFFSET = EpochEndOffset()
 
 
 class LeaderIdAndEpoch(Message):
-    __slots__ = ("leader_id", "leader_epoch")
+    FIELDS = ("leader_id", "leader_epoch")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -56,7 +58,8 @@ _LEADER_ID_AND_EPOCH = LeaderIdAndEpoch()
 
 
 class SnapshotId(Message):
-    __slots__ = ("end_offset", "epoch")
+    FIELDS = ("end_offset", "epoch")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -71,7 +74,8 @@ _SNAPSHOT_ID = SnapshotId()
 
 
 class AbortedTransaction(Message):
-    __slots__ = ("producer_id", "first_offset")
+    FIELDS = ("producer_id", "first_offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -83,7 +87,8 @@ class AbortedTransaction(Message):
 
 
 class PartitionData(Message):
-    __slots__ = ("partition_index", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "current_leader", "snapshot_id", "aborted_transactions", "preferred_read_replica", "records")
+    FIELDS = ("partition_index", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "current_leader", "snapshot_id", "aborted_transactions", "preferred_read_replica", "records")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -113,7 +118,8 @@ class PartitionData(Message):
 
 
 class FetchableTopicResponse(Message):
-    __slots__ = ("topic", "topic_id", "partitions")
+    FIELDS = ("topic", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -127,7 +133,8 @@ class FetchableTopicResponse(Message):
 
 
 class NodeEndpoint(Message):
-    __slots__ = ("node_id", "host", "port", "rack")
+    FIELDS = ("node_id", "host", "port", "rack")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -143,7 +150,8 @@ class NodeEndpoint(Message):
 
 
 class FetchResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints")
+    FIELDS = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints")
+    __slots__ = FIELDS
 
     API_KEY = 1
 

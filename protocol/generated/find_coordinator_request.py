@@ -15,7 +15,8 @@ _S0 = Struct(">b")
 
 
 class FindCoordinatorRequest(Message):
-    __slots__ = ("key", "key_type", "coordinator_keys")
+    FIELDS = ("key", "key_type", "coordinator_keys")
+    __slots__ = FIELDS
 
     API_KEY = 10
 

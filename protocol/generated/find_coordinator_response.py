@@ -17,7 +17,8 @@ _S2 = Struct(">ih")
 
 
 class Coordinator(Message):
-    __slots__ = ("key", "node_id", "host", "port", "error_code", "error_message")
+    FIELDS = ("key", "node_id", "host", "port", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,7 +38,8 @@ class Coordinator(Message):
 
 
 class FindCoordinatorResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "node_id", "host", "port", "coordinators")
+    FIELDS = ("throttle_time_ms", "error_code", "error_message", "node_id", "host", "port", "coordinators")
+    __slots__ = FIELDS
 
     API_KEY = 10
 

@@ -13,7 +13,8 @@ FLEXIBLE_FROM: int | None = None
 
 
 class GroupMetadataKey(Message):
-    __slots__ = ("group",)
+    FIELDS = ("group",)
+    __slots__ = FIELDS
 
     API_KEY = 2
 

@@ -17,7 +17,8 @@ _S2 = Struct(">q")
 
 
 class MemberMetadata(Message):
-    __slots__ = ("member_id", "group_instance_id", "client_id", "client_host", "rebalance_timeout", "session_timeout", "subscription", "assignment")
+    FIELDS = ("member_id", "group_instance_id", "client_id", "client_host", "rebalance_timeout", "session_timeout", "subscription", "assignment")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -41,7 +42,8 @@ class MemberMetadata(Message):
 
 
 class GroupMetadataValue(Message):
-    __slots__ = ("protocol_type", "generation", "protocol", "leader", "current_state_timestamp", "members")
+    FIELDS = ("protocol_type", "generation", "protocol", "leader", "current_state_timestamp", "members")
+    __slots__ = FIELDS
 
     API_KEY = 2
 

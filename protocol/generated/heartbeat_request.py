@@ -14,7 +14,8 @@ _S0 = Struct(">i")
 
 
 class HeartbeatRequest(Message):
-    __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id")
+    FIELDS = ("group_id", "generation_id", "member_id", "group_instance_id")
+    __slots__ = FIELDS
 
     API_KEY = 12
 

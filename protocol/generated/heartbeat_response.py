@@ -15,7 +15,8 @@ _S1 = Struct(">ih")
 
 
 class HeartbeatResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code")
+    FIELDS = ("throttle_time_ms", "error_code")
+    __slots__ = FIELDS
 
     API_KEY = 12
 

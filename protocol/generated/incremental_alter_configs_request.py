@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class AlterableConfig(Message):
-    __slots__ = ("name", "config_operation", "value")
+    FIELDS = ("name", "config_operation", "value")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -29,7 +30,8 @@ class AlterableConfig(Message):
 
 
 class AlterConfigsResource(Message):
-    __slots__ = ("resource_type", "resource_name", "configs")
+    FIELDS = ("resource_type", "resource_name", "configs")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -43,7 +45,8 @@ class AlterConfigsResource(Message):
 
 
 class IncrementalAlterConfigsRequest(Message):
-    __slots__ = ("resources", "validate_only")
+    FIELDS = ("resources", "validate_only")
+    __slots__ = FIELDS
 
     API_KEY = 44
 

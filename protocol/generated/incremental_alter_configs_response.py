@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 1
 
 
 class AlterConfigsResourceResponse(Message):
-    __slots__ = ("error_code", "error_message", "resource_type", "resource_name")
+    FIELDS = ("error_code", "error_message", "resource_type", "resource_name")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -30,7 +31,8 @@ class AlterConfigsResourceResponse(Message):
 
 
 class IncrementalAlterConfigsResponse(Message):
-    __slots__ = ("throttle_time_ms", "responses")
+    FIELDS = ("throttle_time_ms", "responses")
+    __slots__ = FIELDS
 
     API_KEY = 44
 

@@ -16,7 +16,8 @@ _S2 = Struct(">iqh??")
 
 
 class InitProducerIdRequest(Message):
-    __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "enable2_pc", "keep_prepared_txn")
+    FIELDS = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "enable2_pc", "keep_prepared_txn")
+    __slots__ = FIELDS
 
     API_KEY = 22
 

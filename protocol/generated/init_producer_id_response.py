@@ -15,7 +15,8 @@ _S1 = Struct(">ihqhqh")
 
 
 class InitProducerIdResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "ongoing_txn_producer_id", "ongoing_txn_producer_epoch")
+    FIELDS = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "ongoing_txn_producer_id", "ongoing_txn_producer_epoch")
+    __slots__ = FIELDS
 
     API_KEY = 22
 

@@ -16,7 +16,8 @@ _S1 = Struct(">ii")
 
 
 class JoinGroupRequestProtocol(Message):
-    __slots__ = ("name", "metadata")
+    FIELDS = ("name", "metadata")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class JoinGroupRequestProtocol(Message):
 
 
 class JoinGroupRequest(Message):
-    __slots__ = ("group_id", "session_timeout_ms", "rebalance_timeout_ms", "member_id", "group_instance_id", "protocol_type", "protocols", "reason")
+    FIELDS = ("group_id", "session_timeout_ms", "rebalance_timeout_ms", "member_id", "group_instance_id", "protocol_type", "protocols", "reason")
+    __slots__ = FIELDS
 
     API_KEY = 11
 

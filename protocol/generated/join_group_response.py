@@ -17,7 +17,8 @@ _S2 = Struct(">?")
 
 
 class JoinGroupResponseMember(Message):
-    __slots__ = ("member_id", "group_instance_id", "metadata")
+    FIELDS = ("member_id", "group_instance_id", "metadata")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -31,7 +32,8 @@ class JoinGroupResponseMember(Message):
 
 
 class JoinGroupResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "generation_id", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id", "members")
+    FIELDS = ("throttle_time_ms", "error_code", "generation_id", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id", "members")
+    __slots__ = FIELDS
 
     API_KEY = 11
 

@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 4
 
 
 class MemberIdentity(Message):
-    __slots__ = ("member_id", "group_instance_id", "reason")
+    FIELDS = ("member_id", "group_instance_id", "reason")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class MemberIdentity(Message):
 
 
 class LeaveGroupRequest(Message):
-    __slots__ = ("group_id", "member_id", "members")
+    FIELDS = ("group_id", "member_id", "members")
+    __slots__ = FIELDS
 
     API_KEY = 13
 

@@ -16,7 +16,8 @@ _S1 = Struct(">ih")
 
 
 class MemberResponse(Message):
-    __slots__ = ("member_id", "group_instance_id", "error_code")
+    FIELDS = ("member_id", "group_instance_id", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -30,7 +31,8 @@ class MemberResponse(Message):
 
 
 class LeaveGroupResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "members")
+    FIELDS = ("throttle_time_ms", "error_code", "members")
+    __slots__ = FIELDS
 
     API_KEY = 13
 

@@ -14,7 +14,8 @@ _S0 = Struct(">i")
 
 
 class LegacyOffsetCommitKey(Message):
-    __slots__ = ("group", "topic", "partition")
+    FIELDS = ("group", "topic", "partition")
+    __slots__ = FIELDS
 
     API_KEY = 0
 

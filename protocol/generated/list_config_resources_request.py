@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class ListConfigResourcesRequest(Message):
-    __slots__ = ("resource_types",)
+    FIELDS = ("resource_types",)
+    __slots__ = FIELDS
 
     API_KEY = 74
 

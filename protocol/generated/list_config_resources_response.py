@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class ConfigResource(Message):
-    __slots__ = ("resource_name", "resource_type")
+    FIELDS = ("resource_name", "resource_type")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -26,7 +27,8 @@ class ConfigResource(Message):
 
 
 class ListConfigResourcesResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "config_resources")
+    FIELDS = ("throttle_time_ms", "error_code", "config_resources")
+    __slots__ = FIELDS
 
     API_KEY = 74
 

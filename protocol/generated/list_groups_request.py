@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class ListGroupsRequest(Message):
-    __slots__ = ("states_filter", "types_filter")
+    FIELDS = ("states_filter", "types_filter")
+    __slots__ = FIELDS
 
     API_KEY = 16
 

@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 3
 
 
 class ListedGroup(Message):
-    __slots__ = ("group_id", "protocol_type", "group_state", "group_type")
+    FIELDS = ("group_id", "protocol_type", "group_state", "group_type")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -30,7 +31,8 @@ class ListedGroup(Message):
 
 
 class ListGroupsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "groups")
+    FIELDS = ("throttle_time_ms", "error_code", "groups")
+    __slots__ = FIELDS
 
     API_KEY = 16
 

@@ -18,7 +18,8 @@ _S3 = Struct(">iiq")
 
 
 class ListOffsetsPartition(Message):
-    __slots__ = ("partition_index", "current_leader_epoch", "timestamp")
+    FIELDS = ("partition_index", "current_leader_epoch", "timestamp")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -32,7 +33,8 @@ class ListOffsetsPartition(Message):
 
 
 class ListOffsetsTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -44,7 +46,8 @@ class ListOffsetsTopic(Message):
 
 
 class ListOffsetsRequest(Message):
-    __slots__ = ("replica_id", "isolation_level", "topics", "timeout_ms")
+    FIELDS = ("replica_id", "isolation_level", "topics", "timeout_ms")
+    __slots__ = FIELDS
 
     API_KEY = 2
 

@@ -17,7 +17,8 @@ _S2 = Struct(">ihqqi")
 
 
 class ListOffsetsPartitionResponse(Message):
-    __slots__ = ("partition_index", "error_code", "timestamp", "offset", "leader_epoch")
+    FIELDS = ("partition_index", "error_code", "timestamp", "offset", "leader_epoch")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -35,7 +36,8 @@ class ListOffsetsPartitionResponse(Message):
 
 
 class ListOffsetsTopicResponse(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,7 +49,8 @@ class ListOffsetsTopicResponse(Message):
 
 
 class ListOffsetsResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    FIELDS = ("throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 2
 

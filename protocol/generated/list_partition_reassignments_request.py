@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class ListPartitionReassignmentsTopics(Message):
-    __slots__ = ("name", "partition_indexes")
+    FIELDS = ("name", "partition_indexes")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class ListPartitionReassignmentsTopics(Message):
 
 
 class ListPartitionReassignmentsRequest(Message):
-    __slots__ = ("timeout_ms", "topics")
+    FIELDS = ("timeout_ms", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 46
 

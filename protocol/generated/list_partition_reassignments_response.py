@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class OngoingPartitionReassignment(Message):
-    __slots__ = ("partition_index", "replicas", "adding_replicas", "removing_replicas")
+    FIELDS = ("partition_index", "replicas", "adding_replicas", "removing_replicas")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -30,7 +31,8 @@ class OngoingPartitionReassignment(Message):
 
 
 class OngoingTopicReassignment(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class OngoingTopicReassignment(Message):
 
 
 class ListPartitionReassignmentsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "topics")
+    FIELDS = ("throttle_time_ms", "error_code", "error_message", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 46
 

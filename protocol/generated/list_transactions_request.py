@@ -15,7 +15,8 @@ _S0 = Struct(">q")
 
 
 class ListTransactionsRequest(Message):
-    __slots__ = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern")
+    FIELDS = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern")
+    __slots__ = FIELDS
 
     API_KEY = 66
 

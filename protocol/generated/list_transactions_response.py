@@ -16,7 +16,8 @@ _S1 = Struct(">q")
 
 
 class TransactionState(Message):
-    __slots__ = ("transactional_id", "producer_id", "transaction_state")
+    FIELDS = ("transactional_id", "producer_id", "transaction_state")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -30,7 +31,8 @@ class TransactionState(Message):
 
 
 class ListTransactionsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states")
+    FIELDS = ("throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states")
+    __slots__ = FIELDS
 
     API_KEY = 66
 

@@ -21,7 +21,8 @@ _S3 = Struct(">??")
 
 
 class MetadataRequestTopic(Message):
-    __slots__ = ("topic_id", "name")
+    FIELDS = ("topic_id", "name")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -33,7 +34,8 @@ class MetadataRequestTopic(Message):
 
 
 class MetadataRequest(Message):
-    __slots__ = ("topics", "allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations")
+    FIELDS = ("topics", "allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations")
+    __slots__ = FIELDS
 
     API_KEY = 3
 

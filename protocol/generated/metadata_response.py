@@ -23,7 +23,8 @@ _S5 = Struct(">16s?")
 
 
 class MetadataResponseBroker(Message):
-    __slots__ = ("node_id", "host", "port", "rack")
+    FIELDS = ("node_id", "host", "port", "rack")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -39,7 +40,8 @@ class MetadataResponseBroker(Message):
 
 
 class MetadataResponsePartition(Message):
-    __slots__ = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "offline_replicas")
+    FIELDS = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "offline_replicas")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -61,7 +63,8 @@ class MetadataResponsePartition(Message):
 
 
 class MetadataResponseTopic(Message):
-    __slots__ = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
+    FIELDS = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -81,7 +84,8 @@ class MetadataResponseTopic(Message):
 
 
 class MetadataResponse(Message):
-    __slots__ = ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations", "error_code")
+    FIELDS = ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations", "error_code")
+    __slots__ = FIELDS
 
     API_KEY = 3
 

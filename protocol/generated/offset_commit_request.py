@@ -22,7 +22,8 @@ _S4 = Struct(">16s")
 
 
 class OffsetCommitRequestPartition(Message):
-    __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
+    FIELDS = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -38,7 +39,8 @@ class OffsetCommitRequestPartition(Message):
 
 
 class OffsetCommitRequestTopic(Message):
-    __slots__ = ("name", "topic_id", "partitions")
+    FIELDS = ("name", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +54,8 @@ class OffsetCommitRequestTopic(Message):
 
 
 class OffsetCommitRequest(Message):
-    __slots__ = ("group_id", "generation_id_or_member_epoch", "member_id", "group_instance_id", "retention_time_ms", "topics")
+    FIELDS = ("group_id", "generation_id_or_member_epoch", "member_id", "group_instance_id", "retention_time_ms", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 8
 

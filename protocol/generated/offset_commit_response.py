@@ -20,7 +20,8 @@ _S2 = Struct(">16s")
 
 
 class OffsetCommitResponsePartition(Message):
-    __slots__ = ("partition_index", "error_code")
+    FIELDS = ("partition_index", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -32,7 +33,8 @@ class OffsetCommitResponsePartition(Message):
 
 
 class OffsetCommitResponseTopic(Message):
-    __slots__ = ("name", "topic_id", "partitions")
+    FIELDS = ("name", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +48,8 @@ class OffsetCommitResponseTopic(Message):
 
 
 class OffsetCommitResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    FIELDS = ("throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 8
 

@@ -20,7 +20,8 @@ _S3 = Struct(">16s")
 
 
 class OffsetCommitValue(Message):
-    __slots__ = ("offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")
+    FIELDS = ("offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")
+    __slots__ = FIELDS
 
     API_KEY = 1
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class OffsetDeleteRequestPartition(Message):
-    __slots__ = ("partition_index",)
+    FIELDS = ("partition_index",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -25,7 +26,8 @@ class OffsetDeleteRequestPartition(Message):
 
 
 class OffsetDeleteRequestTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,7 +39,8 @@ class OffsetDeleteRequestTopic(Message):
 
 
 class OffsetDeleteRequest(Message):
-    __slots__ = ("group_id", "topics")
+    FIELDS = ("group_id", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 47
 

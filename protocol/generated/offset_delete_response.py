@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = None
 
 
 class OffsetDeleteResponsePartition(Message):
-    __slots__ = ("partition_index", "error_code")
+    FIELDS = ("partition_index", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -26,7 +27,8 @@ class OffsetDeleteResponsePartition(Message):
 
 
 class OffsetDeleteResponseTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -38,7 +40,8 @@ class OffsetDeleteResponseTopic(Message):
 
 
 class OffsetDeleteResponse(Message):
-    __slots__ = ("error_code", "throttle_time_ms", "topics")
+    FIELDS = ("error_code", "throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 47
 

@@ -20,7 +20,8 @@ _S2 = Struct(">16s")
 
 
 class OffsetFetchRequestTopic(Message):
-    __slots__ = ("name", "partition_indexes")
+    FIELDS = ("name", "partition_indexes")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -32,7 +33,8 @@ class OffsetFetchRequestTopic(Message):
 
 
 class OffsetFetchRequestTopics(Message):
-    __slots__ = ("name", "topic_id", "partition_indexes")
+    FIELDS = ("name", "topic_id", "partition_indexes")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +48,8 @@ class OffsetFetchRequestTopics(Message):
 
 
 class OffsetFetchRequestGroup(Message):
-    __slots__ = ("group_id", "member_id", "member_epoch", "topics")
+    FIELDS = ("group_id", "member_id", "member_epoch", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,7 +65,8 @@ class OffsetFetchRequestGroup(Message):
 
 
 class OffsetFetchRequest(Message):
-    __slots__ = ("group_id", "topics", "groups", "require_stable")
+    FIELDS = ("group_id", "topics", "groups", "require_stable")
+    __slots__ = FIELDS
 
     API_KEY = 9
 

@@ -22,7 +22,8 @@ _S4 = Struct(">16s")
 
 
 class OffsetFetchResponsePartition(Message):
-    __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
+    FIELDS = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +41,8 @@ class OffsetFetchResponsePartition(Message):
 
 
 class OffsetFetchResponseTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +54,8 @@ class OffsetFetchResponseTopic(Message):
 
 
 class OffsetFetchResponsePartitions(Message):
-    __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
+    FIELDS = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -70,7 +73,8 @@ class OffsetFetchResponsePartitions(Message):
 
 
 class OffsetFetchResponseTopics(Message):
-    __slots__ = ("name", "topic_id", "partitions")
+    FIELDS = ("name", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -84,7 +88,8 @@ class OffsetFetchResponseTopics(Message):
 
 
 class OffsetFetchResponseGroup(Message):
-    __slots__ = ("group_id", "topics", "error_code")
+    FIELDS = ("group_id", "topics", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -98,7 +103,8 @@ class OffsetFetchResponseGroup(Message):
 
 
 class OffsetFetchResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics", "error_code", "groups")
+    FIELDS = ("throttle_time_ms", "topics", "error_code", "groups")
+    __slots__ = FIELDS
 
     API_KEY = 9
 

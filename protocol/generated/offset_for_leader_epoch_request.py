@@ -16,7 +16,8 @@ _S1 = Struct(">i")
 
 
 class OffsetForLeaderPartition(Message):
-    __slots__ = ("partition", "current_leader_epoch", "leader_epoch")
+    FIELDS = ("partition", "current_leader_epoch", "leader_epoch")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -30,7 +31,8 @@ class OffsetForLeaderPartition(Message):
 
 
 class OffsetForLeaderTopic(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class OffsetForLeaderTopic(Message):
 
 
 class OffsetForLeaderEpochRequest(Message):
-    __slots__ = ("replica_id", "topics")
+    FIELDS = ("replica_id", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 23
 

@@ -16,7 +16,8 @@ _S1 = Struct(">hiiq")
 
 
 class EpochEndOffset(Message):
-    __slots__ = ("error_code", "partition", "leader_epoch", "end_offset")
+    FIELDS = ("error_code", "partition", "leader_epoch", "end_offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -32,7 +33,8 @@ class EpochEndOffset(Message):
 
 
 class OffsetForLeaderTopicResult(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -44,7 +46,8 @@ class OffsetForLeaderTopicResult(Message):
 
 
 class OffsetForLeaderEpochResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    FIELDS = ("throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 23
 

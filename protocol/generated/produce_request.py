@@ -20,7 +20,8 @@ _S2 = Struct(">16s")
 
 
 class PartitionProduceData(Message):
-    __slots__ = ("index", "records")
+    FIELDS = ("index", "records")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -32,7 +33,8 @@ class PartitionProduceData(Message):
 
 
 class TopicProduceData(Message):
-    __slots__ = ("name", "topic_id", "partition_data")
+    FIELDS = ("name", "topic_id", "partition_data")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +48,8 @@ class TopicProduceData(Message):
 
 
 class ProduceRequest(Message):
-    __slots__ = ("transactional_id", "acks", "timeout_ms", "topic_data")
+    FIELDS = ("transactional_id", "acks", "timeout_ms", "topic_data")
+    __slots__ = FIELDS
 
     API_KEY = 0
 

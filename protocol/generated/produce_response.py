@@ -22,7 +22,8 @@ _S4 = Struct(">16s")
 
 
 class BatchIndexAndErrorMessage(Message):
-    __slots__ = ("batch_index", "batch_index_error_message")
+    FIELDS = ("batch_index", "batch_index_error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -34,7 +35,8 @@ class BatchIndexAndErrorMessage(Message):
 
 
 class LeaderIdAndEpoch(Message):
-    __slots__ = ("leader_id", "leader_epoch")
+    FIELDS = ("leader_id", "leader_epoch")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -49,7 +51,8 @@ _LEADER_ID_AND_EPOCH = LeaderIdAndEpoch()
 
 
 class PartitionProduceResponse(Message):
-    __slots__ = ("index", "error_code", "base_offset", "log_append_time_ms", "log_start_offset", "record_errors", "error_message", "current_leader")
+    FIELDS = ("index", "error_code", "base_offset", "log_append_time_ms", "log_start_offset", "record_errors", "error_message", "current_leader")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,7 +76,8 @@ class PartitionProduceResponse(Message):
 
 
 class TopicProduceResponse(Message):
-    __slots__ = ("name", "topic_id", "partition_responses")
+    FIELDS = ("name", "topic_id", "partition_responses")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -87,7 +91,8 @@ class TopicProduceResponse(Message):
 
 
 class NodeEndpoint(Message):
-    __slots__ = ("node_id", "host", "port", "rack")
+    FIELDS = ("node_id", "host", "port", "rack")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -103,7 +108,8 @@ class NodeEndpoint(Message):
 
 
 class ProduceResponse(Message):
-    __slots__ = ("responses", "throttle_time_ms", "node_endpoints")
+    FIELDS = ("responses", "throttle_time_ms", "node_endpoints")
+    __slots__ = FIELDS
 
     API_KEY = 0
 

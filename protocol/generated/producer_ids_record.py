@@ -14,7 +14,8 @@ _S0 = Struct(">iqq")
 
 
 class ProducerIdsRecord(Message):
-    __slots__ = ("broker_id", "broker_epoch", "next_producer_id")
+    FIELDS = ("broker_id", "broker_epoch", "next_producer_id")
+    __slots__ = FIELDS
 
     API_KEY = 15
 

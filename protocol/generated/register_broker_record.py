@@ -24,7 +24,8 @@ _S6 = Struct(">16s")
 
 
 class BrokerEndpoint(Message):
-    __slots__ = ("name", "host", "port", "security_protocol")
+    FIELDS = ("name", "host", "port", "security_protocol")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +41,8 @@ class BrokerEndpoint(Message):
 
 
 class BrokerFeature(Message):
-    __slots__ = ("name", "min_supported_version", "max_supported_version")
+    FIELDS = ("name", "min_supported_version", "max_supported_version")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +56,8 @@ class BrokerFeature(Message):
 
 
 class RegisterBrokerRecord(Message):
-    __slots__ = ("broker_id", "is_migrating_zk_broker", "incarnation_id", "broker_epoch", "end_points", "features", "rack", "fenced", "in_controlled_shutdown", "log_dirs", "cordoned_log_dirs")
+    FIELDS = ("broker_id", "is_migrating_zk_broker", "incarnation_id", "broker_epoch", "end_points", "features", "rack", "fenced", "in_controlled_shutdown", "log_dirs", "cordoned_log_dirs")
+    __slots__ = FIELDS
 
     API_KEY = 0
 

@@ -17,7 +17,8 @@ IS_INTERPRETED = True
 
 
 class RemoveRaftVoterRequest(Message):
-    __slots__ = ("cluster_id", "voter_id", "voter_directory_id")
+    FIELDS = ("cluster_id", "voter_id", "voter_directory_id")
+    __slots__ = FIELDS
 
     API_KEY = 81
 

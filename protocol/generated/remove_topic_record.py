@@ -17,7 +17,8 @@ _S0 = Struct(">16s")
 
 
 class RemoveTopicRecord(Message):
-    __slots__ = ("topic_id",)
+    FIELDS = ("topic_id",)
+    __slots__ = FIELDS
 
     API_KEY = 9
 

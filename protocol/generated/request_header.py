@@ -14,7 +14,8 @@ _S0 = Struct(">hhi")
 
 
 class RequestHeader(Message):
-    __slots__ = ("request_api_key", "request_api_version", "correlation_id", "client_id")
+    FIELDS = ("request_api_key", "request_api_version", "correlation_id", "client_id")
+    __slots__ = FIELDS
 
     API_KEY = None
 

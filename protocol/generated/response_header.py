@@ -14,7 +14,8 @@ _S0 = Struct(">i")
 
 
 class ResponseHeader(Message):
-    __slots__ = ("correlation_id",)
+    FIELDS = ("correlation_id",)
+    __slots__ = FIELDS
 
     API_KEY = None
 

@@ -15,7 +15,8 @@ _S0 = Struct(">i")
 
 
 class SyncGroupRequestAssignment(Message):
-    __slots__ = ("member_id", "assignment")
+    FIELDS = ("member_id", "assignment")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class SyncGroupRequestAssignment(Message):
 
 
 class SyncGroupRequest(Message):
-    __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id", "protocol_type", "protocol_name", "assignments")
+    FIELDS = ("group_id", "generation_id", "member_id", "group_instance_id", "protocol_type", "protocol_name", "assignments")
+    __slots__ = FIELDS
 
     API_KEY = 14
 

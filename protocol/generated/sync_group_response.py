@@ -15,7 +15,8 @@ _S1 = Struct(">ih")
 
 
 class SyncGroupResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "protocol_type", "protocol_name", "assignment")
+    FIELDS = ("throttle_time_ms", "error_code", "protocol_type", "protocol_name", "assignment")
+    __slots__ = FIELDS
 
     API_KEY = 14
 

@@ -17,7 +17,8 @@ _S0 = Struct(">16s")
 
 
 class TopicRecord(Message):
-    __slots__ = ("name", "topic_id")
+    FIELDS = ("name", "topic_id")
+    __slots__ = FIELDS
 
     API_KEY = 2
 

@@ -13,7 +13,8 @@ FLEXIBLE_FROM: int | None = None
 
 
 class TransactionLogKey(Message):
-    __slots__ = ("transactional_id",)
+    FIELDS = ("transactional_id",)
+    __slots__ = FIELDS
 
     API_KEY = 0
 

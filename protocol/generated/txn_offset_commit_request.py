@@ -18,7 +18,8 @@ _S3 = Struct(">qhi")
 
 
 class TxnOffsetCommitRequestPartition(Message):
-    __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
+    FIELDS = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -34,7 +35,8 @@ class TxnOffsetCommitRequestPartition(Message):
 
 
 class TxnOffsetCommitRequestTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +48,8 @@ class TxnOffsetCommitRequestTopic(Message):
 
 
 class TxnOffsetCommitRequest(Message):
-    __slots__ = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id", "member_id", "group_instance_id", "topics")
+    FIELDS = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id", "member_id", "group_instance_id", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 28
 

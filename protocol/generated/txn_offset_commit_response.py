@@ -16,7 +16,8 @@ _S1 = Struct(">ih")
 
 
 class TxnOffsetCommitResponsePartition(Message):
-    __slots__ = ("partition_index", "error_code")
+    FIELDS = ("partition_index", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class TxnOffsetCommitResponsePartition(Message):
 
 
 class TxnOffsetCommitResponseTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class TxnOffsetCommitResponseTopic(Message):
 
 
 class TxnOffsetCommitResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    FIELDS = ("throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     API_KEY = 28
 

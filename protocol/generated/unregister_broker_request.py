@@ -14,7 +14,8 @@ IS_INTERPRETED = True
 
 
 class UnregisterBrokerRequest(Message):
-    __slots__ = ("broker_id",)
+    FIELDS = ("broker_id",)
+    __slots__ = FIELDS
 
     API_KEY = 64
 

@@ -13,7 +13,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class UnregisterBrokerResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message")
+    FIELDS = ("throttle_time_ms", "error_code", "error_message")
+    __slots__ = FIELDS
 
     API_KEY = 64
 

@@ -15,7 +15,8 @@ IS_INTERPRETED = True
 
 
 class FeatureUpdateKey(Message):
-    __slots__ = ("feature", "max_version_level", "allow_downgrade", "upgrade_type")
+    FIELDS = ("feature", "max_version_level", "allow_downgrade", "upgrade_type")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -31,7 +32,8 @@ class FeatureUpdateKey(Message):
 
 
 class UpdateFeaturesRequest(Message):
-    __slots__ = ("timeout_ms", "feature_updates", "validate_only")
+    FIELDS = ("timeout_ms", "feature_updates", "validate_only")
+    __slots__ = FIELDS
 
     API_KEY = 57
 

@@ -14,7 +14,8 @@ FLEXIBLE_FROM: int | None = 0
 
 
 class UpdatableFeatureResult(Message):
-    __slots__ = ("feature", "error_code", "error_message")
+    FIELDS = ("feature", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class UpdatableFeatureResult(Message):
 
 
 class UpdateFeaturesResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "results")
+    FIELDS = ("throttle_time_ms", "error_code", "error_message", "results")
+    __slots__ = FIELDS
 
     API_KEY = 57
 

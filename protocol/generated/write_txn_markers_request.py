@@ -17,7 +17,8 @@ _S2 = Struct(">ib")
 
 
 class WritableTxnMarkerTopic(Message):
-    __slots__ = ("name", "partition_indexes")
+    FIELDS = ("name", "partition_indexes")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -29,7 +30,8 @@ class WritableTxnMarkerTopic(Message):
 
 
 class WritableTxnMarker(Message):
-    __slots__ = ("producer_id", "producer_epoch", "transaction_result", "topics", "coordinator_epoch", "transaction_version")
+    FIELDS = ("producer_id", "producer_epoch", "transaction_result", "topics", "coordinator_epoch", "transaction_version")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -49,7 +51,8 @@ class WritableTxnMarker(Message):
 
 
 class WriteTxnMarkersRequest(Message):
-    __slots__ = ("markers",)
+    FIELDS = ("markers",)
+    __slots__ = FIELDS
 
     API_KEY = 27
 

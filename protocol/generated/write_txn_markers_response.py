@@ -16,7 +16,8 @@ _S1 = Struct(">ih")
 
 
 class WritableTxnMarkerPartitionResult(Message):
-    __slots__ = ("partition_index", "error_code")
+    FIELDS = ("partition_index", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class WritableTxnMarkerPartitionResult(Message):
 
 
 class WritableTxnMarkerTopicResult(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class WritableTxnMarkerTopicResult(Message):
 
 
 class WritableTxnMarkerResult(Message):
-    __slots__ = ("producer_id", "topics")
+    FIELDS = ("producer_id", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +55,8 @@ class WritableTxnMarkerResult(Message):
 
 
 class WriteTxnMarkersResponse(Message):
-    __slots__ = ("markers",)
+    FIELDS = ("markers",)
+    __slots__ = FIELDS
 
     API_KEY = 27
 

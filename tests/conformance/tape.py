@@ -151,7 +151,7 @@ def _unordered(response: Message) -> list[bytes]:
 
 def _counted(response: Message) -> Iterator[tuple[Message, str]]:
     """The fields that count, and whose they are; of a list with several entries, none."""
-    for name in response.__slots__:
+    for name in response.FIELDS:
         value = getattr(response, name)
         if isinstance(value, list | tuple):
             if len(value) == 1 and isinstance(value[0], Message):

@@ -106,7 +106,7 @@ class World:
         topic = getattr(response, "name", None) or getattr(response, "topic_name", None) or ""
         if not topic.startswith("fuzz-") and hasattr(response, "topic_id"):
             return  # not ours: neither internal topics nor those of the good client beside us are touched by their id
-        for name in response.__slots__:
+        for name in response.FIELDS:
             value = getattr(response, name)
             if name == "topic_id" and value.int:
                 self.topic_ids.append(value)
@@ -116,7 +116,7 @@ class World:
                 self.producers[f"fuzz-transaction-{self.story}"] = (value, response.producer_epoch)
             elif isinstance(value, list | tuple):
                 for item in value[:10]:
-                    if hasattr(item, "__slots__"):
+                    if hasattr(item, "FIELDS"):
                         self.learn(item)
         del self.topic_ids[2:-8], self.member_ids[1:-6]
 

@@ -105,7 +105,7 @@ class _Frame(NamedTuple):
     life: int
     generation: int
     number: int
-    body: memoryview
+    body: "memoryview"  # unquoted, mypyc looks it up among the module's names
     end: int
 
 

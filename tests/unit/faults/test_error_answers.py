@@ -40,7 +40,7 @@ def broker() -> VirtualBroker:
 def with_rows(message: Any) -> Any:
     """Numbers and names where `filled` leaves an empty list."""
     if isinstance(message, Message):
-        for name in message.__slots__:
+        for name in message.FIELDS:
             value = getattr(message, name)
             if isinstance(value, list | tuple) and not value and name in PRIMITIVES:
                 setattr(message, name, PRIMITIVES[name])

@@ -66,7 +66,7 @@ def _message_as_json(message: Message, version: int) -> dict[str, Any]:
     message_type = type(message)
     default = message_type()
     fields = {}
-    for name in message_type.__slots__:
+    for name in message_type.FIELDS:
         if (message_type.__name__, name) in NOT_KAFKAS:
             continue
         first, last, is_tagged = FIELDS.get((message_type.__name__, name), _ALWAYS)
