@@ -41,7 +41,7 @@ from oncelog.broker.log.values import (
 )
 from oncelog.broker.ports import Buffer, Clock, WallMs
 from oncelog.protocol.checksum import crc32c
-from oncelog.protocol.compiler import mypyc_attr
+from oncelog.protocol.compiler import Interpreted
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import (
     CRC_AT,
@@ -102,8 +102,7 @@ class PartitionListener(Protocol):
         """The log start offset has advanced, and possibly the last stable offset."""
 
 
-@mypyc_attr(serializable=True)  # what mypyc calls a class that allows weak references
-class PartitionLog:
+class PartitionLog(Interpreted):
     __slots__ = (
         "__weakref__",
         "_clock",
