@@ -12,10 +12,3 @@ else:
 
     def mypyc_attr(**_):
         return lambda decorated: decorated
-
-
-class Interpreted:
-    """A base for classes that mypyc compiles and that are referred to weakly: only one that is itself not compiled
-    gives them that."""
-
-    __slots__ = ()

@@ -41,7 +41,6 @@ from oncelog.broker.log.values import (
 )
 from oncelog.broker.ports import Buffer, Clock, WallMs
 from oncelog.protocol.checksum import crc32c
-from oncelog.protocol.compiler import Interpreted
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import (
     CRC_AT,
@@ -102,9 +101,8 @@ class PartitionListener(Protocol):
         """The log start offset has advanced, and possibly the last stable offset."""
 
 
-class PartitionLog(Interpreted):
+class PartitionLog:
     __slots__ = (
-        "__weakref__",
         "_clock",
         "_failure",
         "_kept_epochs",

@@ -101,8 +101,8 @@ class StoredLog(Protocol):
     """The records of one partition. Called by its PartitionLog only, on the event loop."""
 
     def attach(self, owner: LogOwner) -> None:
-        """Set the log that owns these records; called once, before anything else. To be referred to weakly, so that a
-        deleted log is freed at once: once `abandon` was called there may be no owner."""
+        """Set the log that owns these records; called once, before anything else. A log that the store has
+        withdrawn has none, so that a deleted log is freed at once."""
 
     @property
     def size_bytes(self) -> int: ...

@@ -7,7 +7,6 @@ Invariants
 - Files of removed segments are deleted only when no sync uses them and the snapshot after them is durable.
 """
 
-import weakref
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
@@ -68,6 +67,7 @@ class LocalLog:
         "segments",
         "topic_id",
     )
+    __deletable__ = ("owner",)  # for mypyc, as in `Life`
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class LocalLog:
         self._span_bytes = 0
 
     def attach(self, owner: LogOwner) -> None:
-        self.owner = weakref.proxy(owner)
+        self.owner = owner
 
     @property
     def config(self) -> LogConfig:
@@ -360,6 +360,10 @@ class LocalLog:
     def abandon(self) -> None:
         self.is_deleted = True
         self.segments.close()
+
+    def detach(self) -> None:
+        """The store has withdrawn it. Its owner is freed at once then, not by a garbage collection."""
+        del self.owner
 
     def complete_segments(self) -> None:
         """Before a clean stop: write the active segment's indexes and the producer snapshot, to be synced."""

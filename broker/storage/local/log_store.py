@@ -446,7 +446,7 @@ class LocalLogStore:
         """In the sync thread, after a round that may still use the files."""
         self._cleaner_checkpoint.forget(withdrawn.topic)
         for partition in partitions:
-            del self._logs[withdrawn.topic, partition]
+            self._logs.pop((withdrawn.topic, partition)).detach()
         withdrawn.partitions += yield from self._between_rounds(withdrawn, self.directory.withdraw, partitions)
 
     def delete(self, withdrawn: Withdrawn) -> Sliced[None]:

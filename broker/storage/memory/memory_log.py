@@ -4,7 +4,6 @@ Owns: the batches, in segments of up to `segment.bytes`, so that retention and c
 they do with files. An append is as durable as it gets.
 """
 
-import weakref
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
@@ -111,6 +110,8 @@ class MemorySegments:
 
 
 class MemoryLog:
+    __deletable__ = ("owner",)  # for mypyc, as in `Life`
+
     def __init__(self, producer_state: ProducerStateManager) -> None:
         self.producer_state = producer_state
         self.segments = MemorySegments()
@@ -118,7 +119,7 @@ class MemoryLog:
         self.owner: LogOwner
 
     def attach(self, owner: LogOwner) -> None:
-        self.owner = weakref.proxy(owner)
+        self.owner = owner
 
     @property
     def size_bytes(self) -> int:
@@ -226,6 +227,10 @@ class MemoryLog:
 
     def abandon(self) -> None:
         self.is_deleted = True
+
+    def detach(self) -> None:
+        """The store has withdrawn it. Its owner is freed at once then, not by a garbage collection."""
+        del self.owner
 
 
 def _times(batch: bytes, from_offset: int) -> Iterator[tuple[int, int]]:

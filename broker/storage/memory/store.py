@@ -86,7 +86,7 @@ class MemoryLogStore:
 
     def withdraw(self, withdrawn: Withdrawn, partitions: Sequence[int]) -> Sliced[None]:
         for partition in partitions:
-            del self._logs[withdrawn.topic, partition]
+            self._logs.pop((withdrawn.topic, partition)).detach()
             yield 0
 
     def delete(self, withdrawn: Withdrawn) -> Sliced[None]:
