@@ -123,11 +123,10 @@ class LoadedApi:
         self.decode_in_slices: Any = getattr(request, "decode_in_slices", None)
         self.encode_in_slices: Any = getattr(response, "encode_in_slices", None)
         handlers = import_module(api.handler)
-        in_slices = isgeneratorfunction(handlers.handle)
-        self.handle: Handler = _in_slices(handlers.handle) if in_slices else handlers.handle
-        has_large = hasattr(handlers, "handle_large")
-        self.handle_large: Handler = _in_slices(handlers.handle_large) if has_large else self.handle
-        at_once = not (in_slices or has_large)
+        self.handle: Handler = _at_once_or_in_slices(handlers.handle)
+        handle_large = getattr(handlers, "handle_large", handlers.handle)
+        self.handle_large: Handler = _at_once_or_in_slices(handle_large)
+        at_once = handle_large is handlers.handle and not isgeneratorfunction(handle_large)
         most_elements = ELEMENTS_AT_ONCE if at_once else _ELEMENTS_IN_SLICES
         self.most_elements: int = getattr(handlers, "MOST_ELEMENTS", most_elements)
 
@@ -146,7 +145,9 @@ def import_api(api: Api) -> None:
         import_module(name)
 
 
-def _in_slices(handle: Handler) -> Handler:
+def _at_once_or_in_slices(handle: Handler) -> Handler:
+    if not isgeneratorfunction(handle):
+        return handle
     return lambda context, request: context.run(handle(context, request))
 
 

@@ -207,19 +207,21 @@ class ClusterState:
                     broker_id=node_id, broker_epoch=broker_epoch, next_producer_id=self.next_producer_id
                 )
             )
-        settings = (
-            config_record.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
-            for (kind, name), config in configs
-            for key, value in config.items()
-        )
+
+        # Generators as functions, for mypyc makes lists of generator expressions.
+        def settings() -> Iterator[Any]:
+            for (kind, name), config in configs:
+                for key, value in config.items():
+                    yield config_record.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
 
         def partitions(topic: Topic) -> Iterator[NewPartitions]:
             for indexes, origin in spans(topic.epoch_origins, range(topic.partition_count)):
                 yield NewPartitions(topic.topic_id, indexes, Leader(node_id, origin + epochs_of_starts))
 
-        return chain(
-            head, settings, removed, chain.from_iterable(topic_records(topic, *partitions(topic)) for topic in topics)
-        )
+        def records_of(topic: Topic) -> list[Any]:
+            return topic_records(topic, *partitions(topic))
+
+        return chain(head, settings(), removed, chain.from_iterable(map(records_of, topics)))
 
     def _topic(self, topic_id: UUID, offset: int) -> Topic:
         topic = self.topics_by_id.get(topic_id)

@@ -10,6 +10,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
@@ -61,7 +62,11 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Compl
     )
 
 
-def handle_large(context: RequestContext, request: AddPartitionsToTxnRequest) -> Sliced[Any]:
+def handle_large(context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
+    return context.run(_handle_in_slices(context, request))
+
+
+def _handle_in_slices(context: RequestContext, request: AddPartitionsToTxnRequest) -> Sliced[Any]:
     """Each transaction in its own turn, and atomically: all of its partitions are added or none."""
     asked = (request.v3_and_below_topics, *(transaction.topics for transaction in request.transactions))
     for topics in asked:
@@ -70,7 +75,7 @@ def handle_large(context: RequestContext, request: AddPartitionsToTxnRequest) ->
         yield 1
     if context.api_version < BATCHED_SINCE:
         return handle(context, request)
-    added = (_add_for_broker(context, transaction) for transaction in request.transactions)
+    added = map(partial(_add_for_broker, context), request.transactions)
     return AddPartitionsToTxnResponse(results_by_transaction=(yield from all_done(added, 16)))
 
 

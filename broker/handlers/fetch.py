@@ -99,7 +99,11 @@ def handle(
     return fetch.wait()
 
 
-def handle_large(context: RequestContext, request: FetchRequest) -> Sliced[Any]:
+def handle_large(context: RequestContext, request: FetchRequest) -> Any:
+    return context.run(_handle_in_slices(context, request))
+
+
+def _handle_in_slices(context: RequestContext, request: FetchRequest) -> Sliced[Any]:
     """A request that may name many partitions: a session takes them in slices, then it is handled like any other."""
     broker = context.broker
     topics = broker.topics

@@ -46,7 +46,11 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Completion[
     )
 
 
-def handle_large(context: RequestContext, request: OffsetCommitRequest) -> Sliced[OffsetCommitResponse]:
+def handle_large(context: RequestContext, request: OffsetCommitRequest) -> Any:
+    return context.run(_handle_in_slices(context, request))
+
+
+def _handle_in_slices(context: RequestContext, request: OffsetCommitRequest) -> Sliced[OffsetCommitResponse]:
     topics, offsets = context.broker.topics, context.broker.groups.offsets
     by_id = context.api_version >= _TOPIC_IDS_SINCE
     wanted: Sequence[OffsetCommitRequestTopic] = request.topics

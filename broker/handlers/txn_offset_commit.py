@@ -40,7 +40,11 @@ def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Completi
     )
 
 
-def handle_large(context: RequestContext, request: TxnOffsetCommitRequest) -> Sliced[TxnOffsetCommitResponse]:
+def handle_large(context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+    return context.run(_handle_in_slices(context, request))
+
+
+def _handle_in_slices(context: RequestContext, request: TxnOffsetCommitRequest) -> Sliced[TxnOffsetCommitResponse]:
     ready = _maybe_add_partition(context, request)
     yield ready
     errors = yield from commit_in_slices(

@@ -19,7 +19,7 @@ Invariants
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import TYPE_CHECKING, cast
 
 from oncelog.broker.dispatch import Dispatcher, Exchange, Parts
@@ -362,7 +362,7 @@ class Connection(asyncio.Protocol):
 
 def _buffer_bytes(frame: memoryview) -> int:
     """Size of the whole buffer that a frame keeps alive."""
-    return len(cast(bytes, frame.obj))
+    return len(cast(Sized, frame.obj))
 
 
 def _write_parts(transport: asyncio.Transport, output: Parts) -> None:

@@ -5,6 +5,7 @@ change is (the two handlers), and what may be changed (`broker.config.changes`).
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from oncelog.broker.completion import Completion
@@ -37,7 +38,7 @@ def alter_each(
 ) -> Sliced[list[AnswerT]]:
     """A result for each resource, once what `decide` has written for it is durable; its KafkaError becomes the
     result."""
-    named = yield from count_each((resource.resource_type, resource.resource_name) for resource in resources)
+    named = yield from count_each(map(attrgetter("resource_type", "resource_name"), resources))
 
     def answer(resource: ResourceT, code: ErrorCode, message: str | None) -> AnswerT:
         return new_answer(
