@@ -1,4 +1,4 @@
-"""Compiles the hot modules into a wheel with mypyc, if asked to: `HATCH_BUILD_HOOK_ENABLE_CUSTOM=1`, as `make wheel` does.
+"""Compiles the hot modules into a wheel with mypyc, if asked to (`make wheel`: `HATCH_BUILD_HOOK_ENABLE_CUSTOM=1`).
 
 Owns: how they are compiled, and where the results are in the wheel. Does not own: which modules (pyproject.toml lists
 them). The sources are in the wheel as well: an interpreter that cannot load the compiled modules uses them.
@@ -81,7 +81,11 @@ def _compile(paths: Sequence[str], target: Path) -> None:
     # Types are checked by `make check`, with our settings; here the dependencies may be missing.
     options = ["--config-file=", "--ignore-missing-imports"]
     extensions = mypycify(
-        [*options, *paths], opt_level=_OPTIMIZATION, debug_level="0", multi_file=True, group_name=f"{_PACKAGE}.{_LIBRARY}"
+        [*options, *paths],
+        opt_level=_OPTIMIZATION,
+        debug_level="0",
+        multi_file=True,
+        group_name=f"{_PACKAGE}.{_LIBRARY}",
     )
     for extension in extensions:
         extension.include_dirs.append(f"build/{_PACKAGE}")

@@ -120,7 +120,9 @@ def _class_of(structure: Structure, module: str, made: dict[str, type[Message]])
         for name, value in zip(names, values, strict=True):
             setattr(self, name, value)
 
-    return type(structure.name, (Message,), {"FIELDS": names, "__slots__": names, "__init__": init, "__module__": module})
+    return type(
+        structure.name, (Message,), {"FIELDS": names, "__slots__": names, "__init__": init, "__module__": module}
+    )
 
 
 def _default(field: Field, classes: dict[str, type[Any]]) -> Any:

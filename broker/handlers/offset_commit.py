@@ -16,6 +16,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.completion import Completion

@@ -11,6 +11,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from oncelog.broker.api_table import TRANSACTION_V2, TRANSACTION_V2_SINCE
 from oncelog.broker.completion import Completion
