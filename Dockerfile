@@ -4,34 +4,50 @@
 # Behind a proxy with its own certificate: --secret id=ca,src=/path/to/ca-bundle.pem
 ARG BASE=python:3.13-slim
 
-FROM ${BASE} AS build
+FROM ${BASE} AS dependencies
 WORKDIR /src
 RUN python3 -m venv /opt/oncelog
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY pyproject.toml ./
-# Third-party packages first, in a layer that our own changes do not invalidate.
+# Third-party packages, in a layer that our own changes do not invalidate.
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \
     if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
     python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
         > dependencies.txt \
-    && /opt/oncelog/bin/pip install hatchling -r dependencies.txt
-COPY README.md LICENSE ./
+    && /opt/oncelog/bin/pip install -r dependencies.txt
+
+# The wheel with its hot modules compiled. The compiler stays in this stage.
+FROM ${BASE} AS compile
+WORKDIR /src
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+# python.org's images contain the headers of their Python; those of Debian's are a package.
+RUN headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))') \
+    && missing="$(command -v gcc >/dev/null || echo gcc libc6-dev) $([ -e "$headers/Python.h" ] || echo python3-dev)" \
+    && { [ "$missing" = ' ' ] || { apt-get update && apt-get install -y --no-install-recommends $missing; }; } \
+    && python3 -m venv /opt/build
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY broker broker
 COPY client client
 COPY oncelog oncelog
 COPY pipeline pipeline
 COPY protocol protocol
-RUN /opt/oncelog/bin/pip install --no-build-isolation --no-deps .
+RUN --mount=type=secret,id=ca,target=/run/ca.pem \
+    if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
+    HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 /opt/build/bin/pip wheel --no-deps -w /wheel .
+
+FROM dependencies AS build
+COPY --from=compile /wheel /wheel
+RUN /opt/oncelog/bin/pip install --no-deps /wheel/*.whl
 
 FROM build AS build-tests
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \
     if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
-    /opt/oncelog/bin/pip install --no-build-isolation '.[test]'
+    /opt/oncelog/bin/pip install "$(echo /wheel/*.whl)[test]"
 
 FROM build AS build-demo
 RUN --mount=type=secret,id=ca,target=/run/ca.pem \
     if [ -s /run/ca.pem ]; then export PIP_CERT=/run/ca.pem; fi; \
-    /opt/oncelog/bin/pip install --no-build-isolation '.[demo]' \
+    /opt/oncelog/bin/pip install "$(echo /wheel/*.whl)[demo]" \
     && /opt/oncelog/bin/pip install --no-deps Lifetimes
 
 FROM ${BASE} AS base

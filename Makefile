@@ -7,6 +7,7 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON ?= python3
 VENV ?= .venv
+COMPILED := .compiled
 BIN := $(VENV)/bin
 PACKAGES := bench broker client oncelog pipeline protocol
 INPUT ?=
@@ -49,6 +50,18 @@ test: $(VENV)/.test ## Run the fast tests, on every core (ARGS= goes to pytest: 
 .PHONY: test-all
 test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute of fuzzing, as .ci/run does
 	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' $(ARGS)
+
+.PHONY: test-compiled
+test-compiled: $(COMPILED)/.test ## Run the fast tests and a sample of the simulation against the compiled wheel, away from the sources
+	@rm -rf $(COMPILED)/run && mkdir $(COMPILED)/run
+	@cp -R $(filter-out oncelog,$(wildcard *)) .ci .dockerignore $(COMPILED)/run
+	@cd $(COMPILED)/run && ../venv/bin/python -m pytest --compiled -rs -n auto --dist worksteal $(ARGS)
+	@cd $(COMPILED)/run && ../venv/bin/python -m tests.simulation --seeds 20
+
+.PHONY: wheel
+wheel: $(BIN)/python ## Build a wheel with the hot modules compiled, into dist/ (a C compiler and a minute or two)
+	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip wheel -q --no-deps -w dist .
+	@ls dist/*.whl
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test ## Look for bytes that break the broker (SEED=, SECONDS= or MINUTES=); written to .fuzz/
@@ -100,7 +113,7 @@ works-with: interop ## Write docs/works-with.md from a run of `make interop`
 
 .PHONY: clean
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) .bench .demo .fuzz .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) dist .bench .demo .fuzz .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "oncelog needs Python 3.11 or newer, and $(PYTHON) was not found. Install it, or set its path: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
@@ -111,6 +124,15 @@ $(BIN)/python:
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@echo 'Installing oncelog and what its tests need (about half a minute)'
 	@$(call pip_install,-e '.[test]')
+	@touch $@
+
+# A venv of its own, with the compiled wheel and what its tests need.
+$(COMPILED)/.test: $(shell find broker client oncelog pipeline protocol -name '*.py') pyproject.toml hatch_build.py | $(BIN)/python
+	@echo 'Compiling oncelog (a minute or two)'
+	@rm -rf $(COMPILED)/wheel $(COMPILED)/venv
+	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip wheel -q --no-deps -w $(COMPILED)/wheel .
+	@$(PYTHON) -m venv $(COMPILED)/venv
+	@$(COMPILED)/venv/bin/python -m pip install -q "$$(echo $(COMPILED)/wheel/*.whl)[test]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.test | $(BIN)/python

@@ -26,8 +26,29 @@ class _Commands(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
+def _show_version(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if not is_asked:
+        return
+    from importlib.metadata import version
+
+    from oncelog.broker.log import partition_log
+    from oncelog.protocol.compiler import is_compiled
+    from oncelog.tools.terminal import say
+
+    kind = "compiled" if is_compiled(partition_log) else "pure Python"
+    say(f"oncelog, version {version('oncelog')}, {kind}")
+    context.exit()
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="oncelog", prog_name="oncelog")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version, and whether the broker is compiled.",
+)
 def main() -> None:
     """A Kafka-compatible broker, complete in exactly-once semantics."""
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from oncelog.broker.log import partition_log
+from oncelog.protocol.compiler import is_compiled
 from tests.support.cores import core_count
 from tests.support.daemon import Daemon
 
@@ -18,9 +20,22 @@ Start = Callable[..., Daemon]
 SLOW_TIMEOUT_S = 600
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--compiled", action="store_true", help="fail unless it is the compiled broker that is tested")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--compiled") and not is_compiled(partition_log):
+        raise pytest.UsageError(f"--compiled, but {partition_log.__file__} is interpreted")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is exhaustive may take minutes beside others on a busy machine; what hangs is still ended."""
+    skips = [pytest.mark.skip(reason="replaces or counts interpreted code")] if is_compiled(partition_log) else []
     for item in items:
+        if item.get_closest_marker("interpreted") is not None:
+            for skip in skips:
+                item.add_marker(skip)
         if item.get_closest_marker("slow") is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
 

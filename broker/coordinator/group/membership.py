@@ -179,7 +179,7 @@ class Group:
 
     @property
     def has_all_joined(self) -> bool:
-        return not self.pending_members and all(member.join_waiter for member in self.members.values())
+        return not self.pending_members and all(member.join_waiter is not None for member in self.members.values())
 
     def elect_joined_leader(self) -> bool:
         """Elect a leader among the members that have rejoined; False if there is none."""
