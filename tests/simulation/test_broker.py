@@ -32,6 +32,7 @@ def test_what_clients_were_told_holds_over_kills_power_cuts_and_lost_answers(fir
     [pytest.param(plant, marks=[pytest.mark.slow] if at % 6 else []) for at, plant in enumerate(PLANTS)],
     ids=lambda plant: plant.__name__,
 )
+@pytest.mark.interpreted
 def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
     with planted(plant), pytest.raises((AuditError, HistoryError, StartError)):
         for seed in seeds_for(plant, 200):

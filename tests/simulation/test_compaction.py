@@ -26,6 +26,7 @@ def test_every_reader_gets_what_was_committed_over_rounds_and_stops(first: int) 
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+@pytest.mark.interpreted
 def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
     with planted(plant), pytest.raises((AuditError, KafkaError)):
         for seed in seeds_for(plant, 200):

@@ -64,6 +64,7 @@ def give_nothing_back(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda plant: plant.__name__,
 )
+@pytest.mark.interpreted
 def test_a_planted_fault_is_caught_within_ten_seeds(plant: Plant) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(AuditError):
         plant(patch)

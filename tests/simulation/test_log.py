@@ -23,6 +23,7 @@ def test_no_damage_is_silent() -> None:
 
 
 @pytest.mark.parametrize("plant", RUIN_PLANTS, ids=lambda plant: plant.__name__)
+@pytest.mark.interpreted
 def test_silence_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
     with planted(plant), pytest.raises(AuditError):
         for seed in seeds_for(plant, 200):
@@ -30,6 +31,7 @@ def test_silence_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+@pytest.mark.interpreted
 def test_a_planted_fault_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
     with planted(plant), pytest.raises(AuditError):
         for seed in seeds_for(plant, 200):

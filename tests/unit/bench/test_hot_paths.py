@@ -72,7 +72,10 @@ CODEC_LINES = {
 }
 """Of one topic and one partition, where a message has them."""
 
-pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other versions count lines in other ways")
+pytestmark = [
+    pytest.mark.interpreted,
+    pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other versions count lines in other ways"),
+]
 
 
 def beyond(figures: dict[str, int], counted: dict[str, int]) -> dict[str, tuple[int, int]]:

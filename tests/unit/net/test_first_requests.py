@@ -102,6 +102,7 @@ def test_one_who_has_gone_meanwhile_asks_for_nothing(imports: Imports) -> None:
     assert not imports.server.virtual.broker.topics.all()
 
 
+@pytest.mark.interpreted
 def test_a_failed_import_is_tried_again(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: Api) -> None:
         raise OSError(24, "Too many open files")

@@ -380,6 +380,7 @@ BUGS: list[tuple[Callable[[pytest.MonkeyPatch], None], Callable[..., None], tupl
 
 
 @pytest.mark.parametrize(("bug", "scenario", "arguments"), BUGS, ids=[bug.__name__ for bug, *_ in BUGS])
+@pytest.mark.interpreted
 def test_the_scenario_fails_in_a_broker_that_has_the_bug(
     bug: Callable[[pytest.MonkeyPatch], None], scenario: Callable[..., None], arguments: tuple[Any, ...]
 ) -> None:

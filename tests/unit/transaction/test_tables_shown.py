@@ -90,6 +90,7 @@ def refusing(refusal: str, *methods: str) -> Producer:
 
 
 @pytest.mark.parametrize("row", rows(PRODUCE), ids=", ".join)
+@pytest.mark.interpreted
 def test_produce_shows_what_its_version_knows_of_a_refusal(row: list[str]) -> None:
     refusal, *shown = row
     for versions, expected in zip(PRODUCE_VERSIONS, shown, strict=True):
@@ -100,6 +101,7 @@ def test_produce_shows_what_its_version_knows_of_a_refusal(row: list[str]) -> No
 
 
 @pytest.mark.parametrize("row", rows(OFFSETS), ids=", ".join)
+@pytest.mark.interpreted
 def test_txn_offset_commit_shows_what_its_version_knows_of_a_refusal(row: list[str]) -> None:
     refusal, *shown = row
     for versions, expected in zip(OFFSET_VERSIONS, shown, strict=True):
@@ -137,6 +139,7 @@ ASK: dict[str, tuple[Callable[[Producer, int], int], int, str]] = {
 
 @pytest.mark.parametrize("row", rows(FENCED), ids=", ".join)
 @pytest.mark.parametrize("refusal", sorted(REFUSALS))
+@pytest.mark.interpreted
 def test_the_coordinators_apis_show_a_refusal_as_it_is_but_for_a_fence_to_older_clients(
     row: list[str], refusal: str
 ) -> None:
