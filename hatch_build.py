@@ -36,10 +36,10 @@ class CompileHotModules(BuildHookInterface):  # type: ignore[type-arg]
             path = scratch / included.distribution_path
             path.parent.mkdir(parents=True, exist_ok=True)
             copyfile(included.path, path)
-        modules = _chosen(scratch, self.config["compiled"], self.config["interpreted"])
+        modules = chosen_modules(scratch, self.config["compiled"], self.config["interpreted"])
         self.app.display_info(f"Compiling {len(modules)} modules")
         with chdir(scratch):  # mypyc derives the names of modules from relative paths
-            _compile(modules, Path("built"))
+            _compile(list(modules.values()), Path("built"))
         for path in (scratch / "built").rglob("*.*"):
             build_data["force_include"][str(path)] = path.relative_to(scratch / "built").as_posix()
         build_data["infer_tag"] = True
@@ -50,17 +50,18 @@ class CompileHotModules(BuildHookInterface):  # type: ignore[type-arg]
             self._scratch.cleanup()
 
 
-def _chosen(root: Path, compiled: Sequence[str], interpreted: Sequence[str]) -> list[str]:
-    """The paths of all modules that one of the first patterns names, and none of the second. A pattern names a module,
-    or a package with everything in it."""
-    paths = sorted(path.relative_to(root) for path in root.rglob("*.py") if path.name != "__init__.py")
+def chosen_modules(root: Path, compiled: Sequence[str], interpreted: Sequence[str]) -> dict[str, str]:
+    """The paths of all modules that one of the first patterns names, and none of the second, by name. A pattern names a
+    module, or a package with everything in it."""
+    found = (root / _PACKAGE).rglob("*.py")
+    paths = sorted(path.relative_to(root) for path in found if path.name != "__init__.py")
     modules = {".".join(path.with_suffix("").parts): path.as_posix() for path in paths}
     named = {pattern: {name for name in modules if _is_named(name, pattern)} for pattern in (*compiled, *interpreted)}
     for pattern, names in named.items():
         if not names:
             raise ValueError(f"pyproject.toml: no module is named {pattern}")
     chosen = set().union(*map(named.__getitem__, compiled)).difference(*map(named.__getitem__, interpreted))
-    return [modules[name] for name in sorted(chosen)]
+    return {name: modules[name] for name in sorted(chosen)}
 
 
 def _is_named(module: str, pattern: str) -> bool:

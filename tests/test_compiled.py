@@ -1,0 +1,50 @@
+"""The compiled wheel, by `make test-compiled`: what the list names is compiled and nothing else, under one name."""
+
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import distribution
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+import oncelog
+from oncelog.broker.log import partition_log
+from oncelog.protocol.compiler import is_compiled
+
+ROOT = Path(__file__).parent.parent
+SITE = Path(oncelog.__file__).parent.parent
+in_the_wheel = pytest.mark.skipif(not is_compiled(partition_log), reason="this is not the compiled wheel")
+
+
+def test_the_version_says_which_it_is() -> None:
+    command = [sys.executable, "-P", "-m", "oncelog", "--version"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown.strip().endswith(", compiled" if is_compiled(partition_log) else ", pure Python")
+
+
+@in_the_wheel
+def test_the_listed_modules_are_compiled_and_no_others() -> None:
+    paths = [path for path in (SITE / "oncelog").rglob("*.py") if path.name != "__init__.py"]
+    modules = {".".join(path.relative_to(SITE).with_suffix("").parts) for path in paths}
+    assert {name for name in modules if (find_spec(name).origin or "").endswith(".so")} == listed_modules()
+
+
+@in_the_wheel
+def test_site_packages_has_one_name_and_the_wheel_a_platform() -> None:
+    installed = distribution("oncelog")
+    names = {file.parts[0] for file in installed.files or () if file.parts[0] != ".."}
+    assert {name for name in names if not name.endswith(".dist-info")} == {"oncelog"}
+    wheel = installed.read_text("WHEEL") or ""
+    assert "Root-Is-Purelib: false" in wheel and "-none-any" not in wheel
+
+
+def listed_modules() -> set[str]:
+    spec = spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None and spec.loader is not None
+    hook = module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    listed = settings["hooks"]["custom"]
+    return set(hook.chosen_modules(SITE, listed["compiled"], listed["interpreted"]))
