@@ -239,9 +239,9 @@ class _Module:
     def _class(self, structure: Structure) -> str:
         names = [attribute(field.name) for field in structure.fields]
         slots = ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "")
-        lines = [f"class {structure.name}(Message):", f"    FIELDS = ({slots})", "    __slots__ = FIELDS", ""]
+        lines = [f"class {structure.name}(Message):", f"    FIELDS = ({slots})", "    __slots__ = FIELDS"]
         if structure.name == self._schema.name:
-            lines += [f"    API_KEY = {self._schema.api_key}", ""]
+            lines += [f"    API_KEY = {self._schema.api_key}"]
         if names:
             lines += ["    def __init__(", "        self,"]
             for field in structure.fields:

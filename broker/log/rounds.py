@@ -15,6 +15,7 @@ from typing import Protocol
 
 from oncelog.broker.log.store import Failure, Fetching, LogStore
 from oncelog.broker.ports import Scheduler
+from oncelog.protocol.compiler import mypyc_attr
 
 
 class GrowingLog(Protocol):
@@ -28,6 +29,7 @@ class GrowingLog(Protocol):
     def notify_high_watermark(self) -> None: ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Rounds:
     def __init__(self, scheduler: Scheduler, store: LogStore, failure: Failure) -> None:
         self._scheduler = scheduler

@@ -16,9 +16,7 @@ _S0 = Struct(">qh")
 class AddOffsetsToTxnRequest(Message):
     FIELDS = ("transactional_id", "producer_id", "producer_epoch", "group_id")
     __slots__ = FIELDS
-
     API_KEY = 25
-
     def __init__(
         self,
         transactional_id: str = "",

@@ -16,9 +16,7 @@ _S0 = Struct(">ih")
 class AddOffsetsToTxnResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code")
     __slots__ = FIELDS
-
     API_KEY = 25
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

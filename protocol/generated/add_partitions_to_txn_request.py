@@ -18,7 +18,6 @@ _S1 = Struct(">qh?")
 class AddPartitionsToTxnTopic(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -31,7 +30,6 @@ class AddPartitionsToTxnTopic(Message):
 class AddPartitionsToTxnTransaction(Message):
     FIELDS = ("transactional_id", "producer_id", "producer_epoch", "verify_only", "topics")
     __slots__ = FIELDS
-
     def __init__(
         self,
         transactional_id: str = "",
@@ -50,9 +48,7 @@ class AddPartitionsToTxnTransaction(Message):
 class AddPartitionsToTxnRequest(Message):
     FIELDS = ("transactions", "v3_and_below_transactional_id", "v3_and_below_producer_id", "v3_and_below_producer_epoch", "v3_and_below_topics")
     __slots__ = FIELDS
-
     API_KEY = 24
-
     def __init__(
         self,
         transactions: Sequence[AddPartitionsToTxnTransaction] = (),

@@ -18,7 +18,6 @@ _S1 = Struct(">ih")
 class AddPartitionsToTxnPartitionResult(Message):
     FIELDS = ("partition_index", "partition_error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -31,7 +30,6 @@ class AddPartitionsToTxnPartitionResult(Message):
 class AddPartitionsToTxnTopicResult(Message):
     FIELDS = ("name", "results_by_partition")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -44,7 +42,6 @@ class AddPartitionsToTxnTopicResult(Message):
 class AddPartitionsToTxnResult(Message):
     FIELDS = ("transactional_id", "topic_results")
     __slots__ = FIELDS
-
     def __init__(
         self,
         transactional_id: str = "",
@@ -57,9 +54,7 @@ class AddPartitionsToTxnResult(Message):
 class AddPartitionsToTxnResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below")
     __slots__ = FIELDS
-
     API_KEY = 24
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

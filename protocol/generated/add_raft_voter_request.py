@@ -20,7 +20,6 @@ IS_INTERPRETED = True
 class Listener(Message):
     FIELDS = ("name", "host", "port")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -35,9 +34,7 @@ class Listener(Message):
 class AddRaftVoterRequest(Message):
     FIELDS = ("cluster_id", "timeout_ms", "voter_id", "voter_directory_id", "listeners", "ack_when_committed")
     __slots__ = FIELDS
-
     API_KEY = 80
-
     def __init__(
         self,
         cluster_id: str | None = "",

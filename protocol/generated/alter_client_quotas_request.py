@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class EntityData(Message):
     FIELDS = ("entity_type", "entity_name")
     __slots__ = FIELDS
-
     def __init__(
         self,
         entity_type: str = "",
@@ -30,7 +29,6 @@ class EntityData(Message):
 class OpData(Message):
     FIELDS = ("key", "value", "remove")
     __slots__ = FIELDS
-
     def __init__(
         self,
         key: str = "",
@@ -45,7 +43,6 @@ class OpData(Message):
 class EntryData(Message):
     FIELDS = ("entity", "ops")
     __slots__ = FIELDS
-
     def __init__(
         self,
         entity: Sequence[EntityData] = (),
@@ -58,9 +55,7 @@ class EntryData(Message):
 class AlterClientQuotasRequest(Message):
     FIELDS = ("entries", "validate_only")
     __slots__ = FIELDS
-
     API_KEY = 49
-
     def __init__(
         self,
         entries: Sequence[EntryData] = (),

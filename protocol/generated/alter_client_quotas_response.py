@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 1
 class EntityData(Message):
     FIELDS = ("entity_type", "entity_name")
     __slots__ = FIELDS
-
     def __init__(
         self,
         entity_type: str = "",
@@ -29,7 +28,6 @@ class EntityData(Message):
 class EntryData(Message):
     FIELDS = ("error_code", "error_message", "entity")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -44,9 +42,7 @@ class EntryData(Message):
 class AlterClientQuotasResponse(Message):
     FIELDS = ("throttle_time_ms", "entries")
     __slots__ = FIELDS
-
     API_KEY = 49
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

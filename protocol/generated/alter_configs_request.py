@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class AlterableConfig(Message):
     FIELDS = ("name", "value")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -30,7 +29,6 @@ class AlterableConfig(Message):
 class AlterConfigsResource(Message):
     FIELDS = ("resource_type", "resource_name", "configs")
     __slots__ = FIELDS
-
     def __init__(
         self,
         resource_type: int = 0,
@@ -45,9 +43,7 @@ class AlterConfigsResource(Message):
 class AlterConfigsRequest(Message):
     FIELDS = ("resources", "validate_only")
     __slots__ = FIELDS
-
     API_KEY = 33
-
     def __init__(
         self,
         resources: Sequence[AlterConfigsResource] = (),

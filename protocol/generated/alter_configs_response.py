@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 2
 class AlterConfigsResourceResponse(Message):
     FIELDS = ("error_code", "error_message", "resource_type", "resource_name")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -33,9 +32,7 @@ class AlterConfigsResourceResponse(Message):
 class AlterConfigsResponse(Message):
     FIELDS = ("throttle_time_ms", "responses")
     __slots__ = FIELDS
-
     API_KEY = 33
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class ReassignablePartition(Message):
     FIELDS = ("partition_index", "replicas")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -30,7 +29,6 @@ class ReassignablePartition(Message):
 class ReassignableTopic(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -43,9 +41,7 @@ class ReassignableTopic(Message):
 class AlterPartitionReassignmentsRequest(Message):
     FIELDS = ("timeout_ms", "allow_replication_factor_change", "topics")
     __slots__ = FIELDS
-
     API_KEY = 45
-
     def __init__(
         self,
         timeout_ms: int = 60000,

@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 0
 class ReassignablePartitionResponse(Message):
     FIELDS = ("partition_index", "error_code", "error_message")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -31,7 +30,6 @@ class ReassignablePartitionResponse(Message):
 class ReassignableTopicResponse(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -44,9 +42,7 @@ class ReassignableTopicResponse(Message):
 class AlterPartitionReassignmentsResponse(Message):
     FIELDS = ("throttle_time_ms", "allow_replication_factor_change", "error_code", "error_message", "responses")
     __slots__ = FIELDS
-
     API_KEY = 45
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class AlterReplicaLogDirTopic(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -30,7 +29,6 @@ class AlterReplicaLogDirTopic(Message):
 class AlterReplicaLogDir(Message):
     FIELDS = ("path", "topics")
     __slots__ = FIELDS
-
     def __init__(
         self,
         path: str = "",
@@ -43,9 +41,7 @@ class AlterReplicaLogDir(Message):
 class AlterReplicaLogDirsRequest(Message):
     FIELDS = ("dirs",)
     __slots__ = FIELDS
-
     API_KEY = 34
-
     def __init__(
         self,
         dirs: Sequence[AlterReplicaLogDir] = (),

@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 2
 class AlterReplicaLogDirPartitionResult(Message):
     FIELDS = ("partition_index", "error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -29,7 +28,6 @@ class AlterReplicaLogDirPartitionResult(Message):
 class AlterReplicaLogDirTopicResult(Message):
     FIELDS = ("topic_name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_name: str = "",
@@ -42,9 +40,7 @@ class AlterReplicaLogDirTopicResult(Message):
 class AlterReplicaLogDirsResponse(Message):
     FIELDS = ("throttle_time_ms", "results")
     __slots__ = FIELDS
-
     API_KEY = 34
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

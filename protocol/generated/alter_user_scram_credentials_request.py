@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class ScramCredentialDeletion(Message):
     FIELDS = ("name", "mechanism")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -30,7 +29,6 @@ class ScramCredentialDeletion(Message):
 class ScramCredentialUpsertion(Message):
     FIELDS = ("name", "mechanism", "iterations", "salt", "salted_password")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -49,9 +47,7 @@ class ScramCredentialUpsertion(Message):
 class AlterUserScramCredentialsRequest(Message):
     FIELDS = ("deletions", "upsertions")
     __slots__ = FIELDS
-
     API_KEY = 51
-
     def __init__(
         self,
         deletions: Sequence[ScramCredentialDeletion] = (),

@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 0
 class AlterUserScramCredentialsResult(Message):
     FIELDS = ("user", "error_code", "error_message")
     __slots__ = FIELDS
-
     def __init__(
         self,
         user: str = "",
@@ -31,9 +30,7 @@ class AlterUserScramCredentialsResult(Message):
 class AlterUserScramCredentialsResponse(Message):
     FIELDS = ("throttle_time_ms", "results")
     __slots__ = FIELDS
-
     API_KEY = 51
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

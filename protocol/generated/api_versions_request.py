@@ -15,9 +15,7 @@ FLEXIBLE_FROM: int | None = 3
 class ApiVersionsRequest(Message):
     FIELDS = ("client_software_name", "client_software_version")
     __slots__ = FIELDS
-
     API_KEY = 18
-
     def __init__(
         self,
         client_software_name: str = "",

@@ -22,7 +22,6 @@ _S5 = Struct(">?")
 class ApiVersion(Message):
     FIELDS = ("api_key", "min_version", "max_version")
     __slots__ = FIELDS
-
     def __init__(
         self,
         api_key: int = 0,
@@ -37,7 +36,6 @@ class ApiVersion(Message):
 class SupportedFeatureKey(Message):
     FIELDS = ("name", "min_version", "max_version")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -52,7 +50,6 @@ class SupportedFeatureKey(Message):
 class FinalizedFeatureKey(Message):
     FIELDS = ("name", "max_version_level", "min_version_level")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -67,9 +64,7 @@ class FinalizedFeatureKey(Message):
 class ApiVersionsResponse(Message):
     FIELDS = ("error_code", "api_keys", "throttle_time_ms", "supported_features", "finalized_features_epoch", "finalized_features", "zk_migration_ready")
     __slots__ = FIELDS
-
     API_KEY = 18
-
     def __init__(
         self,
         error_code: int = 0,

@@ -16,9 +16,7 @@ _S0 = Struct(">b")
 class ConfigRecord(Message):
     FIELDS = ("resource_type", "resource_name", "name", "value")
     __slots__ = FIELDS
-
     API_KEY = 4
-
     def __init__(
         self,
         resource_type: int = 0,

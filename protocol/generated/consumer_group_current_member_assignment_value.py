@@ -21,7 +21,6 @@ _S1 = Struct(">16s")
 class TopicPartitions(Message):
     FIELDS = ("topic_id", "partitions", "assignment_epochs")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_id: UUID = _ZERO_UUID,
@@ -36,9 +35,7 @@ class TopicPartitions(Message):
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
     FIELDS = ("member_epoch", "previous_member_epoch", "state", "assigned_partitions", "partitions_pending_revocation")
     __slots__ = FIELDS
-
     API_KEY = 8
-
     def __init__(
         self,
         member_epoch: int = 0,

@@ -17,9 +17,7 @@ IS_INTERPRETED = True
 class ConsumerGroupDescribeRequest(Message):
     FIELDS = ("group_ids", "include_authorized_operations")
     __slots__ = FIELDS
-
     API_KEY = 69
-
     def __init__(
         self,
         group_ids: Sequence[str] = (),

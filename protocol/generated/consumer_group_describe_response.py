@@ -19,7 +19,6 @@ FLEXIBLE_FROM: int | None = 0
 class TopicPartitions(Message):
     FIELDS = ("topic_id", "topic_name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_id: UUID = _ZERO_UUID,
@@ -34,7 +33,6 @@ class TopicPartitions(Message):
 class Assignment(Message):
     FIELDS = ("topic_partitions",)
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_partitions: Sequence[TopicPartitions] = (),
@@ -48,7 +46,6 @@ _ASSIGNMENT = Assignment()
 class Member(Message):
     FIELDS = ("member_id", "instance_id", "rack_id", "member_epoch", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex", "assignment", "target_assignment", "member_type")
     __slots__ = FIELDS
-
     def __init__(
         self,
         member_id: str = "",
@@ -79,7 +76,6 @@ class Member(Message):
 class DescribedGroup(Message):
     FIELDS = ("error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch", "assignor_name", "members", "authorized_operations")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -106,9 +102,7 @@ class DescribedGroup(Message):
 class ConsumerGroupDescribeResponse(Message):
     FIELDS = ("throttle_time_ms", "groups")
     __slots__ = FIELDS
-
     API_KEY = 69
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -21,7 +21,6 @@ _S1 = Struct(">16s")
 class TopicPartitions(Message):
     FIELDS = ("topic_id", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_id: UUID = _ZERO_UUID,
@@ -34,9 +33,7 @@ class TopicPartitions(Message):
 class ConsumerGroupHeartbeatRequest(Message):
     FIELDS = ("group_id", "member_id", "member_epoch", "instance_id", "rack_id", "rebalance_timeout_ms", "subscribed_topic_names", "subscribed_topic_regex", "server_assignor", "topic_partitions")
     __slots__ = FIELDS
-
     API_KEY = 68
-
     def __init__(
         self,
         group_id: str = "",

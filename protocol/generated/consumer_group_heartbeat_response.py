@@ -23,7 +23,6 @@ _S3 = Struct(">b")
 class TopicPartitions(Message):
     FIELDS = ("topic_id", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_id: UUID = _ZERO_UUID,
@@ -36,7 +35,6 @@ class TopicPartitions(Message):
 class Assignment(Message):
     FIELDS = ("topic_partitions",)
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_partitions: Sequence[TopicPartitions] = (),
@@ -47,9 +45,7 @@ class Assignment(Message):
 class ConsumerGroupHeartbeatResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "assignment")
     __slots__ = FIELDS
-
     API_KEY = 68
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -15,9 +15,7 @@ FLEXIBLE_FROM: int | None = None
 class ConsumerGroupMemberMetadataKey(Message):
     FIELDS = ("group_id", "member_id")
     __slots__ = FIELDS
-
     API_KEY = 5
-
     def __init__(
         self,
         group_id: str = "",

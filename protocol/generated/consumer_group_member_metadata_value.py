@@ -17,7 +17,6 @@ _S0 = Struct(">i")
 class ClassicProtocol(Message):
     FIELDS = ("name", "metadata")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -30,7 +29,6 @@ class ClassicProtocol(Message):
 class ClassicMemberMetadata(Message):
     FIELDS = ("session_timeout_ms", "supported_protocols")
     __slots__ = FIELDS
-
     def __init__(
         self,
         session_timeout_ms: int = 0,
@@ -46,9 +44,7 @@ _CLASSIC_MEMBER_METADATA = ClassicMemberMetadata()
 class ConsumerGroupMemberMetadataValue(Message):
     FIELDS = ("instance_id", "rack_id", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex", "rebalance_timeout_ms", "server_assignor", "classic_member_metadata")
     __slots__ = FIELDS
-
     API_KEY = 5
-
     def __init__(
         self,
         instance_id: str | None = "",

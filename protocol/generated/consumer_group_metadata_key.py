@@ -15,9 +15,7 @@ FLEXIBLE_FROM: int | None = None
 class ConsumerGroupMetadataKey(Message):
     FIELDS = ("group_id",)
     __slots__ = FIELDS
-
     API_KEY = 3
-
     def __init__(
         self,
         group_id: str = "",

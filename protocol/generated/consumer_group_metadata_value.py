@@ -17,9 +17,7 @@ _S1 = Struct(">q")
 class ConsumerGroupMetadataValue(Message):
     FIELDS = ("epoch", "metadata_hash")
     __slots__ = FIELDS
-
     API_KEY = 3
-
     def __init__(
         self,
         epoch: int = 0,

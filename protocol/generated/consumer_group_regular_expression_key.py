@@ -15,9 +15,7 @@ FLEXIBLE_FROM: int | None = None
 class ConsumerGroupRegularExpressionKey(Message):
     FIELDS = ("group_id", "regular_expression")
     __slots__ = FIELDS
-
     API_KEY = 16
-
     def __init__(
         self,
         group_id: str = "",

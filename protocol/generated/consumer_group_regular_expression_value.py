@@ -17,9 +17,7 @@ _S0 = Struct(">qq")
 class ConsumerGroupRegularExpressionValue(Message):
     FIELDS = ("topics", "version", "timestamp")
     __slots__ = FIELDS
-
     API_KEY = 16
-
     def __init__(
         self,
         topics: Sequence[str] = (),

@@ -20,7 +20,6 @@ _S0 = Struct(">16s")
 class TopicPartition(Message):
     FIELDS = ("topic_id", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_id: UUID = _ZERO_UUID,
@@ -33,9 +32,7 @@ class TopicPartition(Message):
 class ConsumerGroupTargetAssignmentMemberValue(Message):
     FIELDS = ("topic_partitions",)
     __slots__ = FIELDS
-
     API_KEY = 7
-
     def __init__(
         self,
         topic_partitions: Sequence[TopicPartition] = (),

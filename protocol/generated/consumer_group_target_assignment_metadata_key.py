@@ -15,9 +15,7 @@ FLEXIBLE_FROM: int | None = None
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
     FIELDS = ("group_id",)
     __slots__ = FIELDS
-
     API_KEY = 6
-
     def __init__(
         self,
         group_id: str = "",

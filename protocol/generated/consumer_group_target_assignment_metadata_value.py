@@ -17,9 +17,7 @@ _S1 = Struct(">q")
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
     FIELDS = ("assignment_epoch", "assignment_timestamp")
     __slots__ = FIELDS
-
     API_KEY = 6
-
     def __init__(
         self,
         assignment_epoch: int = 0,

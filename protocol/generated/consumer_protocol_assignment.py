@@ -17,7 +17,6 @@ FLEXIBLE_FROM: int | None = None
 class TopicPartition(Message):
     FIELDS = ("topic", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -30,9 +29,7 @@ class TopicPartition(Message):
 class ConsumerProtocolAssignment(Message):
     FIELDS = ("assigned_partitions", "user_data")
     __slots__ = FIELDS
-
     API_KEY = None
-
     def __init__(
         self,
         assigned_partitions: Sequence[TopicPartition] = (),

@@ -17,7 +17,6 @@ _S0 = Struct(">i")
 class TopicPartition(Message):
     FIELDS = ("topic", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -30,9 +29,7 @@ class TopicPartition(Message):
 class ConsumerProtocolSubscription(Message):
     FIELDS = ("topics", "user_data", "owned_partitions", "generation_id", "rack_id")
     __slots__ = FIELDS
-
     API_KEY = None
-
     def __init__(
         self,
         topics: Sequence[str] = (),

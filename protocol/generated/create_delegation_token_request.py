@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class CreatableRenewers(Message):
     FIELDS = ("principal_type", "principal_name")
     __slots__ = FIELDS
-
     def __init__(
         self,
         principal_type: str = "",
@@ -30,9 +29,7 @@ class CreatableRenewers(Message):
 class CreateDelegationTokenRequest(Message):
     FIELDS = ("owner_principal_type", "owner_principal_name", "renewers", "max_lifetime_ms")
     __slots__ = FIELDS
-
     API_KEY = 38
-
     def __init__(
         self,
         owner_principal_type: str | None = "",

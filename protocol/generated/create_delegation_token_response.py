@@ -15,9 +15,7 @@ FLEXIBLE_FROM: int | None = 2
 class CreateDelegationTokenResponse(Message):
     FIELDS = ("error_code", "principal_type", "principal_name", "token_requester_principal_type", "token_requester_principal_name", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms", "token_id", "hmac", "throttle_time_ms")
     __slots__ = FIELDS
-
     API_KEY = 38
-
     def __init__(
         self,
         error_code: int = 0,

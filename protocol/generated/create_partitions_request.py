@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class CreatePartitionsAssignment(Message):
     FIELDS = ("broker_ids",)
     __slots__ = FIELDS
-
     def __init__(
         self,
         broker_ids: Sequence[int] = (),
@@ -28,7 +27,6 @@ class CreatePartitionsAssignment(Message):
 class CreatePartitionsTopic(Message):
     FIELDS = ("name", "count", "assignments")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -43,9 +41,7 @@ class CreatePartitionsTopic(Message):
 class CreatePartitionsRequest(Message):
     FIELDS = ("topics", "timeout_ms", "validate_only")
     __slots__ = FIELDS
-
     API_KEY = 37
-
     def __init__(
         self,
         topics: Sequence[CreatePartitionsTopic] = (),

@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 2
 class CreatePartitionsTopicResult(Message):
     FIELDS = ("name", "error_code", "error_message")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -31,9 +30,7 @@ class CreatePartitionsTopicResult(Message):
 class CreatePartitionsResponse(Message):
     FIELDS = ("throttle_time_ms", "results")
     __slots__ = FIELDS
-
     API_KEY = 37
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -19,7 +19,6 @@ _S2 = Struct(">i?")
 class CreatableReplicaAssignment(Message):
     FIELDS = ("partition_index", "broker_ids")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -32,7 +31,6 @@ class CreatableReplicaAssignment(Message):
 class CreatableTopicConfig(Message):
     FIELDS = ("name", "value")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -45,7 +43,6 @@ class CreatableTopicConfig(Message):
 class CreatableTopic(Message):
     FIELDS = ("name", "num_partitions", "replication_factor", "assignments", "configs")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -64,9 +61,7 @@ class CreatableTopic(Message):
 class CreateTopicsRequest(Message):
     FIELDS = ("topics", "timeout_ms", "validate_only")
     __slots__ = FIELDS
-
     API_KEY = 19
-
     def __init__(
         self,
         topics: Sequence[CreatableTopic] = (),

@@ -24,7 +24,6 @@ _S4 = Struct(">16sh")
 class CreatableTopicConfigs(Message):
     FIELDS = ("name", "value", "read_only", "config_source", "is_sensitive")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -43,7 +42,6 @@ class CreatableTopicConfigs(Message):
 class CreatableTopicResult(Message):
     FIELDS = ("name", "topic_id", "error_code", "error_message", "topic_config_error_code", "num_partitions", "replication_factor", "configs")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -68,9 +66,7 @@ class CreatableTopicResult(Message):
 class CreateTopicsResponse(Message):
     FIELDS = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
-
     API_KEY = 19
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -17,9 +17,7 @@ IS_INTERPRETED = True
 class DeleteGroupsRequest(Message):
     FIELDS = ("groups_names",)
     __slots__ = FIELDS
-
     API_KEY = 42
-
     def __init__(
         self,
         groups_names: Sequence[str] = (),

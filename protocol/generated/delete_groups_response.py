@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 2
 class DeletableGroupResult(Message):
     FIELDS = ("group_id", "error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         group_id: str = "",
@@ -29,9 +28,7 @@ class DeletableGroupResult(Message):
 class DeleteGroupsResponse(Message):
     FIELDS = ("throttle_time_ms", "results")
     __slots__ = FIELDS
-
     API_KEY = 42
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class DeleteRecordsPartition(Message):
     FIELDS = ("partition_index", "offset")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -30,7 +29,6 @@ class DeleteRecordsPartition(Message):
 class DeleteRecordsTopic(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -43,9 +41,7 @@ class DeleteRecordsTopic(Message):
 class DeleteRecordsRequest(Message):
     FIELDS = ("topics", "timeout_ms")
     __slots__ = FIELDS
-
     API_KEY = 21
-
     def __init__(
         self,
         topics: Sequence[DeleteRecordsTopic] = (),

@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 2
 class DeleteRecordsPartitionResult(Message):
     FIELDS = ("partition_index", "low_watermark", "error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -31,7 +30,6 @@ class DeleteRecordsPartitionResult(Message):
 class DeleteRecordsTopicResult(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -44,9 +42,7 @@ class DeleteRecordsTopicResult(Message):
 class DeleteRecordsResponse(Message):
     FIELDS = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
-
     API_KEY = 21
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -21,7 +21,6 @@ _S1 = Struct(">16s")
 class DeleteTopicState(Message):
     FIELDS = ("name", "topic_id")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str | None = None,
@@ -34,9 +33,7 @@ class DeleteTopicState(Message):
 class DeleteTopicsRequest(Message):
     FIELDS = ("topics", "topic_names", "timeout_ms")
     __slots__ = FIELDS
-
     API_KEY = 20
-
     def __init__(
         self,
         topics: Sequence[DeleteTopicState] = (),

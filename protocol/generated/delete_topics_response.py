@@ -22,7 +22,6 @@ _S2 = Struct(">16sh")
 class DeletableTopicResult(Message):
     FIELDS = ("name", "topic_id", "error_code", "error_message")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str | None = "",
@@ -39,9 +38,7 @@ class DeletableTopicResult(Message):
 class DeleteTopicsResponse(Message):
     FIELDS = ("throttle_time_ms", "responses")
     __slots__ = FIELDS
-
     API_KEY = 20
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

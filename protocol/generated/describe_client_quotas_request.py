@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class ComponentData(Message):
     FIELDS = ("entity_type", "match_type", "match")
     __slots__ = FIELDS
-
     def __init__(
         self,
         entity_type: str = "",
@@ -32,9 +31,7 @@ class ComponentData(Message):
 class DescribeClientQuotasRequest(Message):
     FIELDS = ("components", "strict")
     __slots__ = FIELDS
-
     API_KEY = 48
-
     def __init__(
         self,
         components: Sequence[ComponentData] = (),

@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 1
 class EntityData(Message):
     FIELDS = ("entity_type", "entity_name")
     __slots__ = FIELDS
-
     def __init__(
         self,
         entity_type: str = "",
@@ -29,7 +28,6 @@ class EntityData(Message):
 class ValueData(Message):
     FIELDS = ("key", "value")
     __slots__ = FIELDS
-
     def __init__(
         self,
         key: str = "",
@@ -42,7 +40,6 @@ class ValueData(Message):
 class EntryData(Message):
     FIELDS = ("entity", "values")
     __slots__ = FIELDS
-
     def __init__(
         self,
         entity: Sequence[EntityData] = (),
@@ -55,9 +52,7 @@ class EntryData(Message):
 class DescribeClientQuotasResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "error_message", "entries")
     __slots__ = FIELDS
-
     API_KEY = 48
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -16,9 +16,7 @@ IS_INTERPRETED = True
 class DescribeClusterRequest(Message):
     FIELDS = ("include_cluster_authorized_operations", "endpoint_type", "include_fenced_brokers")
     __slots__ = FIELDS
-
     API_KEY = 60
-
     def __init__(
         self,
         include_cluster_authorized_operations: bool = False,

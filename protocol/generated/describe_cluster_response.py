@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 0
 class DescribeClusterBroker(Message):
     FIELDS = ("broker_id", "host", "port", "rack", "is_fenced")
     __slots__ = FIELDS
-
     def __init__(
         self,
         broker_id: int = 0,
@@ -35,9 +34,7 @@ class DescribeClusterBroker(Message):
 class DescribeClusterResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "error_message", "endpoint_type", "cluster_id", "controller_id", "brokers", "cluster_authorized_operations")
     __slots__ = FIELDS
-
     API_KEY = 60
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

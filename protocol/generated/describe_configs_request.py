@@ -19,7 +19,6 @@ _S2 = Struct(">??")
 class DescribeConfigsResource(Message):
     FIELDS = ("resource_type", "resource_name", "configuration_keys")
     __slots__ = FIELDS
-
     def __init__(
         self,
         resource_type: int = 0,
@@ -34,9 +33,7 @@ class DescribeConfigsResource(Message):
 class DescribeConfigsRequest(Message):
     FIELDS = ("resources", "include_synonyms", "include_documentation")
     __slots__ = FIELDS
-
     API_KEY = 32
-
     def __init__(
         self,
         resources: Sequence[DescribeConfigsResource] = (),

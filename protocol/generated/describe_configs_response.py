@@ -20,7 +20,6 @@ _S3 = Struct(">?b?")
 class DescribeConfigsSynonym(Message):
     FIELDS = ("name", "value", "source")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -35,7 +34,6 @@ class DescribeConfigsSynonym(Message):
 class DescribeConfigsResourceResult(Message):
     FIELDS = ("name", "value", "read_only", "config_source", "is_sensitive", "synonyms", "config_type", "documentation")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -60,7 +58,6 @@ class DescribeConfigsResourceResult(Message):
 class DescribeConfigsResult(Message):
     FIELDS = ("error_code", "error_message", "resource_type", "resource_name", "configs")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -79,9 +76,7 @@ class DescribeConfigsResult(Message):
 class DescribeConfigsResponse(Message):
     FIELDS = ("throttle_time_ms", "results")
     __slots__ = FIELDS
-
     API_KEY = 32
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -17,9 +17,7 @@ IS_INTERPRETED = True
 class DescribeGroupsRequest(Message):
     FIELDS = ("groups", "include_authorized_operations")
     __slots__ = FIELDS
-
     API_KEY = 15
-
     def __init__(
         self,
         groups: Sequence[str] = (),

@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 5
 class DescribedGroupMember(Message):
     FIELDS = ("member_id", "group_instance_id", "client_id", "client_host", "member_metadata", "member_assignment")
     __slots__ = FIELDS
-
     def __init__(
         self,
         member_id: str = "",
@@ -37,7 +36,6 @@ class DescribedGroupMember(Message):
 class DescribedGroup(Message):
     FIELDS = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -62,9 +60,7 @@ class DescribedGroup(Message):
 class DescribeGroupsResponse(Message):
     FIELDS = ("throttle_time_ms", "groups")
     __slots__ = FIELDS
-
     API_KEY = 15
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

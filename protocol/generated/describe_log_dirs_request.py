@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class DescribableLogDirTopic(Message):
     FIELDS = ("topic", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -30,9 +29,7 @@ class DescribableLogDirTopic(Message):
 class DescribeLogDirsRequest(Message):
     FIELDS = ("topics",)
     __slots__ = FIELDS
-
     API_KEY = 35
-
     def __init__(
         self,
         topics: Sequence[DescribableLogDirTopic] | None = (),

@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 2
 class DescribeLogDirsPartition(Message):
     FIELDS = ("partition_index", "partition_size", "offset_lag", "is_future_key")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -33,7 +32,6 @@ class DescribeLogDirsPartition(Message):
 class DescribeLogDirsTopic(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -46,7 +44,6 @@ class DescribeLogDirsTopic(Message):
 class DescribeLogDirsResult(Message):
     FIELDS = ("error_code", "log_dir", "topics", "total_bytes", "usable_bytes", "is_cordoned")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -67,9 +64,7 @@ class DescribeLogDirsResult(Message):
 class DescribeLogDirsResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "results")
     __slots__ = FIELDS
-
     API_KEY = 35
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

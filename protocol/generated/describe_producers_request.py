@@ -17,7 +17,6 @@ FLEXIBLE_FROM: int | None = 0
 class TopicRequest(Message):
     FIELDS = ("name", "partition_indexes")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -30,9 +29,7 @@ class TopicRequest(Message):
 class DescribeProducersRequest(Message):
     FIELDS = ("topics",)
     __slots__ = FIELDS
-
     API_KEY = 61
-
     def __init__(
         self,
         topics: Sequence[TopicRequest] = (),

@@ -19,7 +19,6 @@ _S2 = Struct(">qiiqiq")
 class ProducerState(Message):
     FIELDS = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch", "current_txn_start_offset")
     __slots__ = FIELDS
-
     def __init__(
         self,
         producer_id: int = 0,
@@ -40,7 +39,6 @@ class ProducerState(Message):
 class PartitionResponse(Message):
     FIELDS = ("partition_index", "error_code", "error_message", "active_producers")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -57,7 +55,6 @@ class PartitionResponse(Message):
 class TopicResponse(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -70,9 +67,7 @@ class TopicResponse(Message):
 class DescribeProducersResponse(Message):
     FIELDS = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
-
     API_KEY = 61
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class PartitionData(Message):
     FIELDS = ("partition_index",)
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -28,7 +27,6 @@ class PartitionData(Message):
 class TopicData(Message):
     FIELDS = ("topic_name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_name: str = "",
@@ -41,9 +39,7 @@ class TopicData(Message):
 class DescribeQuorumRequest(Message):
     FIELDS = ("topics",)
     __slots__ = FIELDS
-
     API_KEY = 55
-
     def __init__(
         self,
         topics: Sequence[TopicData] = (),

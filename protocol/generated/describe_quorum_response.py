@@ -19,7 +19,6 @@ FLEXIBLE_FROM: int | None = 0
 class ReplicaState(Message):
     FIELDS = ("replica_id", "replica_directory_id", "log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp")
     __slots__ = FIELDS
-
     def __init__(
         self,
         replica_id: int = 0,
@@ -38,7 +37,6 @@ class ReplicaState(Message):
 class PartitionData(Message):
     FIELDS = ("partition_index", "error_code", "error_message", "leader_id", "leader_epoch", "high_watermark", "current_voters", "observers")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -63,7 +61,6 @@ class PartitionData(Message):
 class TopicData(Message):
     FIELDS = ("topic_name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_name: str = "",
@@ -76,7 +73,6 @@ class TopicData(Message):
 class Listener(Message):
     FIELDS = ("name", "host", "port")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -91,7 +87,6 @@ class Listener(Message):
 class Node(Message):
     FIELDS = ("node_id", "listeners")
     __slots__ = FIELDS
-
     def __init__(
         self,
         node_id: int = 0,
@@ -104,9 +99,7 @@ class Node(Message):
 class DescribeQuorumResponse(Message):
     FIELDS = ("error_code", "error_message", "topics", "nodes")
     __slots__ = FIELDS
-
     API_KEY = 55
-
     def __init__(
         self,
         error_code: int = 0,

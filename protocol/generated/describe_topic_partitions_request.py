@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class TopicRequest(Message):
     FIELDS = ("name",)
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -28,7 +27,6 @@ class TopicRequest(Message):
 class Cursor(Message):
     FIELDS = ("topic_name", "partition_index")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_name: str = "",
@@ -41,9 +39,7 @@ class Cursor(Message):
 class DescribeTopicPartitionsRequest(Message):
     FIELDS = ("topics", "response_partition_limit", "cursor")
     __slots__ = FIELDS
-
     API_KEY = 75
-
     def __init__(
         self,
         topics: Sequence[TopicRequest] = (),

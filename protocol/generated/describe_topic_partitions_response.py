@@ -19,7 +19,6 @@ FLEXIBLE_FROM: int | None = 0
 class DescribeTopicPartitionsResponsePartition(Message):
     FIELDS = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "eligible_leader_replicas", "last_known_elr", "offline_replicas")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -46,7 +45,6 @@ class DescribeTopicPartitionsResponsePartition(Message):
 class DescribeTopicPartitionsResponseTopic(Message):
     FIELDS = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -67,7 +65,6 @@ class DescribeTopicPartitionsResponseTopic(Message):
 class Cursor(Message):
     FIELDS = ("topic_name", "partition_index")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_name: str = "",
@@ -80,9 +77,7 @@ class Cursor(Message):
 class DescribeTopicPartitionsResponse(Message):
     FIELDS = ("throttle_time_ms", "topics", "next_cursor")
     __slots__ = FIELDS
-
     API_KEY = 75
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -16,9 +16,7 @@ FLEXIBLE_FROM: int | None = 0
 class DescribeTransactionsRequest(Message):
     FIELDS = ("transactional_ids",)
     __slots__ = FIELDS
-
     API_KEY = 65
-
     def __init__(
         self,
         transactional_ids: Sequence[str] = (),

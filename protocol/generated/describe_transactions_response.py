@@ -19,7 +19,6 @@ _S2 = Struct(">iqqh")
 class TopicData(Message):
     FIELDS = ("topic", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -32,7 +31,6 @@ class TopicData(Message):
 class TransactionState(Message):
     FIELDS = ("error_code", "transactional_id", "transaction_state", "transaction_timeout_ms", "transaction_start_time_ms", "producer_id", "producer_epoch", "topics")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -57,9 +55,7 @@ class TransactionState(Message):
 class DescribeTransactionsResponse(Message):
     FIELDS = ("throttle_time_ms", "transaction_states")
     __slots__ = FIELDS
-
     API_KEY = 65
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

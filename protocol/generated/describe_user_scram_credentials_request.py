@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class UserName(Message):
     FIELDS = ("name",)
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -28,9 +27,7 @@ class UserName(Message):
 class DescribeUserScramCredentialsRequest(Message):
     FIELDS = ("users",)
     __slots__ = FIELDS
-
     API_KEY = 50
-
     def __init__(
         self,
         users: Sequence[UserName] | None = (),

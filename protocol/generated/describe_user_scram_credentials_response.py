@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 0
 class CredentialInfo(Message):
     FIELDS = ("mechanism", "iterations")
     __slots__ = FIELDS
-
     def __init__(
         self,
         mechanism: int = 0,
@@ -29,7 +28,6 @@ class CredentialInfo(Message):
 class DescribeUserScramCredentialsResult(Message):
     FIELDS = ("user", "error_code", "error_message", "credential_infos")
     __slots__ = FIELDS
-
     def __init__(
         self,
         user: str = "",
@@ -46,9 +44,7 @@ class DescribeUserScramCredentialsResult(Message):
 class DescribeUserScramCredentialsResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "error_message", "results")
     __slots__ = FIELDS
-
     API_KEY = 50
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class TopicPartitions(Message):
     FIELDS = ("topic", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -30,9 +29,7 @@ class TopicPartitions(Message):
 class ElectLeadersRequest(Message):
     FIELDS = ("election_type", "topic_partitions", "timeout_ms")
     __slots__ = FIELDS
-
     API_KEY = 43
-
     def __init__(
         self,
         election_type: int = 0,

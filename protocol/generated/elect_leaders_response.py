@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 2
 class PartitionResult(Message):
     FIELDS = ("partition_id", "error_code", "error_message")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_id: int = 0,
@@ -31,7 +30,6 @@ class PartitionResult(Message):
 class ReplicaElectionResult(Message):
     FIELDS = ("topic", "partition_result")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -44,9 +42,7 @@ class ReplicaElectionResult(Message):
 class ElectLeadersResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "replica_election_results")
     __slots__ = FIELDS
-
     API_KEY = 43
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

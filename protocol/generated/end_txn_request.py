@@ -16,9 +16,7 @@ _S0 = Struct(">qh?")
 class EndTxnRequest(Message):
     FIELDS = ("transactional_id", "producer_id", "producer_epoch", "committed")
     __slots__ = FIELDS
-
     API_KEY = 26
-
     def __init__(
         self,
         transactional_id: str = "",

@@ -17,9 +17,7 @@ _S1 = Struct(">ihqh")
 class EndTxnResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch")
     __slots__ = FIELDS
-
     API_KEY = 26
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -16,9 +16,7 @@ _S0 = Struct(">h")
 class FeatureLevelRecord(Message):
     FIELDS = ("name", "feature_level")
     __slots__ = FIELDS
-
     API_KEY = 12
-
     def __init__(
         self,
         name: str = "",

@@ -29,7 +29,6 @@ _S9 = Struct(">q")
 class ReplicaState(Message):
     FIELDS = ("replica_id", "replica_epoch")
     __slots__ = FIELDS
-
     def __init__(
         self,
         replica_id: int = -1,
@@ -45,7 +44,6 @@ _REPLICA_STATE = ReplicaState()
 class FetchPartition(Message):
     FIELDS = ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "replica_directory_id", "high_watermark")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition: int = 0,
@@ -70,7 +68,6 @@ class FetchPartition(Message):
 class FetchTopic(Message):
     FIELDS = ("topic", "topic_id", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -85,7 +82,6 @@ class FetchTopic(Message):
 class ForgottenTopic(Message):
     FIELDS = ("topic", "topic_id", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -100,9 +96,7 @@ class ForgottenTopic(Message):
 class FetchRequest(Message):
     FIELDS = ("cluster_id", "replica_id", "replica_state", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch", "topics", "forgotten_topics_data", "rack_id")
     __slots__ = FIELDS
-
     API_KEY = 1
-
     def __init__(
         self,
         cluster_id: str | None = None,

@@ -28,7 +28,6 @@ _S8 = Struct(">16s")
 class EpochEndOffset(Message):
     FIELDS = ("epoch", "end_offset")
     __slots__ = FIELDS
-
     def __init__(
         self,
         epoch: int = -1,
@@ -44,7 +43,6 @@ _EPOCH_END_OFFSET = EpochEndOffset()
 class LeaderIdAndEpoch(Message):
     FIELDS = ("leader_id", "leader_epoch")
     __slots__ = FIELDS
-
     def __init__(
         self,
         leader_id: int = -1,
@@ -60,7 +58,6 @@ _LEADER_ID_AND_EPOCH = LeaderIdAndEpoch()
 class SnapshotId(Message):
     FIELDS = ("end_offset", "epoch")
     __slots__ = FIELDS
-
     def __init__(
         self,
         end_offset: int = -1,
@@ -76,7 +73,6 @@ _SNAPSHOT_ID = SnapshotId()
 class AbortedTransaction(Message):
     FIELDS = ("producer_id", "first_offset")
     __slots__ = FIELDS
-
     def __init__(
         self,
         producer_id: int = 0,
@@ -89,7 +85,6 @@ class AbortedTransaction(Message):
 class PartitionData(Message):
     FIELDS = ("partition_index", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "current_leader", "snapshot_id", "aborted_transactions", "preferred_read_replica", "records")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -120,7 +115,6 @@ class PartitionData(Message):
 class FetchableTopicResponse(Message):
     FIELDS = ("topic", "topic_id", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -135,7 +129,6 @@ class FetchableTopicResponse(Message):
 class NodeEndpoint(Message):
     FIELDS = ("node_id", "host", "port", "rack")
     __slots__ = FIELDS
-
     def __init__(
         self,
         node_id: int = 0,
@@ -152,9 +145,7 @@ class NodeEndpoint(Message):
 class FetchResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints")
     __slots__ = FIELDS
-
     API_KEY = 1
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -17,9 +17,7 @@ _S0 = Struct(">b")
 class FindCoordinatorRequest(Message):
     FIELDS = ("key", "key_type", "coordinator_keys")
     __slots__ = FIELDS
-
     API_KEY = 10
-
     def __init__(
         self,
         key: str = "",

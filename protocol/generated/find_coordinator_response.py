@@ -19,7 +19,6 @@ _S2 = Struct(">ih")
 class Coordinator(Message):
     FIELDS = ("key", "node_id", "host", "port", "error_code", "error_message")
     __slots__ = FIELDS
-
     def __init__(
         self,
         key: str = "",
@@ -40,9 +39,7 @@ class Coordinator(Message):
 class FindCoordinatorResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "error_message", "node_id", "host", "port", "coordinators")
     __slots__ = FIELDS
-
     API_KEY = 10
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -15,9 +15,7 @@ FLEXIBLE_FROM: int | None = None
 class GroupMetadataKey(Message):
     FIELDS = ("group",)
     __slots__ = FIELDS
-
     API_KEY = 2
-
     def __init__(
         self,
         group: str = "",

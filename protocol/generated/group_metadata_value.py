@@ -19,7 +19,6 @@ _S2 = Struct(">q")
 class MemberMetadata(Message):
     FIELDS = ("member_id", "group_instance_id", "client_id", "client_host", "rebalance_timeout", "session_timeout", "subscription", "assignment")
     __slots__ = FIELDS
-
     def __init__(
         self,
         member_id: str = "",
@@ -44,9 +43,7 @@ class MemberMetadata(Message):
 class GroupMetadataValue(Message):
     FIELDS = ("protocol_type", "generation", "protocol", "leader", "current_state_timestamp", "members")
     __slots__ = FIELDS
-
     API_KEY = 2
-
     def __init__(
         self,
         protocol_type: str = "",

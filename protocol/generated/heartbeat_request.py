@@ -16,9 +16,7 @@ _S0 = Struct(">i")
 class HeartbeatRequest(Message):
     FIELDS = ("group_id", "generation_id", "member_id", "group_instance_id")
     __slots__ = FIELDS
-
     API_KEY = 12
-
     def __init__(
         self,
         group_id: str = "",

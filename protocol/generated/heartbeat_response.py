@@ -17,9 +17,7 @@ _S1 = Struct(">ih")
 class HeartbeatResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code")
     __slots__ = FIELDS
-
     API_KEY = 12
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

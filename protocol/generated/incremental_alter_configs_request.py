@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class AlterableConfig(Message):
     FIELDS = ("name", "config_operation", "value")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -32,7 +31,6 @@ class AlterableConfig(Message):
 class AlterConfigsResource(Message):
     FIELDS = ("resource_type", "resource_name", "configs")
     __slots__ = FIELDS
-
     def __init__(
         self,
         resource_type: int = 0,
@@ -47,9 +45,7 @@ class AlterConfigsResource(Message):
 class IncrementalAlterConfigsRequest(Message):
     FIELDS = ("resources", "validate_only")
     __slots__ = FIELDS
-
     API_KEY = 44
-
     def __init__(
         self,
         resources: Sequence[AlterConfigsResource] = (),

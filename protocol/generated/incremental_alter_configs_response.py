@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 1
 class AlterConfigsResourceResponse(Message):
     FIELDS = ("error_code", "error_message", "resource_type", "resource_name")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -33,9 +32,7 @@ class AlterConfigsResourceResponse(Message):
 class IncrementalAlterConfigsResponse(Message):
     FIELDS = ("throttle_time_ms", "responses")
     __slots__ = FIELDS
-
     API_KEY = 44
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

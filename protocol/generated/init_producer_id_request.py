@@ -18,9 +18,7 @@ _S2 = Struct(">iqh??")
 class InitProducerIdRequest(Message):
     FIELDS = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "enable2_pc", "keep_prepared_txn")
     __slots__ = FIELDS
-
     API_KEY = 22
-
     def __init__(
         self,
         transactional_id: str | None = "",

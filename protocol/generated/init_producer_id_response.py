@@ -17,9 +17,7 @@ _S1 = Struct(">ihqhqh")
 class InitProducerIdResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "ongoing_txn_producer_id", "ongoing_txn_producer_epoch")
     __slots__ = FIELDS
-
     API_KEY = 22
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -18,7 +18,6 @@ _S1 = Struct(">ii")
 class JoinGroupRequestProtocol(Message):
     FIELDS = ("name", "metadata")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -31,9 +30,7 @@ class JoinGroupRequestProtocol(Message):
 class JoinGroupRequest(Message):
     FIELDS = ("group_id", "session_timeout_ms", "rebalance_timeout_ms", "member_id", "group_instance_id", "protocol_type", "protocols", "reason")
     __slots__ = FIELDS
-
     API_KEY = 11
-
     def __init__(
         self,
         group_id: str = "",

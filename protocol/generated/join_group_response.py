@@ -19,7 +19,6 @@ _S2 = Struct(">?")
 class JoinGroupResponseMember(Message):
     FIELDS = ("member_id", "group_instance_id", "metadata")
     __slots__ = FIELDS
-
     def __init__(
         self,
         member_id: str = "",
@@ -34,9 +33,7 @@ class JoinGroupResponseMember(Message):
 class JoinGroupResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "generation_id", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id", "members")
     __slots__ = FIELDS
-
     API_KEY = 11
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

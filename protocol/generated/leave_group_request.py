@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 4
 class MemberIdentity(Message):
     FIELDS = ("member_id", "group_instance_id", "reason")
     __slots__ = FIELDS
-
     def __init__(
         self,
         member_id: str = "",
@@ -31,9 +30,7 @@ class MemberIdentity(Message):
 class LeaveGroupRequest(Message):
     FIELDS = ("group_id", "member_id", "members")
     __slots__ = FIELDS
-
     API_KEY = 13
-
     def __init__(
         self,
         group_id: str = "",

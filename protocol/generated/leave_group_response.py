@@ -18,7 +18,6 @@ _S1 = Struct(">ih")
 class MemberResponse(Message):
     FIELDS = ("member_id", "group_instance_id", "error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         member_id: str = "",
@@ -33,9 +32,7 @@ class MemberResponse(Message):
 class LeaveGroupResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "members")
     __slots__ = FIELDS
-
     API_KEY = 13
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -16,9 +16,7 @@ _S0 = Struct(">i")
 class LegacyOffsetCommitKey(Message):
     FIELDS = ("group", "topic", "partition")
     __slots__ = FIELDS
-
     API_KEY = 0
-
     def __init__(
         self,
         group: str = "",

@@ -17,9 +17,7 @@ IS_INTERPRETED = True
 class ListConfigResourcesRequest(Message):
     FIELDS = ("resource_types",)
     __slots__ = FIELDS
-
     API_KEY = 74
-
     def __init__(
         self,
         resource_types: Sequence[int] = (),

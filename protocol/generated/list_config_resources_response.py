@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 0
 class ConfigResource(Message):
     FIELDS = ("resource_name", "resource_type")
     __slots__ = FIELDS
-
     def __init__(
         self,
         resource_name: str = "",
@@ -29,9 +28,7 @@ class ConfigResource(Message):
 class ListConfigResourcesResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "config_resources")
     __slots__ = FIELDS
-
     API_KEY = 74
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -17,9 +17,7 @@ IS_INTERPRETED = True
 class ListGroupsRequest(Message):
     FIELDS = ("states_filter", "types_filter")
     __slots__ = FIELDS
-
     API_KEY = 16
-
     def __init__(
         self,
         states_filter: Sequence[str] = (),

@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 3
 class ListedGroup(Message):
     FIELDS = ("group_id", "protocol_type", "group_state", "group_type")
     __slots__ = FIELDS
-
     def __init__(
         self,
         group_id: str = "",
@@ -33,9 +32,7 @@ class ListedGroup(Message):
 class ListGroupsResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "groups")
     __slots__ = FIELDS
-
     API_KEY = 16
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

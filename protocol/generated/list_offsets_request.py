@@ -20,7 +20,6 @@ _S3 = Struct(">iiq")
 class ListOffsetsPartition(Message):
     FIELDS = ("partition_index", "current_leader_epoch", "timestamp")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -35,7 +34,6 @@ class ListOffsetsPartition(Message):
 class ListOffsetsTopic(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -48,9 +46,7 @@ class ListOffsetsTopic(Message):
 class ListOffsetsRequest(Message):
     FIELDS = ("replica_id", "isolation_level", "topics", "timeout_ms")
     __slots__ = FIELDS
-
     API_KEY = 2
-
     def __init__(
         self,
         replica_id: int = 0,

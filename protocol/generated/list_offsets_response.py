@@ -19,7 +19,6 @@ _S2 = Struct(">ihqqi")
 class ListOffsetsPartitionResponse(Message):
     FIELDS = ("partition_index", "error_code", "timestamp", "offset", "leader_epoch")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -38,7 +37,6 @@ class ListOffsetsPartitionResponse(Message):
 class ListOffsetsTopicResponse(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -51,9 +49,7 @@ class ListOffsetsTopicResponse(Message):
 class ListOffsetsResponse(Message):
     FIELDS = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
-
     API_KEY = 2
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

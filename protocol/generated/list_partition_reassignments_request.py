@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class ListPartitionReassignmentsTopics(Message):
     FIELDS = ("name", "partition_indexes")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -30,9 +29,7 @@ class ListPartitionReassignmentsTopics(Message):
 class ListPartitionReassignmentsRequest(Message):
     FIELDS = ("timeout_ms", "topics")
     __slots__ = FIELDS
-
     API_KEY = 46
-
     def __init__(
         self,
         timeout_ms: int = 60000,

@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 0
 class OngoingPartitionReassignment(Message):
     FIELDS = ("partition_index", "replicas", "adding_replicas", "removing_replicas")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -33,7 +32,6 @@ class OngoingPartitionReassignment(Message):
 class OngoingTopicReassignment(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -46,9 +44,7 @@ class OngoingTopicReassignment(Message):
 class ListPartitionReassignmentsResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "error_message", "topics")
     __slots__ = FIELDS
-
     API_KEY = 46
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -17,9 +17,7 @@ _S0 = Struct(">q")
 class ListTransactionsRequest(Message):
     FIELDS = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern")
     __slots__ = FIELDS
-
     API_KEY = 66
-
     def __init__(
         self,
         state_filters: Sequence[str] = (),

@@ -18,7 +18,6 @@ _S1 = Struct(">q")
 class TransactionState(Message):
     FIELDS = ("transactional_id", "producer_id", "transaction_state")
     __slots__ = FIELDS
-
     def __init__(
         self,
         transactional_id: str = "",
@@ -33,9 +32,7 @@ class TransactionState(Message):
 class ListTransactionsResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states")
     __slots__ = FIELDS
-
     API_KEY = 66
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

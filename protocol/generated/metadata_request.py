@@ -23,7 +23,6 @@ _S3 = Struct(">??")
 class MetadataRequestTopic(Message):
     FIELDS = ("topic_id", "name")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic_id: UUID = _ZERO_UUID,
@@ -36,9 +35,7 @@ class MetadataRequestTopic(Message):
 class MetadataRequest(Message):
     FIELDS = ("topics", "allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations")
     __slots__ = FIELDS
-
     API_KEY = 3
-
     def __init__(
         self,
         topics: Sequence[MetadataRequestTopic] | None = (),

@@ -25,7 +25,6 @@ _S5 = Struct(">16s?")
 class MetadataResponseBroker(Message):
     FIELDS = ("node_id", "host", "port", "rack")
     __slots__ = FIELDS
-
     def __init__(
         self,
         node_id: int = 0,
@@ -42,7 +41,6 @@ class MetadataResponseBroker(Message):
 class MetadataResponsePartition(Message):
     FIELDS = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "offline_replicas")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -65,7 +63,6 @@ class MetadataResponsePartition(Message):
 class MetadataResponseTopic(Message):
     FIELDS = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -86,9 +83,7 @@ class MetadataResponseTopic(Message):
 class MetadataResponse(Message):
     FIELDS = ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations", "error_code")
     __slots__ = FIELDS
-
     API_KEY = 3
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -16,9 +16,7 @@ _S0 = Struct(">i")
 class OffsetCommitKey(Message):
     FIELDS = ("group", "topic", "partition")
     __slots__ = FIELDS
-
     API_KEY = 1
-
     def __init__(
         self,
         group: str = "",

@@ -24,7 +24,6 @@ _S4 = Struct(">16s")
 class OffsetCommitRequestPartition(Message):
     FIELDS = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -41,7 +40,6 @@ class OffsetCommitRequestPartition(Message):
 class OffsetCommitRequestTopic(Message):
     FIELDS = ("name", "topic_id", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -56,9 +54,7 @@ class OffsetCommitRequestTopic(Message):
 class OffsetCommitRequest(Message):
     FIELDS = ("group_id", "generation_id_or_member_epoch", "member_id", "group_instance_id", "retention_time_ms", "topics")
     __slots__ = FIELDS
-
     API_KEY = 8
-
     def __init__(
         self,
         group_id: str = "",

@@ -22,7 +22,6 @@ _S2 = Struct(">16s")
 class OffsetCommitResponsePartition(Message):
     FIELDS = ("partition_index", "error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -35,7 +34,6 @@ class OffsetCommitResponsePartition(Message):
 class OffsetCommitResponseTopic(Message):
     FIELDS = ("name", "topic_id", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -50,9 +48,7 @@ class OffsetCommitResponseTopic(Message):
 class OffsetCommitResponse(Message):
     FIELDS = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
-
     API_KEY = 8
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -22,9 +22,7 @@ _S3 = Struct(">16s")
 class OffsetCommitValue(Message):
     FIELDS = ("offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")
     __slots__ = FIELDS
-
     API_KEY = 1
-
     def __init__(
         self,
         offset: int = 0,

@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class OffsetDeleteRequestPartition(Message):
     FIELDS = ("partition_index",)
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -28,7 +27,6 @@ class OffsetDeleteRequestPartition(Message):
 class OffsetDeleteRequestTopic(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -41,9 +39,7 @@ class OffsetDeleteRequestTopic(Message):
 class OffsetDeleteRequest(Message):
     FIELDS = ("group_id", "topics")
     __slots__ = FIELDS
-
     API_KEY = 47
-
     def __init__(
         self,
         group_id: str = "",

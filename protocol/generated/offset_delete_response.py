@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = None
 class OffsetDeleteResponsePartition(Message):
     FIELDS = ("partition_index", "error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -29,7 +28,6 @@ class OffsetDeleteResponsePartition(Message):
 class OffsetDeleteResponseTopic(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -42,9 +40,7 @@ class OffsetDeleteResponseTopic(Message):
 class OffsetDeleteResponse(Message):
     FIELDS = ("error_code", "throttle_time_ms", "topics")
     __slots__ = FIELDS
-
     API_KEY = 47
-
     def __init__(
         self,
         error_code: int = 0,

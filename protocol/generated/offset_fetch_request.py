@@ -22,7 +22,6 @@ _S2 = Struct(">16s")
 class OffsetFetchRequestTopic(Message):
     FIELDS = ("name", "partition_indexes")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -35,7 +34,6 @@ class OffsetFetchRequestTopic(Message):
 class OffsetFetchRequestTopics(Message):
     FIELDS = ("name", "topic_id", "partition_indexes")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -50,7 +48,6 @@ class OffsetFetchRequestTopics(Message):
 class OffsetFetchRequestGroup(Message):
     FIELDS = ("group_id", "member_id", "member_epoch", "topics")
     __slots__ = FIELDS
-
     def __init__(
         self,
         group_id: str = "",
@@ -67,9 +64,7 @@ class OffsetFetchRequestGroup(Message):
 class OffsetFetchRequest(Message):
     FIELDS = ("group_id", "topics", "groups", "require_stable")
     __slots__ = FIELDS
-
     API_KEY = 9
-
     def __init__(
         self,
         group_id: str = "",

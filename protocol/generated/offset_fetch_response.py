@@ -24,7 +24,6 @@ _S4 = Struct(">16s")
 class OffsetFetchResponsePartition(Message):
     FIELDS = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -43,7 +42,6 @@ class OffsetFetchResponsePartition(Message):
 class OffsetFetchResponseTopic(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -56,7 +54,6 @@ class OffsetFetchResponseTopic(Message):
 class OffsetFetchResponsePartitions(Message):
     FIELDS = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -75,7 +72,6 @@ class OffsetFetchResponsePartitions(Message):
 class OffsetFetchResponseTopics(Message):
     FIELDS = ("name", "topic_id", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -90,7 +86,6 @@ class OffsetFetchResponseTopics(Message):
 class OffsetFetchResponseGroup(Message):
     FIELDS = ("group_id", "topics", "error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         group_id: str = "",
@@ -105,9 +100,7 @@ class OffsetFetchResponseGroup(Message):
 class OffsetFetchResponse(Message):
     FIELDS = ("throttle_time_ms", "topics", "error_code", "groups")
     __slots__ = FIELDS
-
     API_KEY = 9
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -18,7 +18,6 @@ _S1 = Struct(">i")
 class OffsetForLeaderPartition(Message):
     FIELDS = ("partition", "current_leader_epoch", "leader_epoch")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition: int = 0,
@@ -33,7 +32,6 @@ class OffsetForLeaderPartition(Message):
 class OffsetForLeaderTopic(Message):
     FIELDS = ("topic", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -46,9 +44,7 @@ class OffsetForLeaderTopic(Message):
 class OffsetForLeaderEpochRequest(Message):
     FIELDS = ("replica_id", "topics")
     __slots__ = FIELDS
-
     API_KEY = 23
-
     def __init__(
         self,
         replica_id: int = -2,

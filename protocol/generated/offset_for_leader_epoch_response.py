@@ -18,7 +18,6 @@ _S1 = Struct(">hiiq")
 class EpochEndOffset(Message):
     FIELDS = ("error_code", "partition", "leader_epoch", "end_offset")
     __slots__ = FIELDS
-
     def __init__(
         self,
         error_code: int = 0,
@@ -35,7 +34,6 @@ class EpochEndOffset(Message):
 class OffsetForLeaderTopicResult(Message):
     FIELDS = ("topic", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -48,9 +46,7 @@ class OffsetForLeaderTopicResult(Message):
 class OffsetForLeaderEpochResponse(Message):
     FIELDS = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
-
     API_KEY = 23
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

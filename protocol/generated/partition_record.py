@@ -23,9 +23,7 @@ _S3 = Struct(">16s")
 class PartitionRecord(Message):
     FIELDS = ("partition_id", "topic_id", "replicas", "isr", "removing_replicas", "adding_replicas", "leader", "leader_recovery_state", "leader_epoch", "partition_epoch", "directories", "eligible_leader_replicas", "last_known_elr")
     __slots__ = FIELDS
-
     API_KEY = 3
-
     def __init__(
         self,
         partition_id: int = -1,

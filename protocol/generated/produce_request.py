@@ -22,7 +22,6 @@ _S2 = Struct(">16s")
 class PartitionProduceData(Message):
     FIELDS = ("index", "records")
     __slots__ = FIELDS
-
     def __init__(
         self,
         index: int = 0,
@@ -35,7 +34,6 @@ class PartitionProduceData(Message):
 class TopicProduceData(Message):
     FIELDS = ("name", "topic_id", "partition_data")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -50,9 +48,7 @@ class TopicProduceData(Message):
 class ProduceRequest(Message):
     FIELDS = ("transactional_id", "acks", "timeout_ms", "topic_data")
     __slots__ = FIELDS
-
     API_KEY = 0
-
     def __init__(
         self,
         transactional_id: str | None = None,

@@ -24,7 +24,6 @@ _S4 = Struct(">16s")
 class BatchIndexAndErrorMessage(Message):
     FIELDS = ("batch_index", "batch_index_error_message")
     __slots__ = FIELDS
-
     def __init__(
         self,
         batch_index: int = 0,
@@ -37,7 +36,6 @@ class BatchIndexAndErrorMessage(Message):
 class LeaderIdAndEpoch(Message):
     FIELDS = ("leader_id", "leader_epoch")
     __slots__ = FIELDS
-
     def __init__(
         self,
         leader_id: int = -1,
@@ -53,7 +51,6 @@ _LEADER_ID_AND_EPOCH = LeaderIdAndEpoch()
 class PartitionProduceResponse(Message):
     FIELDS = ("index", "error_code", "base_offset", "log_append_time_ms", "log_start_offset", "record_errors", "error_message", "current_leader")
     __slots__ = FIELDS
-
     def __init__(
         self,
         index: int = 0,
@@ -78,7 +75,6 @@ class PartitionProduceResponse(Message):
 class TopicProduceResponse(Message):
     FIELDS = ("name", "topic_id", "partition_responses")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -93,7 +89,6 @@ class TopicProduceResponse(Message):
 class NodeEndpoint(Message):
     FIELDS = ("node_id", "host", "port", "rack")
     __slots__ = FIELDS
-
     def __init__(
         self,
         node_id: int = 0,
@@ -110,9 +105,7 @@ class NodeEndpoint(Message):
 class ProduceResponse(Message):
     FIELDS = ("responses", "throttle_time_ms", "node_endpoints")
     __slots__ = FIELDS
-
     API_KEY = 0
-
     def __init__(
         self,
         responses: Sequence[TopicProduceResponse] = (),

@@ -16,9 +16,7 @@ _S0 = Struct(">iqq")
 class ProducerIdsRecord(Message):
     FIELDS = ("broker_id", "broker_epoch", "next_producer_id")
     __slots__ = FIELDS
-
     API_KEY = 15
-
     def __init__(
         self,
         broker_id: int = 0,

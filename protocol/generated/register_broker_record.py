@@ -26,7 +26,6 @@ _S6 = Struct(">16s")
 class BrokerEndpoint(Message):
     FIELDS = ("name", "host", "port", "security_protocol")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -43,7 +42,6 @@ class BrokerEndpoint(Message):
 class BrokerFeature(Message):
     FIELDS = ("name", "min_supported_version", "max_supported_version")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -58,9 +56,7 @@ class BrokerFeature(Message):
 class RegisterBrokerRecord(Message):
     FIELDS = ("broker_id", "is_migrating_zk_broker", "incarnation_id", "broker_epoch", "end_points", "features", "rack", "fenced", "in_controlled_shutdown", "log_dirs", "cordoned_log_dirs")
     __slots__ = FIELDS
-
     API_KEY = 0
-
     def __init__(
         self,
         broker_id: int = 0,

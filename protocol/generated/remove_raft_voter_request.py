@@ -19,9 +19,7 @@ IS_INTERPRETED = True
 class RemoveRaftVoterRequest(Message):
     FIELDS = ("cluster_id", "voter_id", "voter_directory_id")
     __slots__ = FIELDS
-
     API_KEY = 81
-
     def __init__(
         self,
         cluster_id: str | None = "",

@@ -15,9 +15,7 @@ FLEXIBLE_FROM: int | None = 0
 class RemoveRaftVoterResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "error_message")
     __slots__ = FIELDS
-
     API_KEY = 81
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -19,9 +19,7 @@ _S0 = Struct(">16s")
 class RemoveTopicRecord(Message):
     FIELDS = ("topic_id",)
     __slots__ = FIELDS
-
     API_KEY = 9
-
     def __init__(
         self,
         topic_id: UUID = _ZERO_UUID,

@@ -16,9 +16,7 @@ _S0 = Struct(">hhi")
 class RequestHeader(Message):
     FIELDS = ("request_api_key", "request_api_version", "correlation_id", "client_id")
     __slots__ = FIELDS
-
     API_KEY = None
-
     def __init__(
         self,
         request_api_key: int = 0,

@@ -16,9 +16,7 @@ _S0 = Struct(">i")
 class ResponseHeader(Message):
     FIELDS = ("correlation_id",)
     __slots__ = FIELDS
-
     API_KEY = None
-
     def __init__(
         self,
         correlation_id: int = 0,

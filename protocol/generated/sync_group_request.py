@@ -17,7 +17,6 @@ _S0 = Struct(">i")
 class SyncGroupRequestAssignment(Message):
     FIELDS = ("member_id", "assignment")
     __slots__ = FIELDS
-
     def __init__(
         self,
         member_id: str = "",
@@ -30,9 +29,7 @@ class SyncGroupRequestAssignment(Message):
 class SyncGroupRequest(Message):
     FIELDS = ("group_id", "generation_id", "member_id", "group_instance_id", "protocol_type", "protocol_name", "assignments")
     __slots__ = FIELDS
-
     API_KEY = 14
-
     def __init__(
         self,
         group_id: str = "",

@@ -17,9 +17,7 @@ _S1 = Struct(">ih")
 class SyncGroupResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "protocol_type", "protocol_name", "assignment")
     __slots__ = FIELDS
-
     API_KEY = 14
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

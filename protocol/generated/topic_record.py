@@ -19,9 +19,7 @@ _S0 = Struct(">16s")
 class TopicRecord(Message):
     FIELDS = ("name", "topic_id")
     __slots__ = FIELDS
-
     API_KEY = 2
-
     def __init__(
         self,
         name: str = "",

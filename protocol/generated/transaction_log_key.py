@@ -15,9 +15,7 @@ FLEXIBLE_FROM: int | None = None
 class TransactionLogKey(Message):
     FIELDS = ("transactional_id",)
     __slots__ = FIELDS
-
     API_KEY = 0
-
     def __init__(
         self,
         transactional_id: str = "",

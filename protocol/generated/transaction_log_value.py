@@ -20,7 +20,6 @@ _S3 = Struct(">h")
 class PartitionsSchema(Message):
     FIELDS = ("topic", "partition_ids")
     __slots__ = FIELDS
-
     def __init__(
         self,
         topic: str = "",
@@ -33,9 +32,7 @@ class PartitionsSchema(Message):
 class TransactionLogValue(Message):
     FIELDS = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version", "last_producer_epoch")
     __slots__ = FIELDS
-
     API_KEY = 0
-
     def __init__(
         self,
         producer_id: int = 0,

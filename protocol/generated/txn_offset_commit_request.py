@@ -20,7 +20,6 @@ _S3 = Struct(">qhi")
 class TxnOffsetCommitRequestPartition(Message):
     FIELDS = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -37,7 +36,6 @@ class TxnOffsetCommitRequestPartition(Message):
 class TxnOffsetCommitRequestTopic(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -50,9 +48,7 @@ class TxnOffsetCommitRequestTopic(Message):
 class TxnOffsetCommitRequest(Message):
     FIELDS = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id", "member_id", "group_instance_id", "topics")
     __slots__ = FIELDS
-
     API_KEY = 28
-
     def __init__(
         self,
         transactional_id: str = "",

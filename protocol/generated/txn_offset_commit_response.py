@@ -18,7 +18,6 @@ _S1 = Struct(">ih")
 class TxnOffsetCommitResponsePartition(Message):
     FIELDS = ("partition_index", "error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -31,7 +30,6 @@ class TxnOffsetCommitResponsePartition(Message):
 class TxnOffsetCommitResponseTopic(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -44,9 +42,7 @@ class TxnOffsetCommitResponseTopic(Message):
 class TxnOffsetCommitResponse(Message):
     FIELDS = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
-
     API_KEY = 28
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -16,9 +16,7 @@ IS_INTERPRETED = True
 class UnregisterBrokerRequest(Message):
     FIELDS = ("broker_id",)
     __slots__ = FIELDS
-
     API_KEY = 64
-
     def __init__(
         self,
         broker_id: int = 0,

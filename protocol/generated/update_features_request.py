@@ -17,7 +17,6 @@ IS_INTERPRETED = True
 class FeatureUpdateKey(Message):
     FIELDS = ("feature", "max_version_level", "allow_downgrade", "upgrade_type")
     __slots__ = FIELDS
-
     def __init__(
         self,
         feature: str = "",
@@ -34,9 +33,7 @@ class FeatureUpdateKey(Message):
 class UpdateFeaturesRequest(Message):
     FIELDS = ("timeout_ms", "feature_updates", "validate_only")
     __slots__ = FIELDS
-
     API_KEY = 57
-
     def __init__(
         self,
         timeout_ms: int = 60000,

@@ -16,7 +16,6 @@ FLEXIBLE_FROM: int | None = 0
 class UpdatableFeatureResult(Message):
     FIELDS = ("feature", "error_code", "error_message")
     __slots__ = FIELDS
-
     def __init__(
         self,
         feature: str = "",
@@ -31,9 +30,7 @@ class UpdatableFeatureResult(Message):
 class UpdateFeaturesResponse(Message):
     FIELDS = ("throttle_time_ms", "error_code", "error_message", "results")
     __slots__ = FIELDS
-
     API_KEY = 57
-
     def __init__(
         self,
         throttle_time_ms: int = 0,

@@ -19,7 +19,6 @@ _S2 = Struct(">ib")
 class WritableTxnMarkerTopic(Message):
     FIELDS = ("name", "partition_indexes")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -32,7 +31,6 @@ class WritableTxnMarkerTopic(Message):
 class WritableTxnMarker(Message):
     FIELDS = ("producer_id", "producer_epoch", "transaction_result", "topics", "coordinator_epoch", "transaction_version")
     __slots__ = FIELDS
-
     def __init__(
         self,
         producer_id: int = 0,
@@ -53,9 +51,7 @@ class WritableTxnMarker(Message):
 class WriteTxnMarkersRequest(Message):
     FIELDS = ("markers",)
     __slots__ = FIELDS
-
     API_KEY = 27
-
     def __init__(
         self,
         markers: Sequence[WritableTxnMarker] = (),

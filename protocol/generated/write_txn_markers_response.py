@@ -18,7 +18,6 @@ _S1 = Struct(">ih")
 class WritableTxnMarkerPartitionResult(Message):
     FIELDS = ("partition_index", "error_code")
     __slots__ = FIELDS
-
     def __init__(
         self,
         partition_index: int = 0,
@@ -31,7 +30,6 @@ class WritableTxnMarkerPartitionResult(Message):
 class WritableTxnMarkerTopicResult(Message):
     FIELDS = ("name", "partitions")
     __slots__ = FIELDS
-
     def __init__(
         self,
         name: str = "",
@@ -44,7 +42,6 @@ class WritableTxnMarkerTopicResult(Message):
 class WritableTxnMarkerResult(Message):
     FIELDS = ("producer_id", "topics")
     __slots__ = FIELDS
-
     def __init__(
         self,
         producer_id: int = 0,
@@ -57,9 +54,7 @@ class WritableTxnMarkerResult(Message):
 class WriteTxnMarkersResponse(Message):
     FIELDS = ("markers",)
     __slots__ = FIELDS
-
     API_KEY = 27
-
     def __init__(
         self,
         markers: Sequence[WritableTxnMarkerResult] = (),

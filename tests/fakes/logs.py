@@ -11,7 +11,7 @@ from oncelog.broker.completion import Completion
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
-from oncelog.broker.log.rounds import Rounds
+from oncelog.broker.log.rounds import GrowingLog, Rounds
 from oncelog.broker.log.store import Failure
 from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.ports import Clock, Disk, Scheduler, WallMs
@@ -153,6 +153,17 @@ def delete_topic(manager: LogManager, scheduler: Scheduler, topic: str, partitio
     Slices(scheduler).run_own(steps())
 
 
+class NotedRounds(Rounds):
+    """Reports each round that begins, before it looks at any log."""
+
+    on_begin: Callable[[], None] | None = None
+
+    def _take(self) -> list[tuple[GrowingLog, int]]:
+        if self.on_begin is not None:
+            self.on_begin()
+        return super()._take()
+
+
 class Logs:
     """A running set of logs; `restarted` gives the next run on what the stop has left of the disk."""
 
@@ -194,7 +205,7 @@ class Logs:
             large_bytes=large_bytes,
         )
         self._is_serving = False
-        self.rounds = Rounds(self.scheduler, self.store, self.failure)
+        self.rounds = NotedRounds(self.scheduler, self.store, self.failure)
         self.manager = LogManager(
             self.store,
             self.rounds,

@@ -14,7 +14,6 @@ from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.log.rounds import GrowingLog
 from oncelog.broker.slices import at_once
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
@@ -541,13 +540,7 @@ class LogWorld:
         self.logs.manager.complete_recovery()
         self.logs.serve()
         self._rounds = [tuple(log.log_end_offset for log in self.open)]
-        take = self.logs.rounds._take
-
-        def noted() -> list[tuple[GrowingLog, int]]:
-            self._rounds.append(tuple(log.log_end_offset for log in self.open))
-            return take()
-
-        self.logs.rounds._take = noted  # type: ignore[method-assign]
+        self.logs.rounds.on_begin = lambda: self._rounds.append(tuple(log.log_end_offset for log in self.open))
 
     def _note_starts(self) -> None:
         for partition, log in zip(self.partitions, self.open, strict=True):

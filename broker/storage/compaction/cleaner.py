@@ -177,9 +177,9 @@ class LogCleaner(Generic[LogT]):
             self._end()
             if current.result.is_complete:
                 self._complete(log, current.result.clean_offset)
-        except (KafkaError, ProtocolError) as error:
+        except (KafkaError, ProtocolError) as damage:
             self._uncleanable.add(log)
-            self._settings.on_problem(f"{log.owner.name} cannot be compacted: {error}")
+            self._settings.on_problem(f"{log.owner.name} cannot be compacted: {damage}")
             self._end()
         except OSError as error:
             self._end()

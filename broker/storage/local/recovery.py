@@ -127,9 +127,9 @@ def recover_log(
     recovery.on_scanned = on_scanned
     try:
         recovery.run()
-    except DamagedLogError as error:
-        recovered.good_end_offset = error.good_end_offset
-        _take_offline(recovered, directory, str(error))
+    except DamagedLogError as damage:
+        recovered.good_end_offset = damage.good_end_offset
+        _take_offline(recovered, directory, str(damage))
     except OSError as error:
         _take_offline(recovered, directory, trouble(error))
     return recovered

@@ -14,10 +14,12 @@ from oncelog.broker.ports import Clock
 from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
 from oncelog.broker.storage.memory.memory_log import MemoryLog
+from oncelog.protocol.compiler import mypyc_attr
 
 _UNKNOWN_VOLUME = (-1, -1)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MemoryLogStore:
     def __init__(self, clock: Clock, failure: Failure, compaction: CompactionSettings | None = None) -> None:
         """Without `compaction` nothing is compacted."""
