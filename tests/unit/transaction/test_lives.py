@@ -204,6 +204,7 @@ def test_no_id_expires_in_a_partition_that_is_lost() -> None:
 # --- in a whole broker ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.interpreted
 def test_a_marker_of_the_life_before_is_refused_where_the_next_one_has_written() -> None:
     broker = broker_with_topic("transaction.state.log.num.partitions=1")
     runtime = broker.broker.transactions._runtime
