@@ -115,12 +115,6 @@ class Completion(Generic[T]):
         """Like `map`, for a function that itself returns a completion."""
         flat: Completion[U] = Completion()
 
-        def on_inner(inner: "Completion[U]") -> None:
-            if inner.error is not None:
-                flat.fail(inner.error)
-            else:
-                flat.complete(inner._value)  # type: ignore[arg-type]
-
         def on_done(source: "Completion[T]") -> None:
             if source.error is not None:
                 flat.fail(source.error)
@@ -130,10 +124,16 @@ class Completion(Generic[T]):
             except Exception as error:
                 flat.fail(error)
             else:
-                inner.then(on_inner)
+                inner.then(flat._end_as)
 
         self.then(on_done)
         return flat
+
+    def _end_as(self, other: "Completion[T]") -> None:
+        if other.error is not None:
+            self.fail(other.error)
+        else:
+            self.complete(other._value)  # type: ignore[arg-type]
 
 
 def _same(value: T) -> T:

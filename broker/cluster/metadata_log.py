@@ -17,6 +17,7 @@ config record named `cluster.id`, so that the replayed log alone is enough.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import partial
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -214,12 +215,12 @@ class ClusterState:
                 for key, value in config.items():
                     yield config_record.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
 
-        def partitions(topic: Topic) -> Iterator[NewPartitions]:
-            for indexes, origin in spans(topic.epoch_origins, range(topic.partition_count)):
-                yield NewPartitions(topic.topic_id, indexes, Leader(node_id, origin + epochs_of_starts))
-
         def records_of(topic: Topic) -> list[Any]:
-            return topic_records(topic, *partitions(topic))
+            partitions = [
+                NewPartitions(topic.topic_id, indexes, Leader(node_id, origin + epochs_of_starts))
+                for indexes, origin in spans(topic.epoch_origins, range(topic.partition_count))
+            ]
+            return topic_records(topic, *partitions)
 
         return chain(head, settings(), removed, chain.from_iterable(map(records_of, topics)))
 
@@ -377,17 +378,17 @@ class MetadataLog:
         self._new_bytes = 0
         self._snapshot_at_ms = self._clock.monotonic_ms()
         snapshot = SnapshotId(self._log.log_end_offset, self.leader_epoch)
-        records = self.state.records()
-
-        def write() -> None:
-            data = encode_snapshot(records, last_timestamp_ms, snapshot.epoch)
-            self._snapshot_bytes = len(data)
-            self._files.write(snapshot, data)
+        write = partial(self._write_snapshot, self.state.records(), last_timestamp_ms, snapshot)
 
         def on_durable(_: Completion[None]) -> None:
             settings.scheduler.run_in_thread(write, lambda error: self._on_snapshot(settings, snapshot, error))
 
         self._log.when_durable(snapshot.end_offset).then(on_durable)
+
+    def _write_snapshot(self, records: Iterator[Any], last_timestamp_ms: int, snapshot: SnapshotId) -> None:
+        data = encode_snapshot(records, last_timestamp_ms, snapshot.epoch)
+        self._snapshot_bytes = len(data)
+        self._files.write(snapshot, data)
 
     def _on_snapshot(self, settings: SnapshotSettings, snapshot: SnapshotId, error: Exception | None) -> None:
         self._is_taking_snapshot = False

@@ -60,7 +60,7 @@ _Wait = tuple[Completion[None], list[PartitionProduceResponse], int]
 """One partition's pending acknowledgement, and its place among the partitions of a response."""
 
 
-def handle(context: RequestContext, request: ProduceRequest) -> Answer | Completion[Answer]:
+def handle(context: RequestContext, request: ProduceRequest) -> Answer | Completion[Any]:
     acks = request.acks
     if acks not in (-1, 0, 1):
         return _answer(request, _refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS), ())
@@ -122,7 +122,9 @@ def _append_rest(
     return _answer(request, responses, waits)
 
 
-def _append_all(context: RequestContext, request: ProduceRequest, refusal: ErrorCode | None) -> Answer:
+def _append_all(
+    context: RequestContext, request: ProduceRequest, refusal: ErrorCode | None
+) -> Answer | Completion[Answer]:
     """`refusal` is why partitions could not be added to the transaction, for those that are not in it."""
     responses: list[TopicProduceResponse] = []
     waits: list[_Wait] = []
@@ -134,8 +136,9 @@ def _append_all(context: RequestContext, request: ProduceRequest, refusal: Error
             if _append(context, request, name, data, refusal, partitions, waits):
                 first_appends += 1
                 if first_appends == _FIRST_APPENDS_AT_ONCE:
-                    rest: Answer = context.run(_append_rest(context, request, refusal, responses, partitions, waits))
-                    return rest
+                    rest = _append_rest(context, request, refusal, responses, partitions, waits)
+                    answered: Answer | Completion[Answer] = context.run(rest)
+                    return answered
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     return _answer(request, responses, waits)
 
