@@ -51,7 +51,7 @@ class LogConfig:
         is_compacted = "compact" in self.cleanup_policy
         # A segment that is never completed is never compacted (KIP-354).
         latest_ms = min(self.segment_ms, self.max_compaction_lag_ms) if is_compacted else self.segment_ms
-        derived = {
+        derived: dict[str, object] = {
             "latest_roll_ms": latest_ms,
             "earliest_roll_ms": latest_ms - min(self.segment_jitter_ms, latest_ms),
             "is_compacted": is_compacted,
