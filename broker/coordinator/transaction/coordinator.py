@@ -12,6 +12,7 @@ KIPs: 98, 360, 447, 588, 664, 890, 939.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 
 from oncelog.broker.api_table import TRANSACTION_V2
@@ -199,18 +200,7 @@ class TransactionCoordinator:
         is_whole = self._dependencies.rounds_are_whole()
         answer: Completion[ProducerIdAndEpoch] = Completion()
 
-        def decide(metadata: "TransactionMetadata | None", is_pending: bool, _: "int | None") -> Decision:
-            is_adding = metadata is not None and metadata.state is TransactionState.ONGOING and is_whole
-            return prepare_add_partitions(
-                metadata,
-                producer_id,
-                producer_epoch,
-                wanted,
-                # An addition that is not durable yet is so before this one, or with it.
-                is_pending=is_pending and not is_adding,
-                transaction_version=TRANSACTION_V2,
-                wall_ms=self._clock.wall_ms(),
-            )
+        decide = partial(self._prepare_implicit_add, producer_id, producer_epoch, wanted, is_whole)
 
         def attempt(add: "Callable[..., None]", waited_ms: int) -> None:  # a reference to itself would be a cycle
             def on_done(done: "Completion[ProducerIdAndEpoch]") -> None:
@@ -226,6 +216,28 @@ class TransactionCoordinator:
 
         attempt(attempt, 0)
         return answer
+
+    def _prepare_implicit_add(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        wanted: frozenset[TopicPartition],
+        is_whole: bool,
+        metadata: "TransactionMetadata | None",
+        is_pending: bool,
+        _: "int | None",
+    ) -> Decision:
+        is_adding = metadata is not None and metadata.state is TransactionState.ONGOING and is_whole
+        return prepare_add_partitions(
+            metadata,
+            producer_id,
+            producer_epoch,
+            wanted,
+            # An addition that is not durable yet is so before this one, or with it.
+            is_pending=is_pending and not is_adding,
+            transaction_version=TRANSACTION_V2,
+            wall_ms=self._clock.wall_ms(),
+        )
 
     def end_transaction(
         self,

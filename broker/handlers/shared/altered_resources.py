@@ -5,6 +5,7 @@ change is (the two handlers), and what may be changed (`broker.config.changes`).
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
@@ -39,14 +40,7 @@ def alter_each(
     """A result for each resource, once what `decide` has written for it is durable; its KafkaError becomes the
     result."""
     named = yield from count_each(map(attrgetter("resource_type", "resource_name"), resources))
-
-    def answer(resource: ResourceT, code: ErrorCode, message: str | None) -> AnswerT:
-        return new_answer(
-            error_code=code,
-            error_message=message,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
+    answer = partial(_answer, new_answer)
 
     def alter(resource: ResourceT) -> Completion[AnswerT]:
         try:
@@ -58,3 +52,12 @@ def alter_each(
         return written.map(lambda _: answer(resource, ErrorCode.NONE, None))
 
     return (yield from all_done(map(alter, resources), 16))
+
+
+def _answer(new_answer: NewAnswer[AnswerT], resource: Resource, code: ErrorCode, message: str | None) -> AnswerT:
+    return new_answer(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

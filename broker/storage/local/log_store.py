@@ -10,6 +10,7 @@ Invariants
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -411,16 +412,8 @@ class LocalLogStore:
         logs = {self._logs[key]: offset for key, offset in starts.items()}
         wanted = {(log.topic_id, log.partition): offset for log, offset in logs.items()}
 
-        def begin(done: Callable[[Exception | None], None]) -> None:
-            self.file_sync.run_between_rounds(lambda: self._flushed.move_starts(wanted), done)
-
-        def on_moved(error: Exception | None) -> None:
-            if error is not None:
-                moved.fail(StoreError(str(error)) if is_transient(error) else error)
-                return
-            for log, offset in logs.items():
-                log.log_start_offset = max(log.log_start_offset, offset)
-            moved.complete(None)
+        move = partial(self._flushed.move_starts, wanted)
+        on_moved = partial(_on_starts_moved, logs, moved)
 
         def on_first(error: Exception | None) -> None:
             if error is None or not is_transient(error):
@@ -428,9 +421,9 @@ class LocalLogStore:
                 return
             for log, offset in logs.items():  # no space: delete what can be rebuilt
                 log.delete_indexes_below(offset)
-            begin(on_moved)
+            self.file_sync.run_between_rounds(move, on_moved)
 
-        begin(on_first)
+        self.file_sync.run_between_rounds(move, on_first)
         return moved
 
     # -- topics
@@ -581,3 +574,12 @@ class LocalLogStore:
         if problem is not None:
             raise problem
         self._disk.write_atomically(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
+
+
+def _on_starts_moved(logs: Mapping[LocalLog, int], moved: Completion[None], error: Exception | None) -> None:
+    if error is not None:
+        moved.fail(StoreError(str(error)) if is_transient(error) else error)
+        return
+    for log, offset in logs.items():
+        log.log_start_offset = max(log.log_start_offset, offset)
+    moved.complete(None)
