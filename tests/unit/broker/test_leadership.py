@@ -101,6 +101,7 @@ def of_an_older_release(monkeypatch: pytest.MonkeyPatch) -> MemoryDisk:
         return broker.disk.kill()
 
 
+@pytest.mark.interpreted
 def test_a_directory_of_an_older_release_is_taken_over_with_a_greater_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = VirtualBroker(disk=of_an_older_release(monkeypatch), seed=7)
     assert broker.lines == []
