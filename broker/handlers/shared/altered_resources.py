@@ -4,10 +4,11 @@ Owns: the order of the results, the rejection of a resource that is named twice,
 change is (the two handlers), and what may be changed (`broker.config.changes`).
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from oncelog.broker.completion import Completion
 from oncelog.broker.slices import Sliced, all_done, count_each
@@ -40,18 +41,22 @@ def alter_each(
     """A result for each resource, once what `decide` has written for it is durable; its KafkaError becomes the
     result."""
     named = yield from count_each(map(attrgetter("resource_type", "resource_name"), resources))
-    answer = partial(_answer, new_answer)
+    return (yield from all_done(map(partial(_alter, named, decide, new_answer), resources), 16))
 
-    def alter(resource: ResourceT) -> Completion[AnswerT]:
-        try:
-            if named[resource.resource_type, resource.resource_name] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            written = decide(resource)
-        except KafkaError as error:
-            return Completion.of(answer(resource, error.code, str(error)))
-        return written.map(lambda _: answer(resource, ErrorCode.NONE, None))
 
-    return (yield from all_done(map(alter, resources), 16))
+def _alter(
+    named: Counter[Any],
+    decide: Callable[[ResourceT], Completion[None]],
+    new_answer: NewAnswer[AnswerT],
+    resource: ResourceT,
+) -> Completion[AnswerT]:
+    try:
+        if named[resource.resource_type, resource.resource_name] > 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        written = decide(resource)
+    except KafkaError as error:
+        return Completion.of(_answer(new_answer, resource, error.code, str(error)))
+    return written.map(lambda _: _answer(new_answer, resource, ErrorCode.NONE, None))
 
 
 def _answer(new_answer: NewAnswer[AnswerT], resource: Resource, code: ErrorCode, message: str | None) -> AnswerT:

@@ -462,10 +462,9 @@ class LocalLogStore:
         outcome: dict[int, OSError | None] = {}
         done: Completion[None] = Completion()
 
-        def on_done(error: Exception | None) -> None:
-            done.complete(None) if error is None else done.fail(error)
-
-        self.file_sync.run_between_rounds(lambda: outcome.update(function(topic, topic_id, partitions)), on_done)
+        self.file_sync.run_between_rounds(
+            lambda: outcome.update(function(topic, topic_id, partitions)), partial(_end, done)
+        )
         yield done
         done.result()
         for partition, problem in outcome.items():
@@ -583,3 +582,7 @@ def _on_starts_moved(logs: Mapping[LocalLog, int], moved: Completion[None], erro
     for log, offset in logs.items():
         log.log_start_offset = max(log.log_start_offset, offset)
     moved.complete(None)
+
+
+def _end(done: Completion[None], error: Exception | None) -> None:
+    done.complete(None) if error is None else done.fail(error)
