@@ -155,7 +155,7 @@ def test_no_turn_of_the_largest_change_keeps_others_waiting_for_20_ms(name: str)
 def test_what_becomes_durable_in_one_round_is_answered_in_slices(name: str) -> None:
     """On a slow disk, thousands of changes wait for the same sync."""
     prepare, request, version = LARGE[name]
-    broker = VirtualBroker(NO_SNAPSHOT, with_faults=False)
+    broker = VirtualBroker(NO_SNAPSHOT, "oncelog.flush.loop.appends=0", with_faults=False)
     prepare(broker)
     held: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
     run_in_thread = broker.time.run_in_thread
