@@ -32,7 +32,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_asked: bool) ->
     from importlib.metadata import version
 
     from oncelog.broker.log import partition_log
-    from oncelog.protocol.compiler import is_compiled
+    from oncelog.protocol import is_compiled
     from oncelog.tools.terminal import say
 
     kind = "compiled" if is_compiled(partition_log) else "pure Python"

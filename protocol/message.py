@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from struct import Struct, unpack_from
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from oncelog.protocol.compiler import mypyc_attr
+from oncelog.protocol import mypyc_attr
 from oncelog.protocol.errors import ProtocolError
 
 Data = bytes | memoryview

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from oncelog.broker.log import partition_log
-from oncelog.protocol.compiler import is_compiled
+from oncelog.protocol import is_compiled
 from tests.support.cores import core_count
 from tests.support.daemon import Daemon
 

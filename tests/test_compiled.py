@@ -11,7 +11,7 @@ import pytest
 
 import oncelog
 from oncelog.broker.log import partition_log
-from oncelog.protocol.compiler import is_compiled
+from oncelog.protocol import is_compiled
 
 ROOT = Path(__file__).parent.parent
 SITE = Path(oncelog.__file__).parent.parent

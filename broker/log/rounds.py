@@ -15,7 +15,7 @@ from typing import Protocol
 
 from oncelog.broker.log.store import Failure, Fetching, LogStore
 from oncelog.broker.ports import Scheduler
-from oncelog.protocol.compiler import mypyc_attr
+from oncelog.protocol import mypyc_attr
 
 
 class GrowingLog(Protocol):

@@ -14,7 +14,7 @@ from oncelog.broker.ports import Clock
 from oncelog.broker.slices import Sliced
 from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
 from oncelog.broker.storage.memory.memory_log import MemoryLog
-from oncelog.protocol.compiler import mypyc_attr
+from oncelog.protocol import mypyc_attr
 
 _UNKNOWN_VOLUME = (-1, -1)
 
