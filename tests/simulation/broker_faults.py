@@ -109,7 +109,7 @@ def let_transactions_live_for_ever(patch: pytest.MonkeyPatch) -> None:
 def show_offsets_before_their_commit(patch: pytest.MonkeyPatch) -> None:
     replay = GroupShard._replay_offset
     patch.setattr(
-        GroupShard, "_replay_offset", lambda self, key, value, offset, producer_id: replay(self, key, value, offset, -1)
+        GroupShard, "_replay_offset", lambda self, change, offset, producer_id: replay(self, change, offset, -1)
     )
 
 
