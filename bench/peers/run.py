@@ -1,6 +1,7 @@
 """Rounds: each runs every workload once on every contestant.
 
 Owns: the order, what is counted around a workload, what becomes of a failure. Does not own: tables (`report`).
+Where a workload can run against librdkafka's mock, each round also measures the client alone.
 Invariants
 - In each round the order of contestants starts one further, and from workload to workload, too.
 - What fails once on a contestant is not tried on it again; the report says what it was. The others continue.
@@ -26,6 +27,8 @@ from bench.peers.workloads import Clock, Incomplete, Scene, Workload
 Value = TypeVar("Value")
 Progress = Callable[[str, int, int], None]
 """What is running, the number of steps that are done, and of all."""
+ALONE = "client alone"
+"""Among the contestants of a workload: no broker, librdkafka's mock in the process of the client."""
 _START = "start"
 _IDLE_S = 10.0
 _COUNTED_PART = 5
@@ -78,7 +81,8 @@ class Plan:
     @property
     def steps(self) -> int:
         measured = (self.rounds + 1) * len(self.workloads) + self.rounds + 1
-        return (measured + 1) * len(self.contestants)
+        alone = (self.rounds + 1) * sum(workload.runs_on_mock for workload in self.workloads)
+        return (measured + 1) * len(self.contestants) + alone
 
 
 def run(plan: Plan, progress: Progress) -> Results:
@@ -102,18 +106,20 @@ class _Run:
                 for position, workload in enumerate(self._plan.workloads):
                     for contestant in rotated(self._plan.contestants, number + position):
                         self._step(f"{name}: {workload.title}: {contestant.name}")
-                        sample = self._guard(contestant, workload.key, self._measure, workload)
-                        if sample is not None and number:
-                            by_contestant = self._results.samples.setdefault(workload.key, {})
-                            by_contestant.setdefault(contestant.key, []).append(sample)
+                        sample = self._guard(contestant.key, workload.key, self._measure, workload)
+                        self._keep(sample if number else None, workload, contestant.key)
+                    if workload.runs_on_mock:
+                        self._step(f"{name}: {workload.title}: {ALONE}")
+                        sample = self._guard(ALONE, workload.key, self._measure_alone, workload)
+                        self._keep(sample if number else None, workload, ALONE)
             for broker in self._brokers.values():
-                self._guard(broker.contestant, "memory", self._weigh)
+                self._guard(broker.contestant.key, "memory", self._weigh)
         finally:
             for broker in self._brokers.values():
                 broker.stop()
         for contestant in self._plan.contestants:
             self._step(f"counting syncs: {contestant.name}")
-            self._guard(contestant, "syncs", self._count_syncs)
+            self._guard(contestant.key, "syncs", self._count_syncs)
         shutil.rmtree(self._plan.place, ignore_errors=True)
         return self._results
 
@@ -121,13 +127,13 @@ class _Run:
         self._progress(what, self._done, self._plan.steps)
         self._done += 1
 
-    def _guard(self, contestant: Contestant, what: str, step: Callable[..., Value], *arguments: object) -> Value | None:
+    def _guard(self, key: str, what: str, step: Callable[..., Value], *arguments: object) -> Value | None:
         """What `step` returns for this contestant, or None once it, or the start, has failed."""
-        failures = self._results.failures.setdefault(contestant.key, {})
+        failures = self._results.failures.setdefault(key, {})
         if what in failures or _START in failures:
             return None
         try:
-            return step(contestant.key, *arguments)
+            return step(key, *arguments)
         except _EXPECTED as error:
             failures[what] = explained(error)
             return None
@@ -139,10 +145,10 @@ class _Run:
         for number in range(self._plan.rounds):
             for contestant in rotated(self._plan.contestants, number):
                 self._step(f"start {number + 1} of {self._plan.rounds}: {contestant.name}")
-                self._guard(contestant, _START, self._start_one, contestant, number)
+                self._guard(contestant.key, _START, self._start_one, contestant, number)
         for contestant in self._plan.contestants:
             self._step(f"idle: {contestant.name}")
-            self._guard(contestant, _START, self._idle)
+            self._guard(contestant.key, _START, self._idle)
 
     def _start_one(self, key: str, contestant: Contestant, number: int) -> None:
         if key in self._brokers:
@@ -169,6 +175,10 @@ class _Run:
             broker.bootstrap, count, time.monotonic() + self._plan.limit_s, Clock(broker.cpu_s, broker.sync_count)
         )
 
+    def _keep(self, sample: Sample | None, workload: Workload, key: str) -> None:
+        if sample is not None:
+            self._results.samples.setdefault(workload.key, {}).setdefault(key, []).append(sample)
+
     def _filled(self) -> int:
         return client.filled_count(self._plan.workloads, self._plan.scale)
 
@@ -180,6 +190,12 @@ class _Run:
         workload.run(scene)
         return sample_of(workload, scene.count, scene.clock)
 
+    def _measure_alone(self, _: str, workload: Workload) -> Sample:
+        count = workload.scaled(self._plan.scale)
+        scene = Scene("", count, time.monotonic() + self._plan.limit_s, is_mock=True)
+        workload.run(scene)
+        return sample_of(workload, count, scene.clock)
+
     def _count_syncs(self, key: str) -> None:
         if shutil.which("strace") is None:
             raise BrokerFailed("strace is not installed here")
@@ -189,7 +205,7 @@ class _Run:
             client.prepare(self._scene(broker, self._filled()))
             for workload in self._plan.workloads:
                 if workload.key not in self._results.failures[key]:
-                    self._guard(contestant, f"syncs of {workload.title}", self._count_syncs_of, broker, workload)
+                    self._guard(contestant.key, f"syncs of {workload.title}", self._count_syncs_of, broker, workload)
         finally:
             broker.stop()
 

@@ -1,6 +1,7 @@
 """`make bench` reports what was measured: its order, its statistics, its tables and its complaints. No broker runs."""
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from bench.peers import broker, picture
 from bench.peers.__main__ import available, parsed
 from bench.peers.contestants import CONTESTANTS, KAFKA, Contestant, Launch
 from bench.peers.report import Report, number, spread
-from bench.peers.run import Plan, Results, Sample, rotated, run, sample_of
+from bench.peers.run import ALONE, Plan, Results, Sample, rotated, run, sample_of
 from bench.peers.workloads import WORKLOADS, Clock, Incomplete, Scene, Workload, filled_count
 from tests.support.kafka import free_ports
 from tools.interop import Unavailable
@@ -70,7 +71,7 @@ def test_speeds_compare_medians_of_the_rounds() -> None:
 def test_there_is_no_speed_without_apache_kafka() -> None:
     lonely = report({"rate": {"ours": [20]}})
     assert next(lonely.figures()).speed("ours") is None
-    assert cells(lonely.speed_table(), "some writes") == ["20.0", "failed"]
+    assert cells(lonely.speed_table(), "some writes") == ["20.0", "failed", "–"]
 
 
 def test_each_contestant_begins_as_often_as_the_others() -> None:
@@ -122,7 +123,7 @@ def test_what_failed_and_what_is_left_out_is_said_in_the_report() -> None:
     text = report({"rate": {"ours": [20], KAFKA: [10]}, "times": {KAFKA: [2]}}, results).text()
     assert "- Ours failed in “some waits”: the topic is gone" in text
     assert cells(text, "some waits, p50")[0] == "failed"
-    assert cells(text, "some writes, MB/s") == ["20.0, 2.00 ×", "10.0"]
+    assert cells(text, "some writes, MB/s") == ["20.0, 2.00 ×", "10.0", "–"]
 
 
 def test_a_contestant_that_cannot_be_prepared_is_left_out_with_its_reason() -> None:
@@ -191,6 +192,28 @@ def test_rounds_rotate_and_the_warm_up_is_not_among_the_samples(
     assert {key: len(each) for key, each in results.samples["rate"].items()} == {"ours": 2, KAFKA: 2}
     assert results.start_ms == {"ours": [5.0, 5.0], KAFKA: [5.0, 5.0]}
     assert results.syncs == {"rate": {"ours": 0.5, KAFKA: 0.5}}
+
+
+def test_the_client_alone_is_measured_in_each_round_where_a_mock_suffices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    plan = instant_plan(monkeypatch, tmp_path, lambda scene: order.append("mock" if scene.is_mock else scene.bootstrap))
+    plan = replace(plan, workloads=[replace(plan.workloads[0], runs_on_mock=True)])
+    steps: list[tuple[int, int]] = []
+    results = run(plan, lambda what, done, total: steps.append((done, total)))
+    assert order[:9] == ["ours", KAFKA, "mock", KAFKA, "ours", "mock", "ours", KAFKA, "mock"]
+    assert len(results.samples["rate"][ALONE]) == 2
+    assert steps == [(done, plan.steps) for done in range(plan.steps)]
+    table = report({"rate": {"ours": [30], KAFKA: [10], ALONE: [40]}}).speed_table()
+    assert cells(table, "some writes") == ["30.0, 3.00 ×", "10.0", "40.0, 4.00 ×"]
+
+
+@pytest.mark.parametrize("workload", [each for each in WORKLOADS if each.runs_on_mock], ids=lambda each: each.key)
+def test_librdkafkas_mock_can_do_what_is_measured_on_it(workload: Workload) -> None:
+    scene = Scene("", workload.scaled(100), time.monotonic() + 30.0, is_mock=True)
+    workload.run(scene)
+    assert scene.clock.wall_s > 0
 
 
 def test_a_workload_that_fails_is_tried_once_and_only_where_it_failed(
