@@ -1,12 +1,14 @@
-"""One connection to a whole broker, and the requests that clients repeat: what each costs, in lines of Python.
+"""One connection to a whole broker, and the requests that clients repeat: what each costs, in lines of Python or time.
 
 Owns: the requests, and how they are counted: from the bytes of the socket to the bytes of the response, with everything
 that follows in the same moment (flush round, markers, COMPLETE). Does not own: the limits (`tests.unit.bench`). The
 broker is the real one, with its log at level info and its clock frozen; the transport, the clock and the disk are not
-counted.
+counted. `python -m bench.hot_paths` prints processor time, as JSON.
 """
 
-from collections.abc import Callable
+import json
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,7 +48,7 @@ _LEFT_OUT = (str(_ROOT / "tests"), str(_ROOT / "bench"))
 _WARM_UP = 8
 _FLEXIBLE_HEADER_BYTES = 5
 _FOR_TRANSACTIONS = 1
-
+_TIMED = 3_000
 
 Measure = Callable[["HotPaths", Callable[[], None]], int]
 """Runs it once and says what it cost."""
@@ -173,3 +175,29 @@ class HotPaths:
         if not is_right(answer[4:]):
             raise AssertionError(f"{module.NAME} was answered {answer!r}")
         return cost
+
+
+def _cpu_ns(_: HotPaths, run: Callable[[], None]) -> int:
+    started_ns = time.process_time_ns()
+    run()
+    return time.process_time_ns() - started_ns
+
+
+def cpu_us(repeat: int = _TIMED) -> dict[str, float]:
+    """By title, the least of many times: other processes, and collections, only ever add to it."""
+    world = HotPaths(measure=_cpu_ns)
+    operations: dict[str, Callable[[], int | Iterable[int]]] = {
+        "Produce of one record": world.produce,
+        "Fetch of one batch": world.fetch,
+        "transaction of one record, version 1 (three requests)": world.transaction_v1,
+        "transaction of one record, version 2 (two requests)": world.transaction_v2,
+    }
+    return {title: min(_sum(run()) for _ in range(repeat)) / 1_000 for title, run in operations.items()}
+
+
+def _sum(cost: int | Iterable[int]) -> int:
+    return cost if isinstance(cost, int) else sum(cost)
+
+
+if __name__ == "__main__":
+    print(json.dumps(cpu_us()))

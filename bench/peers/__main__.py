@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bench.peers.contestants import CONTESTANTS, KAFKA, PLACE, Contestant
+from bench.peers.in_process import measured
 from bench.peers.report import Report, number
 from bench.peers.run import Plan, run
 from bench.peers.workloads import WORKLOADS
@@ -142,10 +143,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = run(
             plan, lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
         )
-    report = Report(options.only, contestants, versions, left_out, results, scale, facts)
+        progress.update(task, description="processor time without sockets")
+        in_process = measured(versions)
+    report = Report(options.only, contestants, versions, left_out, results, scale, facts, in_process)
     print(report.text())
     if options.json is not None:
         found = {"facts": facts, "versions": versions, "left_out": left_out, "results": asdict(results)}
+        found["in_process_us"] = in_process
         options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     if options.is_whole and KAFKA in versions:
         report.write()

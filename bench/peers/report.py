@@ -5,7 +5,7 @@ as many records a second, or half the time, is 2 ×, and Kafka's median of the s
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from bench.page import IMAGES, aligned, write_block
@@ -74,6 +74,8 @@ class Report:
     """As the plan's."""
     circumstances: Sequence[str]
     """Machine, disk, command: a line each."""
+    in_process: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Microseconds without sockets and disk, by column and operation (`in_process`)."""
 
     def figures(self) -> Iterator[Figure]:
         for workload in self.workloads:
@@ -110,6 +112,7 @@ class Report:
             "",
             self.process_table(),
             "",
+            *self._in_process(),
         ]
         return "\n".join(parts)
 
@@ -161,6 +164,17 @@ class Report:
             ("resident afterwards, MB", _numbers(found.final_mb)),
         ]
         return self._table("broker", rows)
+
+    def _in_process(self) -> Iterator[str]:
+        if not self.in_process:
+            return
+        yield "Processor time of this broker in microseconds, from the bytes of the request to those of the response with"
+        yield "all that follows in the same moment, without sockets and disk, the least of many times: `bench/hot_paths.py`."
+        yield ""
+        titles = next(iter(self.in_process.values()))
+        rows = [[title, *(number(column[title]) for column in self.in_process.values())] for title in titles]
+        yield aligned([["operation", *self.in_process], *rows])
+        yield ""
 
     def picture(self) -> str:
         rows = []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.hot_paths import cpu_us
 from bench.page import PAGE, aligned, write_block
 from bench.peers import broker, picture
 from bench.peers.__main__ import available, parsed
@@ -116,6 +117,12 @@ def test_all_workloads_are_added_up_only_for_those_that_ran_all() -> None:
     table = report({"rate": {"ours": [1], KAFKA: [1]}, "times": {KAFKA: [1]}}).cpu_table()
     assert cells(table, "all of them") == ["–", "3.00", ""]
     assert cells(table, "some writes") == ["1.50", "1.50", "25%"]
+
+
+def test_times_without_sockets_have_a_column_for_each_way_to_run() -> None:
+    rows = {"interpreted": {"Produce": 30.0}, "compiled": {"Produce": 10.0}}
+    assert cells(replace(report({}), in_process=rows).text(), "Produce") == ["30.0", "10.0"]
+    assert all(0 < each < 100_000 for each in cpu_us(repeat=1).values())
 
 
 def test_what_failed_and_what_is_left_out_is_said_in_the_report() -> None:
