@@ -168,8 +168,9 @@ class Report:
     def _in_process(self) -> Iterator[str]:
         if not self.in_process:
             return
-        yield "Processor time of this broker in microseconds, from the bytes of the request to those of the response with"
-        yield "all that follows in the same moment, without sockets and disk, the least of many times: `bench/hot_paths.py`."
+        yield "Processor time of this broker in microseconds, from the bytes of the request to those of the response,"
+        yield "with all that follows in the same moment, without sockets and disk: the least of many times"
+        yield "(`bench/hot_paths.py`)."
         yield ""
         titles = next(iter(self.in_process.values()))
         rows = [[title, *(number(column[title]) for column in self.in_process.values())] for title in titles]
