@@ -71,16 +71,16 @@ fuzz: $(VENV)/.test ## Look for bytes that break the broker (SEED=, SECONDS= or 
 
 .PHONY: check
 check: $(VENV)/.dev ## Lint, format, types, import contracts, house rules
-	$(BIN)/ruff check $(PACKAGES) tests hatch_build.py
-	$(BIN)/ruff format --check $(PACKAGES) tests hatch_build.py
+	$(BIN)/ruff check $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
+	$(BIN)/ruff format --check $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_tidy.py tests/test_types.py
 
 .PHONY: format
 format: $(VENV)/.dev ## Format and fix what ruff can fix
-	$(BIN)/ruff check --fix $(PACKAGES) tests hatch_build.py
-	$(BIN)/ruff format $(PACKAGES) tests hatch_build.py
+	$(BIN)/ruff check --fix $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
+	$(BIN)/ruff format $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
 
 .PHONY: bench
 bench: $(VENV)/.test ## Measure this broker beside Apache Kafka, kfake and Tansu, and write docs/performance.md (ARGS=--quick, ARGS=--help)

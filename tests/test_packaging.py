@@ -1,4 +1,5 @@
-"""What is built and installed: one name in site-packages, which nobody's folders stand in the way of."""
+"""What is built and installed: one package in site-packages, which nobody's folders stand in the way of, and the module
+by which Spark finds its format."""
 
 import os
 import subprocess
@@ -73,9 +74,9 @@ def foreign(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_wheel_holds_one_package_and_all_of_it(wheel: Path) -> None:
+def test_a_wheel_holds_one_package_and_all_of_it_and_the_module_that_spark_looks_for(wheel: Path) -> None:
     tracked = {path.relative_to(ROOT).as_posix() for name in FOREIGN for path in (ROOT / name).rglob("*.py")}
-    assert {name.partition("/")[0] for name in files_of(wheel)} == {"oncelog"}
+    assert {name.partition("/")[0] for name in files_of(wheel)} == {"oncelog", "pyspark_oncelog.py"}
     assert {f"oncelog/{name}" for name in tracked} <= files_of(wheel)
 
 

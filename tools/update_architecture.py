@@ -37,6 +37,7 @@ FOLDERS = (
     "broker/admin",
     "client",
     "pipeline",
+    "pipeline/source",
     "pipeline/demo",
     "oncelog",
     "oncelog/tools",

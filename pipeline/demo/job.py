@@ -62,7 +62,7 @@ def output_rows(batch: Any) -> list[Row]:
 
 def run(arguments: argparse.Namespace) -> None:
     """One life of the driver: until everything stable at its start, and what arrives meanwhile, is processed."""
-    from oncelog.pipeline.source import OncelogSource
+    from oncelog.pipeline.source.lines import OncelogSource
 
     checkpoint: Path = arguments.checkpoint
     java = prepare_environment(arguments.work)

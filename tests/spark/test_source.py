@@ -13,7 +13,7 @@ def test_micro_batches_cover_each_partition_without_gap_or_overlap(ends: list[in
     pytest.importorskip("pyspark")
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-    from oncelog.pipeline.source import OncelogStreamReader
+    from oncelog.pipeline.source.lines import OncelogStreamReader
 
     stable = {str(partition): end for partition, end in enumerate(ends)}
 

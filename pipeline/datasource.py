@@ -1,0 +1,47 @@
+"""`format("oncelog")` of Spark: one name, four doors.
+
+Owns: the columns, and which class stands behind each door. Does not own: options (`options`), reading (`source`),
+writing (`sink`). Spark finds it by itself, through the module `pyspark_oncelog`. The doors are imported when they are
+used: Spark creates this object anew in many short processes.
+"""
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+
+from oncelog.pipeline.options import check_reading, parse
+
+COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+"""As Spark's Kafka source: names, order and types."""
+HEADERS = "headers array<struct<key: string, value: binary>>"
+
+
+class OncelogDataSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "oncelog"
+
+    def schema(self) -> str:
+        """Spark calls this first when it reads: so whatever is wrong is said in `load()`."""
+        return f"{COLUMNS}, {HEADERS}" if check_reading(self.options)["includeHeaders"] else COLUMNS
+
+    def reader(self, schema: Any) -> Any:
+        from oncelog.pipeline.source.readers import batch_reader  # type: ignore[import-not-found]
+
+        return batch_reader(parse(self.options, "read"), schema)
+
+    def streamReader(self, schema: Any) -> Any:  # noqa: N802  # Spark's name
+        from oncelog.pipeline.source.readers import stream_reader
+
+        return stream_reader(parse(self.options, "readStream"), schema)
+
+    # Spark passes both arguments by name when it commits.
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        from oncelog.pipeline.sink.writers import batch_writer  # type: ignore[import-not-found]
+
+        return batch_writer(parse(self.options, "write"), schema)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802
+        from oncelog.pipeline.sink.writers import stream_writer
+
+        return stream_writer(parse(self.options, "writeStream"), schema)

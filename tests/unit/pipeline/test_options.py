@@ -1,0 +1,105 @@
+"""The options of `format("oncelog")`: names as Spark's Kafka source has them, and a sentence for whatever is wrong."""
+
+from typing import Any
+
+import pytest
+
+from oncelog.pipeline.options import EVERY, OPTIONS, READ, Door, OptionError, check_reading, parse
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+READING = {**SERVERS, "subscribe": "purchases"}
+
+
+def test_a_reader_needs_only_brokers_and_a_topic() -> None:
+    options = parse(READING, "readStream")
+    assert (options.bootstrap_servers, options["subscribe"]) == ("localhost:9092", ("purchases",))
+    assert (options["failOnDataLoss"], options["maxTriggerDelay"], options.client) == (True, 900_000, {})
+
+
+@pytest.mark.parametrize("door", EVERY)
+def test_each_door_gets_a_value_for_each_of_its_options_and_no_other(door: Door) -> None:
+    options = parse(READING if door in READ else SERVERS, door)
+    assert set(options.values) == {option.name for option in OPTIONS if door in option.doors}
+
+
+def test_names_are_taken_in_any_case_as_spark_does() -> None:
+    assert parse({**READING, "STARTINGOFFSETS": "earliest"}, "read")["startingOffsets"] == "earliest"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("subscribe", "a, b,a,", ("a", "b")),
+        ("subscribePattern", r"\Qa.b\E-.*", r"a\.b-.*"),
+        ("assign", '{"a": [2, 0, 2]}', {"a": (0, 2)}),
+        ("startingOffsets", '{"a": {"0": 23, "1": -2}}', {"a": {0: 23, 1: -2}}),
+        ("startingOffsetsByTimestamp", '{"a": {"0": 1577836800000}}', {"a": {0: 1_577_836_800_000}}),
+        ("startingTimestamp", "1577836800000", 1_577_836_800_000),
+        ("maxTriggerDelay", "2m", 120_000),
+        ("maxTriggerDelay", "500", 500),
+        ("failOnDataLoss", "FALSE", False),
+        ("maxOffsetsPerTrigger", "1000", 1000),
+    ],
+)
+def test_values_are_those_of_sparks_kafka_source(name: str, text: str, value: Any) -> None:
+    chosen = SERVERS if name in ("subscribe", "subscribePattern", "assign") else READING
+    assert parse({**chosen, name: text}, "readStream")[name] == value
+
+
+def test_settings_of_the_client_are_passed_on_under_their_own_types() -> None:
+    kafka = {
+        "kafka.isolation.level": "read_uncommitted",
+        "kafka.max.partition.fetch.bytes": "4194304",
+        "kafka.check.crcs": "false",
+        "kafka.group.id": "accepted, without effect",
+        "kafka.security.protocol": "PLAINTEXT",
+    }
+    expected = {"isolation_level": "read_uncommitted", "max_partition_fetch_bytes": 4_194_304, "check_crcs": False}
+    assert parse(READING | kafka, "read").client == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "door", "sentence"),
+    [
+        ({"subscribe": "a"}, "readStream", "kafka.bootstrap.servers is missing"),
+        (SERVERS, "readStream", "exactly one of subscribe, subscribePattern, assign says what to read; none is there"),
+        ({**READING, "assign": '{"a": [0]}'}, "read", "found subscribe and assign"),
+        (
+            {**SERVERS, "subscrbe": "a"},
+            "readStream",
+            "unknown option 'subscrbe' for readStream: did you mean subscribe?",
+        ),
+        ({**READING, "bootstrap": "a:1"}, "readStream", "unknown option 'bootstrap'"),
+        ({**READING, "topic": "a"}, "readStream", "option topic is for write and writeStream, not for readStream"),
+        ({**READING, "endingOffsets": "latest"}, "readStream", "option endingOffsets is for read, not for readStream"),
+        (
+            {**READING, "startingOffsets": "first"},
+            "read",
+            "startingOffsets='first': earliest, latest, or JSON is needed",
+        ),
+        ({**READING, "startingOffsets": '{"a": {"0": -3}}'}, "read", "earliest, latest, or JSON is needed"),
+        ({**READING, "startingOffsets": "latest"}, "read", "a batch starts at earliest"),
+        ({**READING, "endingOffsets": "earliest"}, "read", "a batch ends at latest"),
+        ({**SERVERS, "subscribePattern": "(a"}, "read", "not a regular expression"),
+        ({**SERVERS, "assign": '{"a": 0}'}, "read", 'such as {"topic": [0, 1]}'),
+        ({**READING, "failOnDataLoss": "no"}, "read", "failOnDataLoss='no': true or false is needed"),
+        ({**READING, "minPartitions": "0"}, "read", "minPartitions='0': a whole number above 0 is needed"),
+        ({**READING, "maxTriggerDelay": "soon"}, "readStream", "such as 15m, 30s or 500ms"),
+        ({**READING, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "readStream", "is more than"),
+        ({**READING, "kafka.isolation.level": "committed"}, "read", "isolation_level='committed': must be one of"),
+        ({**READING, "kafka.isolation.levl": "x"}, "read", "did you mean kafka.isolation.level?"),
+        ({**READING, "kafka.auto.offset.reset": "latest"}, "read", "use startingOffsets and failOnDataLoss"),
+        ({**READING, "kafka.security.protocol": "SASL_SSL"}, "read", "connections are plain text"),
+    ],
+)
+def test_what_is_wrong_is_named_in_a_sentence(options: dict[str, str], door: Door, sentence: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        parse(options, door)
+    assert sentence in str(raised.value)
+
+
+def test_before_the_door_is_known_the_options_of_both_reading_doors_are_allowed() -> None:
+    both = {**READING, "endingOffsets": "latest", "maxOffsetsPerTrigger": "5", "includeHeaders": "true"}
+    assert check_reading(both)["includeHeaders"]
+    with pytest.raises(OptionError, match="unknown option 'includeHeader' for read and readStream"):
+        check_reading({**READING, "includeHeader": "true"})
