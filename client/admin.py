@@ -204,8 +204,7 @@ class Admin:
 
     async def describe_topics(self, *names: str) -> list[TopicDescription]:
         """Describe these topics, or all. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) if one does not exist."""
-        deadline = self._deadline()
-        response = await self._cluster.refresh(None, deadline)
+        response = await self._cluster.refresh(names or None, self._deadline())
         chosen = names or [topic.name for topic in response.topics if topic.name]
         return [_description(self._require_known(name)) for name in chosen]
 

@@ -8,20 +8,16 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal
 
-from oncelog.client.apis import FETCH
-from oncelog.client.cluster import LEADER_MOVED, Cluster
+from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for
 from oncelog.client.isolation import AbortedTransactions
 from oncelog.client.records import Record, TopicPartition
-from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from oncelog.protocol.generated.fetch_response import PartitionData
+from oncelog.client.single_fetch import fetch_once
 from oncelog.protocol.records.batch import BatchHeader, iter_batches
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import decode_records
 
 Fate = Literal["plain", "committed", "aborted", "open", "marker"]
-_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,35 +43,6 @@ class RawBatch:
             Record(topic, partition, each.offset, each.timestamp, each.key, each.value, each.headers)
             for each in decode_records(memoryview(self.data))
         ]
-
-
-async def fetch_once(
-    cluster: Cluster, topic_partition: TopicPartition, offset: int, *, read_committed: bool, deadline: Deadline
-) -> PartitionData:
-    """One Fetch without waiting, retried while the leader moves. Raises the partition's error."""
-    part = FetchPartition(partition=topic_partition.partition, fetch_offset=offset, partition_max_bytes=_PIECE_BYTES)
-    request = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=_PIECE_BYTES,
-        isolation_level=1 if read_committed else 0,
-        topics=[FetchTopic(topic=topic_partition.topic, partitions=[part])],
-    )
-    while True:
-        await cluster.topic(topic_partition.topic, deadline)
-        cause: KafkaError
-        try:
-            response = await cluster.call_node(cluster.leader(topic_partition), FETCH, request, deadline)
-            code = response.error_code or response.responses[0].partitions[0].error_code
-            if not code:
-                return response.responses[0].partitions[0]
-            cause = error_for(code)
-            if code not in LEADER_MOVED:
-                raise cause
-        except (ConnectionLost, RequestTimedOut) as error:
-            cause = error
-        cluster.forget_leaders((topic_partition.topic,))
-        await deadline.pause(cluster.retry_backoff_ms, "FETCH", cause)
 
 
 async def iter_raw_batches(

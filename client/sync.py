@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
+from uuid import UUID
 
 from oncelog.client.admin import Admin as AsyncAdmin
 from oncelog.client.admin import ClusterDescription, NewTopic, TopicDescription
@@ -20,6 +21,8 @@ from oncelog.client.errors import InvalidState, RequestTimedOut
 from oncelog.client.offsets import IsolationLevel
 from oncelog.client.prepared import PreparedTxnState
 from oncelog.client.producer import Producer as AsyncProducer
+from oncelog.client.ranges import NO_TOPIC_ID, RangePiece
+from oncelog.client.ranges import RangeReader as AsyncRangeReader
 from oncelog.client.raw_batches import RawBatch
 from oncelog.client.records import (
     ConsumerGroupMetadata,
@@ -443,6 +446,27 @@ class Admin(_Facade[AsyncAdmin]):
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """The group's committed offsets of these partitions; those without one are left out."""
         return self._run(self._client.list_group_offsets(group_id, partitions, require_stable=require_stable))
+
+
+class RangeReader(_Facade[AsyncRangeReader]):
+    """A blocking `oncelog.client.ranges.RangeReader`, with the same arguments, options and errors.
+
+    The next piece is fetched in the client's own thread while this one is used.
+    """
+
+    def __init__(self, **options: Unpack[ConsumerOptions]) -> None:
+        super().__init__(AsyncRangeReader(**options))
+
+    def read(
+        self, topic_partition: TopicPartition, start: int, end: int, *, topic_id: UUID = NO_TOPIC_ID
+    ) -> Iterator[RangePiece]:
+        """The batches that hold offsets [start, end). Raises as `oncelog.client.ranges.RangeReader.read`."""
+        pieces = self._client.read(topic_partition, start, end, topic_id=topic_id)
+        try:
+            while (piece := self._run(anext(pieces, None))) is not None:
+                yield piece
+        finally:
+            self._run(pieces.aclose())
 
 
 async def _await(delivery: AsyncDelivery) -> RecordMetadata:

@@ -9,11 +9,19 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
-from oncelog.pipeline.options import check_reading, parse
+from oncelog.pipeline.options import OptionError, Options, check_reading, parse
 
-COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
 """As Spark's Kafka source: names, order and types."""
-HEADERS = "headers array<struct<key: string, value: binary>>"
+HEADERS = {"headers": "array<struct<key: string, value: binary>>"}
 
 
 class OncelogDataSource(DataSource):
@@ -23,17 +31,17 @@ class OncelogDataSource(DataSource):
 
     def schema(self) -> str:
         """Spark calls this first when it reads: so whatever is wrong is said in `load()`."""
-        return f"{COLUMNS}, {HEADERS}" if check_reading(self.options)["includeHeaders"] else COLUMNS
+        return ", ".join(f"{name} {kind}" for name, kind in _columns(check_reading(self.options)).items())
 
     def reader(self, schema: Any) -> Any:
-        from oncelog.pipeline.source.readers import batch_reader  # type: ignore[import-not-found]
+        from oncelog.pipeline.source.readers import batch_reader
 
-        return batch_reader(parse(self.options, "read"), schema)
+        return batch_reader(_checked(parse(self.options, "read"), schema))
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802  # Spark's name
         from oncelog.pipeline.source.readers import stream_reader
 
-        return stream_reader(parse(self.options, "readStream"), schema)
+        return stream_reader(_checked(parse(self.options, "readStream"), schema))
 
     # Spark passes both arguments by name when it commits.
     def writer(self, schema: Any, overwrite: bool) -> Any:
@@ -45,3 +53,15 @@ class OncelogDataSource(DataSource):
         from oncelog.pipeline.sink.writers import stream_writer
 
         return stream_writer(parse(self.options, "writeStream"), schema)
+
+
+def _columns(options: Options) -> dict[str, str]:
+    return {**COLUMNS, **HEADERS} if options["includeHeaders"] else COLUMNS
+
+
+def _checked(options: Options, schema: Any) -> Options:
+    """Raises OptionError for a schema of the user's own."""
+    names = list(_columns(options))
+    if schema.names != names:
+        raise OptionError(f"the columns are {', '.join(names)}: leave out schema(), and select from them")
+    return options

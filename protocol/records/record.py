@@ -17,7 +17,7 @@ _MAX_SHIFT = 63
 # One byte: 0 to 63, then -64 to -1, so that a negative value is its own index.
 _SMALL = tuple(bytes((value << 1,)) for value in range(64)) + tuple(bytes((~(value << 1),)) for value in range(-64, 0))
 _NULL = _SMALL[-1]
-_MIN_RECORD_BYTES = 7
+MIN_RECORD_BYTES = 7
 # A NamedTuple's own constructor is a Python function that does only this.
 _new_record = tuple.__new__
 
@@ -133,7 +133,7 @@ def decode_body(
     """The records of an uncompressed body; with LogAppendTime every record has the batch's timestamp."""
     data = bytes(data)
     size = len(data)
-    if not 0 <= record_count * _MIN_RECORD_BYTES <= size:
+    if not 0 <= record_count * MIN_RECORD_BYTES <= size:
         raise ProtocolError(f"{record_count} records do not fit into {size} bytes")
     records: list[Record] = []
     position = 0

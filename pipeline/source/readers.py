@@ -1,0 +1,100 @@
+"""The two reading doors of `format("oncelog")`: a batch over a range of offsets, and a stream of micro-batches.
+
+Owns: what Spark calls, and when. Does not own: the plan of a stream (`stream`), where a batch begins and ends
+(`edges`), reading in a task (`reading`).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from oncelog.pipeline.options import Options
+from oncelog.pipeline.source.edges import ends, starts
+from oncelog.pipeline.source.lookup import Lookup
+from oncelog.pipeline.source.offsets import INITIAL, TopicOffsets, to_json
+from oncelog.pipeline.source.planning import OffsetRange, ranges, split
+from oncelog.pipeline.source.reading import read_range
+from oncelog.pipeline.source.stream import JsonOffset, StreamPlan
+
+
+class RangePartition(InputPartition):
+    """One task's offsets."""
+
+    def __init__(self, offsets: OffsetRange) -> None:
+        super().__init__(offsets)
+        self.offsets = offsets
+
+
+def batch_reader(options: Options) -> "OncelogBatchReader":
+    return OncelogBatchReader(options)
+
+
+def stream_reader(options: Options) -> "OncelogStreamReader":
+    return OncelogStreamReader(options)
+
+
+class OncelogBatchReader(DataSourceReader):
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def partitions(self) -> list[RangePartition]:
+        """Raises OptionError."""
+        options = self._options
+        lookup = Lookup(options)
+        try:
+            logs = lookup.logs(must_exist=True)
+            first, after = starts(options, logs, lookup), ends(options, logs, lookup)
+        finally:
+            lookup.close()
+        end = {name: TopicOffsets(logs[name].topic_id, first[name], after[name]) for name in logs}
+        parts = split(ranges(INITIAL, end), options["minPartitions"], options["maxRecordsPerPartition"])
+        return [RangePartition(each) for each in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Runs in a task. Spark calls it with an empty partition when `partitions` returned none. Raises DataLost."""
+        if isinstance(partition, RangePartition):
+            yield from read_range(self._options, partition.offsets)
+
+
+class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One object lives in the driver as long as the query; each task has a copy of its own."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._lookup = Lookup(options)
+        self._plan = StreamPlan(options, self._lookup)
+
+    def initialOffset(self) -> JsonOffset:  # noqa: N802  # Spark's names
+        return to_json(INITIAL)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        most = self._options["maxOffsetsPerTrigger"]
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._plan.fix_target()
+
+    def latestOffset(self, start: JsonOffset, limit: ReadLimit) -> JsonOffset:  # noqa: N802
+        """Raises DataLost, OptionError."""
+        return self._plan.next_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+
+    def reportLatestOffset(self) -> JsonOffset | None:  # noqa: N802
+        """`query.lastProgress` shows it beside where the batch ends: the lag to the last stable offset."""
+        return self._plan.stable_ends
+
+    def partitions(self, start: JsonOffset, end: JsonOffset) -> list[RangePartition]:
+        """Raises DataLost."""
+        return [RangePartition(each) for each in self._plan.tasks(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Runs in a task. Raises DataLost."""
+        if isinstance(partition, RangePartition):
+            yield from read_range(self._options, partition.offsets)
+
+    def commit(self, end: JsonOffset) -> None:
+        """Spark's checkpoint holds the progress; a group offset for lag tools would only lag behind it."""
+
+    def stop(self) -> None:
+        self._lookup.close()
