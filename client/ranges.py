@@ -105,20 +105,20 @@ class RangeReader:
 
     async def _fetch(self, topic_partition: TopicPartition, offset: int) -> PartitionData:
         """A response with at least one batch. Raises RequestTimedOut when there is none in time."""
-        deadline = self._deadline()
+        patience = self._deadline()
         while True:
             data = await fetch_once(
                 self._cluster,
                 topic_partition,
                 offset,
                 read_committed=self._settings.reads_committed,
-                deadline=deadline,
+                deadline=self._deadline(),
                 max_bytes=self._settings.max_partition_fetch_bytes,
                 max_wait_ms=self._settings.fetch_max_wait_ms,
             )
             if data.records:
                 return data
-            if deadline.expired:
+            if patience.expired:
                 topic, partition = topic_partition
                 limit = data.last_stable_offset if self._settings.reads_committed else data.high_watermark
                 raise RequestTimedOut(f"{topic}-{partition} ends at offset {limit}: nothing came from {offset} on")
