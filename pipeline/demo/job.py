@@ -62,13 +62,10 @@ def output_rows(batch: Any) -> list[Row]:
 
 def run(arguments: argparse.Namespace) -> None:
     """One life of the driver: until everything stable at its start, and what arrives meanwhile, is processed."""
-    from oncelog.pipeline.source.lines import OncelogSource
-
     checkpoint: Path = arguments.checkpoint
     java = prepare_environment(arguments.work)
     session = start_session(arguments.work)
     emit("session", spark=session.version, java=java)
-    session.dataSource.register(OncelogSource)
 
     def on_outcome(outcome: Outcome) -> None:
         emit(
@@ -86,9 +83,10 @@ def run(arguments: argparse.Namespace) -> None:
     sink = TransactionalSink(arguments.bootstrap, arguments.output, checkpoint, on_outcome, after_commit)
     records = (
         session.readStream.format("oncelog")
-        .option("bootstrap", arguments.bootstrap)
-        .option("topic", arguments.topic)
-        .option("max_per_partition", str(arguments.max_per_partition))
+        .option("kafka.bootstrap.servers", arguments.bootstrap)
+        .option("subscribe", arguments.topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(arguments.max_offsets))
         .load()
     )
     query = (
@@ -111,7 +109,7 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--max-per-partition", type=int, default=10_000)
+    parser.add_argument("--max-offsets", type=int, default=60_000)
     parser.add_argument("--kill-after", type=int, default=-1)
     run(parser.parse_args())
 

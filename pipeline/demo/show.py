@@ -22,7 +22,7 @@ from oncelog.pipeline.demo import picture
 from oncelog.pipeline.demo.data import InputError, Purchase, Totals, read_purchases, totals_of
 from oncelog.pipeline.demo.loading import Load, LoadPlan, Troubles
 from oncelog.pipeline.demo.processes import DaemonProcess, ProcessFailed
-from oncelog.pipeline.demo.survey import Strip, longest_partition, survey
+from oncelog.pipeline.demo.survey import Strip, count_offsets, survey
 from oncelog.pipeline.demo.totalling import Totalling, run_job
 from oncelog.pipeline.demo.verify import Published, Seen, Unreadable, differences, read_purchases_back, read_totals_back
 from oncelog.pipeline.java import JavaMissing, java_home
@@ -143,7 +143,7 @@ def _run(
         )
         troubles = load.run()
         totals = progress.add_task("totalling with PySpark", total=WANTED_BATCHES)
-        max_per_partition = -(-asyncio.run(longest_partition(daemon.bootstrap, TOPIC)) // WANTED_BATCHES)
+        max_offsets = -(-asyncio.run(count_offsets(daemon.bootstrap, TOPIC)) // WANTED_BATCHES)
 
         def on_batch(result: Totalling) -> None:
             progress.update(totals, completed=result.batch_count, total=max(WANTED_BATCHES, result.batch_count))
@@ -152,7 +152,7 @@ def _run(
             daemon.bootstrap,
             TOPIC,
             OUTPUT,
-            max_per_partition,
+            max_offsets,
             work,
             on_batch,
             lambda text: progress.console.print(f"  [dim]·[/] {_escape(text)}", soft_wrap=True),

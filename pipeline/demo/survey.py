@@ -54,9 +54,9 @@ async def survey(bootstrap: str, topic: str) -> list[Strip]:
     return strips
 
 
-async def longest_partition(bootstrap: str, topic: str) -> int:
-    """The highest end offset of the topic's partitions. Raises KafkaError."""
+async def count_offsets(bootstrap: str, topic: str) -> int:
+    """How many offsets the topic's partitions have together. Raises KafkaError."""
     async with Consumer(bootstrap_servers=bootstrap, isolation_level="read_uncommitted") as consumer:
         partitions: list[TopicPartition] = await consumer.partitions_for(topic)
         ends = await consumer.end_offsets(partitions)
-    return max(ends.values())
+    return sum(ends.values())

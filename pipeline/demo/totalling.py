@@ -34,7 +34,7 @@ def run_job(
     bootstrap: str,
     topic: str,
     output: str,
-    max_per_partition: int,
+    max_offsets: int,
     work: Path,
     on_batch: Callable[[Totalling], None],
     on_report: Callable[[str], None],
@@ -59,7 +59,7 @@ def run_job(
 
     arguments = ["--bootstrap", bootstrap, "--topic", topic, "--output", output]
     arguments += ["--checkpoint", str(work / "checkpoint"), "--work", str(work)]
-    arguments += ["--max-per-partition", str(max_per_partition)]
+    arguments += ["--max-offsets", str(max_offsets)]
     first = Child(
         "oncelog.pipeline.demo.job", [*arguments, "--kill-after", str(KILL_AFTER_BATCH)], work / "job.log", on_event
     )

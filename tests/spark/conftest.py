@@ -1,0 +1,61 @@
+"""One Spark session for all tests of a run: its start is 5 to 10 seconds."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools.spark_connector import connector_jars
+
+from tools.interop import Unavailable
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    # What a test reads is compared in UTC, wherever it runs.
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A local session on two cores; with Spark's Kafka connector, if that can be had."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql import SparkSession
+
+    from oncelog.pipeline.java import java_home
+
+    work = tmp_path_factory.mktemp("spark")
+    os.environ |= {"JAVA_HOME": str(java_home(work)[0]), "SPARK_LOCAL_IP": "127.0.0.1"}
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    builder = SparkSession.builder.master("local[2]").config("spark.sql.warehouse.dir", str(work / "warehouse"))
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    with suppress(Unavailable):  # the tests that need it skip with the reason
+        builder = builder.config("spark.jars", ",".join(map(str, connector_jars())))
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka_connector(spark: Any) -> str:
+    """The name of Spark's own format; skips where its jars cannot be had."""
+    try:
+        connector_jars()
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    return "kafka"
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return str(tmp_path / "checkpoint")
