@@ -13,7 +13,8 @@ def totals_by_key(records: Any) -> Any:
     """A streaming DataFrame of source records → (total_key, cents, purchases)."""
     from pyspark.sql import functions as f
 
-    purchases = records.select(f.from_json(f.col("value").cast("string"), PURCHASE_SCHEMA).alias("purchase")).select("purchase.*")
+    purchase = f.from_json(f.col("value").cast("string"), PURCHASE_SCHEMA)
+    purchases = records.select(purchase.alias("purchase")).select("purchase.*")
     month = f.concat(f.substring("date", 1, 4), f.lit("-"), f.substring("date", 5, 2))
     keyed = purchases.select(
         f.explode(f.array(f.concat(f.lit("customer:"), f.col("customer")), f.concat(f.lit("month:"), month))).alias(

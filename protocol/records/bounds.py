@@ -43,44 +43,59 @@ class Bounds:
         cut, stamp = self.cuts.extend, self.timestamps.append
         first = len(self.timestamps)
         for index in range(first, first + record_count):
-            # Varints of one and two bytes are inlined here and below: a call each would double the cost of a record.
+            # Varints of one byte, and of two where they are usual, are inlined here and below: a call each would double
+            # the cost of a record.
             byte = data[position]
-            if byte < 0x80:
-                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            position += 1
+            if byte > 0x7F:
+                next_byte = data[position]
+                if next_byte < 0x80:
+                    byte = next_byte << 7 | byte & 0x7F
+                    length, position = (byte >> 1) ^ -(byte & 1), position + 1
+                else:
+                    length, position = read_zigzag(data, position - 1)
             else:
-                length, position = read_zigzag(data, position)
+                length = (byte >> 1) ^ -(byte & 1)
             record_end = position + length
             if length < 0 or record_end > end:
                 raise ProtocolError(f"a record of {length} bytes at byte {position}, {end - position} are left")
             byte = data[position + 1]
-            if byte < 0x80:
-                stamp(base_timestamp + ((byte >> 1) ^ -(byte & 1)))
-                position += 2
+            position += 2
+            if byte > 0x7F:
+                byte, position = read_zigzag(data, position - 1)
+                stamp(base_timestamp + byte)
             else:
-                delta, position = read_zigzag(data, position + 1)
-                stamp(base_timestamp + delta)
+                stamp(base_timestamp + ((byte >> 1) ^ -(byte & 1)))
             while data[position] > 0x7F:
                 position += 1
             byte = data[position + 1]
-            if byte < 0x80:
-                length, position = (byte >> 1) ^ -(byte & 1), position + 2
+            position += 2
+            if byte > 0x7F:
+                length, position = read_zigzag(data, position - 1)
             else:
-                length, position = read_zigzag(data, position + 1)
+                length = (byte >> 1) ^ -(byte & 1)
             if length < 0:
                 self.null_keys.append(index)
                 length = 0
             key_end = position + length
             # A damaged length may point far away: data[key_end] then raises IndexError, or the check below finds it.
             byte = data[key_end]
-            if byte < 0x80:
-                length, start = (byte >> 1) ^ -(byte & 1), key_end + 1
+            start = key_end + 1
+            if byte > 0x7F:
+                next_byte = data[start]
+                if next_byte < 0x80:
+                    byte = next_byte << 7 | byte & 0x7F
+                    length, start = (byte >> 1) ^ -(byte & 1), start + 1
+                else:
+                    length, start = read_zigzag(data, key_end)
             else:
-                length, start = read_zigzag(data, key_end)
+                length = (byte >> 1) ^ -(byte & 1)
             if length < 0:
                 self.null_values.append(index)
                 length = 0
-            if start + length >= record_end:
+            value_end = start + length
+            if value_end >= record_end:
                 raise ProtocolError(f"a value of {length} bytes at byte {start}, {record_end - start} are left")
-            cut((position, key_end, start, start + length))
+            cut((position, key_end, start, value_end))
             position = record_end
         return position
