@@ -51,6 +51,10 @@ test: $(VENV)/.test ## Run the fast tests, on every core (ARGS= goes to pytest: 
 test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute of fuzzing, as .ci/run does
 	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' $(ARGS)
 
+.PHONY: test-spark
+test-spark: $(VENV)/.test $(VENV)/.demo ## Run the tests that start Spark, in one session (its Kafka connector is fetched, if Maven is there)
+	@$(BIN)/python -m pytest -rsfE -m spark $(ARGS)
+
 # In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there.
 .PHONY: test-compiled
 test-compiled: $(COMPILED)/.test ## Run the fast tests and a sample of the simulation against the compiled wheel, away from the sources

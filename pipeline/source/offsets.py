@@ -13,6 +13,7 @@ checkpoint; they lack the topic's id.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 VERSION = 1
@@ -35,7 +36,7 @@ class TopicOffsets:
 
 
 StreamOffset = Mapping[str, TopicOffsets]
-INITIAL: StreamOffset = {}
+INITIAL: StreamOffset = MappingProxyType({})
 
 
 def to_json(offset: StreamOffset) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.spark_connector import connector_jars
 
 from tools.interop import Unavailable
+from tools.spark_connector import connector_jars
 
 SETTINGS = {
     "spark.ui.enabled": "false",

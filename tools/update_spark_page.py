@@ -1,0 +1,44 @@
+"""Writes the tables of options in docs/spark.md from `pipeline/options.py`; a test compares.
+
+    python tools/update_spark_page.py
+
+A table stands between `<!-- options of read and readStream -->` and `<!-- end of options -->`; any doors can be named.
+"""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+from oncelog.client import ConsumerSettings, ProducerSettings
+from oncelog.pipeline.options import READ, READ_SETTINGS, REFUSED, WITHOUT_EFFECT, WRITE_SETTINGS, Door, table
+
+PAGE = Path(__file__).parent.parent / "docs" / "spark.md"
+_PLACE = re.compile(r"(<!-- options of ([\w ]+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
+
+
+def settings(doors: tuple[Door, ...]) -> str:
+    """What may stand after `kafka.`, with our client's defaults."""
+    names, kind = (READ_SETTINGS, ConsumerSettings) if set(doors) <= set(READ) else (WRITE_SETTINGS, ProducerSettings)
+    defaults = {field.name: field.default for field in fields(kind)}
+    lines = ["| setting | default |", "|---|---|"]
+    lines += [f"| `kafka.{name}` | `{defaults[name.replace('.', '_')]}` |" for name in names]
+    lines += ["", "| accepted, without effect | why |", "|---|---|"]
+    lines += [f"| `kafka.{name}` | {why} |" for name, why in WITHOUT_EFFECT.items()]
+    lines += ["", "| refused | instead |", "|---|---|"]
+    lines += [f"| `kafka.{name}` | {what} |" for name, what in REFUSED.items()]
+    return "\n".join(lines)
+
+
+def updated(page: str) -> str:
+    """The page with its tables rewritten."""
+
+    def written(place: re.Match[str]) -> str:
+        doors = tuple(door for door in get_args(Door) if door in place[2].split())
+        return f"{place[1]}\n{table(doors)}\n\n{settings(doors)}\n\n{place[3]}"
+
+    return _PLACE.sub(written, page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
