@@ -50,8 +50,9 @@ class RangeReader:
                 for header, batch in piece.batches:
                     ...
 
-    Options are those of `Consumer`; `isolation_level`, `max_partition_fetch_bytes`, `check_crcs`, `client_id` and the
-    timeouts have an effect. Entering the block raises ConnectionLost or RequestTimedOut if no broker responds.
+    Options are those of `Consumer`; `isolation_level`, `fetch_max_bytes`, `max_partition_fetch_bytes`,
+    `fetch_max_wait_ms`, `check_crcs`, `client_id` and the timeouts have an effect. Entering the block raises
+    ConnectionLost or RequestTimedOut if no broker responds.
     """
 
     def __init__(self, **options: Unpack[ConsumerOptions]) -> None:
@@ -113,7 +114,7 @@ class RangeReader:
                 offset,
                 read_committed=self._settings.reads_committed,
                 deadline=self._deadline(),
-                max_bytes=self._settings.max_partition_fetch_bytes,
+                max_bytes=min(self._settings.max_partition_fetch_bytes, self._settings.fetch_max_bytes),
                 max_wait_ms=self._settings.fetch_max_wait_ms,
             )
             if data.records:

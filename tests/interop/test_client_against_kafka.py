@@ -26,9 +26,11 @@ from oncelog.client.errors import (
     TransactionAborted,
 )
 from oncelog.client.offsets import IsolationLevel
+from oncelog.client.ranges import RangeReader
 from oncelog.client.settings import Acks, Compression
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
+from oncelog.protocol.records.record import decode_records
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
 
@@ -314,6 +316,26 @@ async def test_every_batch_is_shown_with_its_fate(bootstrap: str) -> None:
     assert markers == [ControlRecordType.ABORT, ControlRecordType.COMMIT]
     assert [record.value for each in batches for record in each.records()] == [b"a", b"p", b"c", b"o"]
     assert (batches[-1].last_stable_offset, batches[-1].high_watermark) == (5, 6)
+
+
+async def test_a_range_has_what_the_isolation_level_shows_up_to_an_end_that_is_a_marker(bootstrap: str) -> None:
+    topic = await new_topic(bootstrap)
+    async with Producer(bootstrap, transactional_id=fresh("id")) as producer:
+        for outcome in ("commit", "abort", "commit"):
+            async with producer.transaction() as transaction:
+                for number in range(3):
+                    await transaction.send_soon(topic, b"%d" % number)
+                await producer.flush()
+                if outcome == "abort":
+                    await transaction.abort()
+    async with Admin(bootstrap) as admin:
+        (described,) = await admin.describe_topics(topic)
+    shown: dict[IsolationLevel, list[int]] = {"read_committed": [], "read_uncommitted": []}
+    for isolation, offsets in shown.items():
+        async with RangeReader(bootstrap_servers=bootstrap, isolation_level=isolation) as reader:
+            async for piece in reader.read(TopicPartition(topic, 0), 0, 12, topic_id=described.topic_id):
+                offsets += [record.offset for _, batch in piece.batches for record in decode_records(batch)]
+    assert shown == {"read_committed": [0, 1, 2, 8, 9, 10], "read_uncommitted": [0, 1, 2, 4, 5, 6, 8, 9, 10]}
 
 
 async def test_a_group_goes_on_where_it_committed(bootstrap: str) -> None:
