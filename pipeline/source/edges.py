@@ -38,10 +38,19 @@ def ends(options: Options, logs: Logs, lookup: Brokers) -> Edges:
     """The offset after the last of each partition, for a batch. Raises OptionError."""
     times = _times(options, "endingTimestamp", "endingOffsetsByTimestamp", logs)
     if times is None:
+        # A range must be decided to its end: no transaction may be open in it.
         return _at(options["endingOffsets"], "endingOffsets", logs, may_be_lost=False)
     found = lookup.offsets_by_time(times)
     stable = {each: logs[each.topic].stable[each.partition] for each in found}
     return by_topic({each: stable[each] if offset < 0 else offset for each, offset in found.items()})
+
+
+def check_order(first: Edges, after: Edges) -> None:
+    """Raises OptionError for a partition that ends before it begins."""
+    for topic, offsets in after.items():
+        for index, offset in offsets.items():
+            if offset < first[topic][index]:
+                raise OptionError(f"{topic}-{index} would begin at offset {first[topic][index]} and end at {offset}")
 
 
 def _times(options: Options, one: str, many: str, logs: Logs) -> Mapping[TopicPartition, int] | None:
@@ -63,8 +72,8 @@ def _at(spec: str | Mapping[str, ByPartition], name: str, logs: Logs, *, may_be_
     found: dict[str, dict[int, int]] = {}
     for topic, log in logs.items():
         for index, first in log.earliest.items():
-            last = log.stable[index]
-            offset = {EARLIEST: first, LATEST: last}.get(given[topic][index], given[topic][index])
+            offset = {EARLIEST: first, LATEST: log.stable[index]}.get(given[topic][index], given[topic][index])
+            last = log.end[index] if name == "startingOffsets" else log.stable[index]
             if not first <= offset <= last:
                 if not may_be_lost:
                     raise OptionError(f"{name}: {topic}-{index} has offsets {first} to {last}, not {offset}")

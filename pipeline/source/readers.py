@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from oncelog.pipeline.options import Options
-from oncelog.pipeline.source.edges import ends, starts
+from oncelog.pipeline.source.edges import check_order, ends, starts
 from oncelog.pipeline.source.lookup import Lookup
 from oncelog.pipeline.source.offsets import INITIAL, TopicOffsets, to_json
 from oncelog.pipeline.source.planning import OffsetRange, ranges, split
@@ -46,6 +46,7 @@ class OncelogBatchReader(DataSourceReader):
         try:
             logs = lookup.logs(must_exist=True)
             first, after = starts(options, logs, lookup), ends(options, logs, lookup)
+            check_order(first, after)
         finally:
             lookup.close()
         end = {name: TopicOffsets(logs[name].topic_id, first[name], after[name]) for name in logs}

@@ -9,7 +9,7 @@ import pytest
 
 from oncelog.client import TopicPartition
 from oncelog.pipeline.options import Door, OptionError, parse
-from oncelog.pipeline.source.edges import ends, starts
+from oncelog.pipeline.source.edges import check_order, ends, starts
 from oncelog.pipeline.source.losses import DataLost, Logs, TopicLog
 from oncelog.pipeline.source.offsets import INITIAL, to_json
 from oncelog.pipeline.source.stream import StreamPlan
@@ -217,3 +217,18 @@ def test_an_edge_that_is_not_in_the_log_is_named(given: dict[str, object], sente
     brokers.earliest = [2, 0]
     with pytest.raises(OptionError, match=sentence):
         starts(options("read", **given), brokers.logs(must_exist=True), brokers)
+
+
+def test_a_stream_may_begin_where_a_transaction_is_still_open_but_a_batch_does_not_end_there() -> None:
+    log = TopicLog("id", {0: 0}, {0: 9}, {0: 12})
+    given = {"t": {"0": 11}}
+    brokers = FakeBrokers(9)
+    assert starts(options(startingOffsets=given), {"t": log}, brokers) == {"t": {0: 11}}
+    with pytest.raises(OptionError, match="endingOffsets: t-0 has offsets 0 to 9, not 11"):
+        ends(options("read", endingOffsets=given), {"t": log}, brokers)
+
+
+def test_a_batch_that_ends_before_it_begins_is_an_error_and_not_empty() -> None:
+    check_order({"t": {0: 5}}, {"t": {0: 5}})
+    with pytest.raises(OptionError, match="t-0 would begin at offset 5 and end at 4"):
+        check_order({"t": {0: 5}}, {"t": {0: 4}})
