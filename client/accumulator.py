@@ -72,11 +72,22 @@ class PartitionQueue:
             batch = self.waiting[-1]
             if batch.try_append(key, value, headers, timestamp_ms, batch_size):
                 return batch, False
+        batch = self._begin(now_s)
+        batch.try_append(key, value, headers, timestamp_ms, batch_size)
+        return batch, True
+
+    def append_batch(self, encoded: bytes | memoryview, now_s: float) -> Batch:
+        """A whole batch, encoded elsewhere; what is buffered before it is sent before it."""
+        self.close_batches()
+        batch = self._begin(now_s)
+        batch.fill(encoded)
+        return batch
+
+    def _begin(self, now_s: float) -> Batch:
         batch = Batch(self.topic_partition, self._next_serial, now_s)
         self._next_serial += 1
-        batch.try_append(key, value, headers, timestamp_ms, batch_size)
         self.waiting.append(batch)
-        return batch, True
+        return batch
 
     def close_batches(self) -> None:
         """Send buffered records without lingering."""
@@ -226,9 +237,18 @@ class Accumulator:
         queue = self.queue(topic_partition)
         batch, begun = queue.append(key, value, headers, timestamp_ms, self._batch_size, now_s)
         if begun:
-            batch.callbacks.append(lambda: self._on_ended(batch))
-            self.buffered_bytes += self._batch_size
+            self._count(batch, self._batch_size)
         return batch, batch.record_count - 1, begun or batch.size_bytes >= self._batch_size
+
+    def append_batch(self, topic_partition: TopicPartition, encoded: bytes | memoryview, now_s: float) -> Batch:
+        """Buffer a whole batch that was encoded elsewhere."""
+        batch = self.queue(topic_partition).append_batch(encoded, now_s)
+        self._count(batch, len(encoded))
+        return batch
+
+    def _count(self, batch: Batch, size_bytes: int) -> None:
+        self.buffered_bytes += size_bytes
+        batch.callbacks.append(lambda: self._on_ended(size_bytes))
 
     def ready_at_s(self, queue: PartitionQueue) -> float | None:
         return queue.ready_at_s(self._linger_s, self._batch_size)
@@ -252,6 +272,6 @@ class Accumulator:
         for batch in list(batches):
             batch.fail(error)
 
-    def _on_ended(self, batch: Batch) -> None:
-        self.buffered_bytes -= self._batch_size
+    def _on_ended(self, size_bytes: int) -> None:
+        self.buffered_bytes -= size_bytes
         self.on_room()

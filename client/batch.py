@@ -12,7 +12,13 @@ from functools import partial
 
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import Headers, RecordMetadata, TopicPartition
-from oncelog.protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_MASK, assemble_batch
+from oncelog.protocol.records.batch import (
+    HEADER_SIZE,
+    TRANSACTIONAL_MASK,
+    assemble_batch,
+    read_header,
+    stamp_producer,
+)
 from oncelog.protocol.records.record import Record, encode_record
 
 
@@ -34,6 +40,7 @@ class Batch:
 
     __slots__ = (
         "_body",
+        "_encoded_elsewhere",
         "_timestamps",
         "attempt_count",
         "base_offset",
@@ -76,7 +83,17 @@ class Batch:
         self.max_timestamp_ms = 0
         self.callbacks: list[Callable[[], object]] = []
         self._body: list[bytes] = []
+        self._encoded_elsewhere: bytes | memoryview | None = None
         self._timestamps: list[int] = []
+
+    def fill(self, encoded: bytes | memoryview) -> None:
+        """Take a whole encoded batch instead of records; only its producer is set when it is sent."""
+        header = read_header(encoded)
+        self._encoded_elsewhere = encoded
+        self._timestamps = [header.base_timestamp]
+        self.record_count = header.record_count
+        self.size_bytes = len(encoded)
+        self.closed = True
 
     def try_append(
         self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int, batch_size: int
@@ -103,6 +120,17 @@ class Batch:
     def encode(self, identity: ProducerIdentity, sequence: int, *, compression: str, transactional: bool) -> bytes:
         """The bytes to send, encoded once so that a retry sends the same. Keeps the records, in case the batch gets a
         new sequence."""
+        if self._encoded_elsewhere is not None:
+            self.identity = identity
+            self.sequence = sequence
+            self.encoded = stamp_producer(
+                self._encoded_elsewhere,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                base_sequence=sequence,
+                transactional=transactional,
+            )
+            return self.encoded
         body = b"".join(self._body)
         attributes = TRANSACTIONAL_MASK if transactional else 0
         if compression != "none":
@@ -144,6 +172,7 @@ class Batch:
             return
         self.done = True
         self._body = []
+        self._encoded_elsewhere = None
         callbacks, self.callbacks = self.callbacks, []
         for callback in callbacks:
             callback()

@@ -26,6 +26,8 @@ from oncelog.client.settings import ProducerOptions, ProducerSettings
 from oncelog.client.transaction import Transaction, to_the_end
 from oncelog.client.transaction_manager import TransactionManager
 from oncelog.client.transaction_states import TransactionState
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.batch import MAGIC, NO_PRODUCER_ID, check_crc, read_header
 
 
 class Producer:
@@ -198,21 +200,12 @@ class Producer:
         Arguments as for `send`. Raises QueueFull, RequestTimedOut, ConfigError and, in a transaction that failed, the
         first error; awaiting the Delivery raises the rest.
         """
-        sender, accumulator = self._require_open()
-        if self._manager is not None:
-            self._manager.check_open()
-        known = self._cluster.topics.get(topic)
-        if known is None or not accumulator.has_room:
-            await self._wait_until_ready(topic, accumulator)
-            if self._manager is not None:
-                self._manager.check_open()
-            known = self._cluster.topics.get(topic)
-        count = known.partition_count if known is not None else 1
+        sender, accumulator, count = await self._ready_for(topic)
         sticky = partition is None and key is None
         if partition is None:
             partition = self._partitioner.partition(topic, key, count)
-        elif not 0 <= partition < count:
-            raise ConfigError(f"partition {partition} of topic {topic!r}, which has {count}")
+        else:
+            _check_partition(topic, partition, count)
         batch, index, needs_sender = accumulator.append(
             TopicPartition(topic, partition),
             key,
@@ -230,6 +223,37 @@ class Producer:
             # A loop of send_soon would otherwise starve every other task, the sender included.
             await asyncio.sleep(0)
         return Delivery(batch, index)
+
+    async def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery:
+        """Buffer one whole record batch (magic 2) that was encoded elsewhere, by another process say; blocks as
+        `send_soon` does.
+
+        The batch is sent as it is, compressed or not, under this producer's id, epoch and sequence. Returns the delivery
+        of its first record. `encoded` must not change until then. Raises ConfigError unless it is exactly one batch
+        with a correct checksum and no producer of its own, and what `send_soon` raises.
+        """
+        _check_encoded(encoded)
+        sender, accumulator, count = await self._ready_for(topic)
+        _check_partition(topic, partition, count)
+        now_s = asyncio.get_running_loop().time()
+        batch = accumulator.append_batch(TopicPartition(topic, partition), encoded, now_s)
+        batch.callbacks.append(lambda: self._on_batch_ended(batch))
+        sender.wake()
+        await asyncio.sleep(0)
+        return Delivery(batch, 0)
+
+    async def _ready_for(self, topic: str) -> tuple[Sender, Accumulator, int]:
+        """Wait for buffer space and the topic's metadata; returns its partition count too."""
+        sender, accumulator = self._require_open()
+        if self._manager is not None:
+            self._manager.check_open()
+        known = self._cluster.topics.get(topic)
+        if known is None or not accumulator.has_room:
+            await self._wait_until_ready(topic, accumulator)
+            if self._manager is not None:
+                self._manager.check_open()
+            known = self._cluster.topics.get(topic)
+        return sender, accumulator, known.partition_count if known is not None else 1
 
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send all buffered records now and wait for their acknowledgements, at most `timeout_ms` (default: no limit).
@@ -336,3 +360,23 @@ class Producer:
     def _on_batch_ended(self, batch: Batch) -> None:
         if batch.error is not None:
             self._unseen_failures.append(batch)
+
+
+def _check_partition(topic: str, partition: int, count: int) -> None:
+    if not 0 <= partition < count:
+        raise ConfigError(f"partition {partition} of topic {topic!r}, which has {count}")
+
+
+def _check_encoded(encoded: bytes | memoryview) -> None:
+    """Raises ConfigError unless these bytes are one batch that a producer may still be stamped on."""
+    view = memoryview(encoded)
+    try:
+        header = read_header(view)
+    except ProtocolError as error:
+        raise ConfigError(f"send_batch: {error}") from error
+    if header.magic != MAGIC or header.size_in_bytes != len(view) or header.record_count < 1:
+        raise ConfigError("send_batch: these bytes are not exactly one record batch of magic 2")
+    if header.producer_id != NO_PRODUCER_ID or header.is_control:
+        raise ConfigError("send_batch: the batch has a producer id already, or is a control batch")
+    if not check_crc(view):
+        raise ConfigError("send_batch: the checksum of the batch is wrong: its bytes are damaged")

@@ -211,6 +211,10 @@ class Transaction:
         """Buffer (key, value) pairs in one call to the loop: one call per record would cost more than the record."""
         self._run(_send_many(self._transaction, topic, records))
 
+    def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery:
+        """Buffer a whole record batch that was encoded elsewhere. Raises as `oncelog.Producer.send_batch`."""
+        return Delivery(self._run, self._run(self._transaction.send_batch(topic, partition, encoded)))
+
     def send_offsets(self, offsets: Offsets, *, group: "ConsumerGroupMetadata | Consumer") -> None:
         """Commit a group's offsets with this transaction. Raises as `oncelog.Transaction.send_offsets`."""
         metadata: ConsumerGroupMetadata | HasGroupMetadata = group
@@ -277,6 +281,10 @@ class Producer(_Facade[AsyncProducer]):
     def send_many(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
         """Buffer (key, value) pairs in one call to the loop; `flush` waits for them and raises the first failure."""
         self._run(_send_many(self._client, topic, records))
+
+    def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery:
+        """Buffer a whole record batch that was encoded elsewhere. Raises as `oncelog.Producer.send_batch`."""
+        return Delivery(_Run(self), self._run(self._client.send_batch(topic, partition, encoded)))
 
     def flush(self, timeout_ms: float | None = None) -> None:
         """Send all buffered records and wait for them. Raises as `oncelog.Producer.flush`."""

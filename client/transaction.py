@@ -118,6 +118,12 @@ class Transaction:
             topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
         )
 
+    async def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery:
+        """Buffer a whole record batch that was encoded elsewhere; `commit` waits for it. Arguments and errors as
+        `Producer.send_batch`."""
+        self._check()
+        return await self._producer.send_batch(topic, partition, encoded)
+
     async def send_offsets(self, offsets: Offsets, *, group: ConsumerGroupMetadata | HasGroupMetadata) -> None:
         """Commit a group's offsets with this transaction (KIP-447): each is the next offset to read.
 

@@ -208,7 +208,26 @@ def assemble_batch(
     return _with_checksum(base_offset, partition_leader_epoch, tail, body)
 
 
-def _with_checksum(base_offset: int, partition_leader_epoch: int, tail: bytes, body: bytes) -> bytes:
+def stamp_producer(
+    batch: bytes | memoryview, *, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool
+) -> bytes:
+    """A copy of a batch under another producer, with the checksum that it then has; its records stay as they are."""
+    header = read_header(batch)
+    attributes = header.attributes & ~TRANSACTIONAL_MASK | (TRANSACTIONAL_MASK if transactional else 0)
+    tail = _BODY.pack(
+        attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        header.record_count,
+    )
+    return _with_checksum(header.base_offset, header.partition_leader_epoch, tail, memoryview(batch)[HEADER_SIZE:])
+
+
+def _with_checksum(base_offset: int, partition_leader_epoch: int, tail: bytes, body: bytes | memoryview) -> bytes:
     """The batch of a header from the attributes on, and a body."""
     length = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
     checksum = crc32c(body, crc32c(tail))
