@@ -45,9 +45,9 @@ class OncelogDataSource(DataSource):
 
     # Spark passes both arguments by name when it commits.
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        from oncelog.pipeline.sink.writers import batch_writer  # type: ignore[import-not-found]
+        from oncelog.pipeline.sink.writers import batch_writer
 
-        return batch_writer(parse(self.options, "write"), schema)
+        return batch_writer(parse(self.options, "write"), schema, overwrite)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802
         from oncelog.pipeline.sink.writers import stream_writer

@@ -101,7 +101,28 @@ OPTIONS = (
     Option("maxRecordsPerPartition", READ, positive, None, "Split the partitions into tasks of at most so many."),
     Option("includeHeaders", EVERY, boolean, False, "A column `headers` of `array<struct<key string, value binary>>`."),
     Option("topic", WRITE, text, None, "The topic of every row; without it each row names its own in column `topic`."),
-    Option("checkpointLocation", ("writeStream",), text, None, "Spark's own: the directory of the checkpoint."),
+    Option(
+        "checkpointLocation", ("writeStream",), text, None, "Spark's own: the directory of the checkpoint. Required."
+    ),
+    Option(
+        "sinkId",
+        ("writeStream",),
+        text,
+        None,
+        "The transactional id, and the marker's key, where rules for names demand another than `spark-sink-QUERY_ID`. "
+        "Of one query only.",
+    ),
+    Option("runId", ("write",), text, None, "Publish once for this id, however often the job is run again."),
+    Option("markerTopic", WRITE, text, "__spark_sink_markers", "Where the markers are: a compacted topic."),
+    Option(
+        "spoolLocation",
+        WRITE,
+        text,
+        None,
+        "A directory for what is encoded and not published yet, on a file system that driver and executors share. "
+        "Default: the driver's directory for temporary files. Executors that do not see it send everything through "
+        "Spark's driver, at most spark.driver.maxResultSize a batch.",
+    ),
     Option("queryName", ("writeStream",), text, None, "Spark's own: the name of the query."),
     Option("groupIdPrefix", READ, text, None, "Without effect: nothing joins a consumer group."),
     Option("kafkaConsumer.pollTimeoutMs", READ, text, None, "Without effect: see `kafka.default.api.timeout.ms`."),

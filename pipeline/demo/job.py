@@ -5,17 +5,18 @@ N is committed in the broker and before Spark records that: the worst possible m
 """
 
 import argparse
-import json
+import asyncio
 import os
 import signal
 import sys
 from pathlib import Path
 from typing import Any
 
+from oncelog.client import Admin
 from oncelog.pipeline.demo.events import emit
 from oncelog.pipeline.demo.transform import totals_by_key
 from oncelog.pipeline.java import java_home
-from oncelog.pipeline.sink import Outcome, Row, TransactionalSink
+from oncelog.pipeline.sink import Step, exactly_once
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -50,14 +51,15 @@ def start_session(work: Path) -> Any:
     return session
 
 
-def output_rows(batch: Any) -> list[Row]:
+def records_of(totals: Any) -> Any:
     """A micro-batch of totals as records: the newest value of a key is its total."""
-    table = batch.toArrow()
-    columns = [table.column(name).to_pylist() for name in ("total_key", "cents", "purchases")]
-    return [
-        (key, json.dumps({"cents": cents, "purchases": purchases}, separators=(",", ":")).encode())
-        for key, cents, purchases in zip(*columns, strict=True)
-    ]
+    return totals.selectExpr("total_key as key", "to_json(struct(cents, purchases)) as value")
+
+
+async def make_output(bootstrap: str, topic: str) -> None:
+    """The sink creates no topic: a mistyped name would swallow its results."""
+    async with Admin(bootstrap) as admin:
+        await admin.create_topics(topic, exist_ok=True)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -66,21 +68,26 @@ def run(arguments: argparse.Namespace) -> None:
     java = prepare_environment(arguments.work)
     session = start_session(arguments.work)
     emit("session", spark=session.version, java=java)
+    asyncio.run(make_output(arguments.bootstrap, arguments.output))
 
-    def on_outcome(outcome: Outcome) -> None:
-        emit(
-            "published" if outcome.published else "skipped",
-            batch=outcome.batch_id,
-            records=outcome.records,
-            producer_epoch=outcome.producer_epoch,
-        )
+    def publish(totals: Any, batch_id: int) -> None:
+        async def on_step(step: Step, moment: str) -> None:
+            if (step, moment, batch_id) == (Step.END, "after", arguments.kill_after):
+                emit("dying", batch=batch_id)
+                os.killpg(os.getpgid(0), signal.SIGKILL)  # the JVM dies with its driver
 
-    def after_commit(batch_id: int) -> None:
-        if batch_id == arguments.kill_after:
-            emit("dying", batch=batch_id)
-            os.killpg(os.getpgid(0), signal.SIGKILL)  # the JVM dies with its driver
+        with exactly_once(totals, batch_id, sink_options, on_step=on_step) as once:
+            once.to_topic(records_of(totals), arguments.output)
+        outcome = once.outcome
+        if outcome is not None:
+            emit(
+                "published" if outcome.published else "skipped",
+                batch=batch_id,
+                records=outcome.records if outcome.published else 0,
+                producer_epoch=outcome.producer_epoch,
+            )
 
-    sink = TransactionalSink(arguments.bootstrap, arguments.output, checkpoint, on_outcome, after_commit)
+    sink_options = {"kafka.bootstrap.servers": arguments.bootstrap, "checkpointLocation": str(checkpoint)}
     records = (
         session.readStream.format("oncelog")
         .option("kafka.bootstrap.servers", arguments.bootstrap)
@@ -93,7 +100,7 @@ def run(arguments: argparse.Namespace) -> None:
         totals_by_key(records)
         .writeStream.outputMode("update")
         .option("checkpointLocation", str(checkpoint))
-        .foreachBatch(lambda batch, batch_id: sink.apply(batch_id, output_rows(batch)))
+        .foreachBatch(publish)
         .start()
     )
     query.processAllAvailable()

@@ -178,7 +178,7 @@ def encode_batch(
 
 
 def assemble_batch(
-    body: bytes,
+    body: bytes | memoryview,
     *,
     attributes: int,
     record_count: int,

@@ -1,48 +1,134 @@
-"""The sink's decision: what the marker says about a batch, and what must never be skipped silently."""
+"""The sink's decision, what it reads of the checkpoint, what waits between tasks and driver, which columns it takes."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from oncelog.client import OffsetAndMetadata
-from oncelog.pipeline.sink import MarkerMismatch, decide, fingerprint_of, sink_id_of
+from oncelog.pipeline.sink.checkpoint import Checkpoint, CheckpointError
+from oncelog.pipeline.sink.marker import Marker, MarkerMismatch, decide
+from oncelog.pipeline.sink.rows import SchemaError, check_columns
+from oncelog.pipeline.sink.spool import Spool, SpoolLost, SpoolWriter
 
 
-def marker(next_batch: int, fingerprint: str = "same") -> OffsetAndMetadata:
-    return OffsetAndMetadata(next_batch, json.dumps({"fingerprint": fingerprint}))
+def marker(batch_id: int, *, query: str = "query", fingerprint: str = "same", run: str = "") -> Marker:
+    return Marker(batch_id, query, fingerprint, run, {"totals": 7})
 
 
-def test_the_batch_that_the_marker_waits_for_is_published() -> None:
-    assert decide(0, "same", None)
-    assert decide(5, "same", marker(5))
+@pytest.mark.parametrize(
+    ("wanted", "known", "is_published"),
+    [
+        (marker(0), None, True),
+        (marker(5), marker(4), True),
+        (marker(5, fingerprint="other"), marker(4), True),
+        (marker(4), marker(4), False),
+        (marker(4, run="second start"), marker(4, run="first start"), False),
+    ],
+)
+def test_a_batch_is_published_after_the_one_before_it_and_skipped_when_it_is_applied(
+    wanted: Marker, known: Marker | None, is_published: bool
+) -> None:
+    assert decide(wanted, known) is is_published
 
 
-def test_the_batch_before_it_is_skipped_if_it_is_the_same_one() -> None:
-    assert not decide(4, "same", marker(5))
+@pytest.mark.parametrize(
+    ("wanted", "known", "sentence"),
+    [
+        (marker(7), None, "there is no marker"),
+        (marker(4, fingerprint="other"), marker(4), "other source offsets"),
+        (marker(2), marker(4), "old copy"),
+        (marker(0), marker(4), "old copy"),
+        (marker(6), marker(4), "only the batches up to 4"),
+        (marker(5, query="other"), marker(4), "belongs to query"),
+        (marker(0, query="new checkpoint"), marker(4), "belongs to query"),
+        (marker(4, run="this start"), marker(4, run="this start"), "belong into one"),
+    ],
+)
+def test_what_contradicts_the_marker_is_refused_and_never_skipped(
+    wanted: Marker, known: Marker | None, sentence: str
+) -> None:
+    with pytest.raises(MarkerMismatch, match=sentence):
+        decide(wanted, known)
 
 
-def test_the_same_number_with_other_offsets_is_refused() -> None:
-    with pytest.raises(MarkerMismatch, match="other offsets"):
-        decide(4, "other", marker(5))
+def test_a_marker_is_read_as_it_was_written_and_nothing_else_is() -> None:
+    assert Marker.decode(marker(3).encode()) == marker(3)
+    for bad in (b"", b"7", b"[]", b'{"version":2}', b'{"version":1,"batch":1}'):
+        with pytest.raises(MarkerMismatch, match="no marker"):
+            Marker.decode(bad)
 
 
-def test_an_old_copy_of_the_checkpoint_is_refused() -> None:
-    with pytest.raises(MarkerMismatch, match="old copy"):
-        decide(2, "same", marker(5))
-
-
-@pytest.mark.parametrize("known", [None, marker(5)])
-def test_a_lost_marker_is_refused(known: OffsetAndMetadata | None) -> None:
-    with pytest.raises(MarkerMismatch, match="expired or was deleted"):
-        decide(7, "same", known)
-
-
-def test_identity_and_fingerprint_come_from_the_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
+def test_identity_and_fingerprint_come_from_the_checkpoint(tmp_path: Path, form: str) -> None:
+    checkpoint = Checkpoint(form.format(tmp_path))
+    with pytest.raises(CheckpointError, match="metadata"):
+        checkpoint.query_id()
     (tmp_path / "metadata").write_text(json.dumps({"id": "query"}))
+    assert checkpoint.batches("offsets") == []
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "3").write_text('v1\n{"0":10}')
-    assert sink_id_of(tmp_path) == "spark-sink-query"
-    before = fingerprint_of(tmp_path, 3)
+    (tmp_path / "offsets" / ".3.crc").write_text("")
+    assert (checkpoint.query_id(), checkpoint.batches("offsets")) == ("query", [3])
+    before = checkpoint.fingerprint(3)
     (tmp_path / "offsets" / "3").write_text('v1\n{"0":11}')
-    assert fingerprint_of(tmp_path, 3) != before
+    assert checkpoint.fingerprint(3) != before
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+@pytest.mark.parametrize("is_visible", [True, False])
+def test_what_a_task_encoded_arrives_by_file_or_by_message(tmp_path: Path, size: int, is_visible: bool) -> None:
+    spool = Spool.open(str(tmp_path), "sink")
+    assert spool is not None
+    seen = spool if is_visible else Spool(spool.directory, "token of another machine")
+    writer = SpoolWriter(seen)
+    for index in range(3):
+        writer.add("topic", index, bytes((index,)) * size, 5)
+    output = writer.finish("name")
+    assert bool(output.path) is (is_visible and size > 1_000)
+    assert output.record_count == 15
+    assert [(topic, partition, bytes(data)) for topic, partition, data in output.batches()] == [
+        ("topic", index, bytes((index,)) * size) for index in range(3)
+    ]
+    spool.clear()
+    if output.path:
+        with pytest.raises(SpoolLost, match="spoolLocation"):
+            list(output.batches())
+
+
+def test_a_spool_is_the_same_for_each_writer_of_a_sink(tmp_path: Path) -> None:
+    assert Spool.open(str(tmp_path), "sink") == Spool.open(str(tmp_path), "sink")
+    assert Spool.open(str(tmp_path), "sink") != Spool.open(str(tmp_path), "another")
+    (tmp_path / "file").touch()
+    assert Spool.open(str(tmp_path / "file"), "sink") is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "topic", "sentence"),
+    [
+        ([("key", "string")], "topic", "no column `value`"),
+        ([("value", "string")], None, "no topic"),
+        ([("value", "bigint")], "topic", "`value` is of type bigint"),
+        ([("value", "binary"), ("key", "int")], "topic", "`key` is of type int"),
+        ([("value", "binary"), ("partition", "bigint")], "topic", "`partition` is of type bigint"),
+        ([("value", "binary"), ("headers", "map<string,string>")], "topic", "`headers`"),
+    ],
+)
+def test_a_wrong_schema_is_named(columns: list[tuple[str, str]], topic: str | None, sentence: str) -> None:
+    with pytest.raises(SchemaError, match=sentence):
+        check_columns(columns, topic)
+
+
+def test_the_columns_of_sparks_sink_and_of_its_source_are_taken() -> None:
+    check_columns([("Value", "string"), ("topic", "string")], None)
+    check_columns(
+        [
+            ("key", "binary"),
+            ("value", "binary"),
+            ("topic", "string"),
+            ("partition", "int"),
+            ("offset", "bigint"),
+            ("timestamp", "timestamp"),
+            ("headers", "array<struct<key:string,value:binary>>"),
+        ],
+        None,
+    )

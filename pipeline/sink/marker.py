@@ -1,0 +1,159 @@
+"""The marker: which batch of a sink was applied last, in a compacted topic, and what that means for the next one.
+
+Owns: the record, the topic it is kept in, reading it, the decision. Does not own: writing it (`publish` does, in the
+transaction of the batch).
+Invariants
+- The key is the sink's id, which is also its transactional id: only who holds the epoch of that id writes the marker.
+- Reading resolves the sink's transactions itself, by their control batches, and stops at no last stable offset: a
+  transaction that another sink holds open must not hide this sink's newest marker. It is exact because the caller has
+  fenced the id before: no transaction of this sink is undecided.
+- A topic that may delete its records is refused: a group offset, for one, expires when a query is idle for a week.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from oncelog.client import Admin, ConfigError, Consumer, KafkaError, NewTopic, TopicPartition
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.records.control import ControlRecordType
+
+MARKER_TOPIC = "__spark_sink_markers"
+TOPIC_CONFIGS = {
+    "cleanup.policy": "compact",
+    # What is not compacted yet is read at every batch: small segments, cleaned soon (1 MiB is the least Kafka allows).
+    "segment.bytes": str(1 << 20),
+    "min.cleanable.dirty.ratio": "0.01",
+    "min.compaction.lag.ms": "0",
+    "delete.retention.ms": "86400000",
+}
+_VERSION = 1
+
+
+class MarkerMismatch(Exception):
+    """The batch and the marker contradict each other; the message says what is likely and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The last applied batch of a sink."""
+
+    batch_id: int
+    query_id: str = ""
+    """Of the checkpoint; empty for a batch write."""
+    fingerprint: str = ""
+    """A digest of the offsets that Spark planned for the batch."""
+    run_id: str = ""
+    """Which start of the query wrote it, if that is known."""
+    outputs: dict[str, int] = field(default_factory=dict)
+    """Records by output name."""
+
+    def encode(self) -> bytes:
+        return json.dumps({"version": _VERSION, **asdict(self)}, separators=(",", ":"), sort_keys=True).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Marker":
+        """Raises MarkerMismatch for bytes that are not a marker of this version."""
+        try:
+            values: dict[str, Any] = json.loads(data)
+            if values.pop("version") == _VERSION:
+                return cls(**values)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            pass
+        raise MarkerMismatch(f"{data[:200]!r} is no marker that this version of oncelog can read")
+
+
+def decide(wanted: Marker, marker: Marker | None) -> bool:
+    """True: publish. False: this very batch is applied. Raises MarkerMismatch for everything else."""
+    batch_id = wanted.batch_id
+    if marker is None:
+        if batch_id == 0:
+            return True
+        raise MarkerMismatch(
+            f"batch {batch_id} is to be published, and there is no marker of the batches before it: the topic of "
+            "markers was deleted, or the checkpoint belongs to another cluster or had another sink so far. If all "
+            f"earlier batches are known to be applied: oncelog spark repair CHECKPOINT --applied {batch_id - 1}"
+        )
+    if marker.query_id != wanted.query_id:
+        raise MarkerMismatch(
+            f"the sink belongs to query {marker.query_id}, and this is query {wanted.query_id}: two queries must not "
+            "share a sinkId, and a new checkpoint is a new query (oncelog spark repair CHECKPOINT --forget)"
+        )
+    if batch_id == marker.batch_id + 1:
+        return True
+    if batch_id == marker.batch_id:
+        return _is_applied(wanted, marker)
+    if batch_id < marker.batch_id:
+        raise MarkerMismatch(
+            f"batch {batch_id} was run again, but all up to batch {marker.batch_id} are applied: this is an old copy "
+            "of the checkpoint. Restore a newer one, or start a new query with a new checkpoint"
+        )
+    raise MarkerMismatch(
+        f"batch {batch_id} was run, but the marker knows only the batches up to {marker.batch_id}: the topic of "
+        "markers is older than the checkpoint, or belongs to another cluster. If the batches between are known to be "
+        f"applied: oncelog spark repair CHECKPOINT --applied {batch_id - 1}"
+    )
+
+
+def _is_applied(wanted: Marker, marker: Marker) -> bool:
+    """False, unless the applied batch of this number is another one."""
+    if marker.fingerprint != wanted.fingerprint:
+        raise MarkerMismatch(
+            f"batch {wanted.batch_id} was applied with other source offsets ({marker.fingerprint}, now "
+            f"{wanted.fingerprint}): an old copy of the checkpoint was restored, or it was changed by hand"
+        )
+    if marker.run_id and marker.run_id == wanted.run_id:
+        # Spark never runs a batch twice in one run: this is a second exactly_once() in the same batch.
+        raise MarkerMismatch(
+            f"batch {wanted.batch_id} was published already, by this very run, with {', '.join(marker.outputs)}: all "
+            "outputs of a batch belong into one `with exactly_once(...)`"
+        )
+    return False
+
+
+async def ensure_topic(bootstrap_servers: str, topic: str) -> None:
+    """Create the topic of markers, or check that it keeps them for ever. Raises ConfigError and KafkaError."""
+    async with Admin(bootstrap_servers) as admin:
+        try:
+            configs = await admin.describe_configs(topic=topic)
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            await admin.create_topics(NewTopic(topic, partition_count=1, configs=TOPIC_CONFIGS), exist_ok=True)
+            configs = await admin.describe_configs(topic=topic)
+    if configs.get("cleanup.policy") != "compact":
+        raise ConfigError(
+            f"topic {topic!r} has cleanup.policy={configs.get('cleanup.policy')}: markers of idle queries would be "
+            "deleted",
+            hint="set cleanup.policy=compact on it, or name another with the option markerTopic",
+        )
+
+
+async def read_marker(bootstrap_servers: str, topic: str, sink_id: str) -> Marker | None:
+    """The newest committed marker of a sink whose transactional id the caller has fenced. None: there is none.
+
+    Raises MarkerMismatch for a record that cannot be read, and KafkaError.
+    """
+    return (await read_markers(bootstrap_servers, topic)).get(sink_id)
+
+
+async def read_markers(bootstrap_servers: str, topic: str) -> dict[str, Marker]:
+    """The newest committed marker of every sink."""
+    key_of = TopicPartition(topic, 0)
+    committed: dict[bytes, bytes | None] = {}
+    undecided: dict[int, dict[bytes, bytes | None]] = {}
+    async with Consumer(bootstrap_servers=bootstrap_servers) as consumer:
+        start = (await consumer.beginning_offsets([key_of]))[key_of]
+        async for batch in consumer.raw_batches(key_of, start):
+            producer_id = batch.header.producer_id
+            if batch.control_type is not None:
+                ended = undecided.pop(producer_id, {})
+                if batch.control_type is ControlRecordType.COMMIT:
+                    committed.update(ended)
+                continue
+            found = {record.key: record.value for record in batch.records() if record.key is not None}
+            if batch.header.is_transactional:
+                undecided.setdefault(producer_id, {}).update(found)
+            else:
+                committed.update(found)
+    return {key.decode(errors="replace"): Marker.decode(value) for key, value in committed.items() if value is not None}

@@ -1,0 +1,167 @@
+"""The door for `foreachBatch`: several outputs of one micro-batch, to topics and Delta tables, each exactly once.
+
+Owns: collecting the outputs of a batch, the order topics then tables. Does not own: encoding and publishing, which are
+those of `format("oncelog")`.
+Invariants
+- All topics are written in one transaction; then each table, which remembers the batch by itself (`delta`).
+- The marker has the id of Spark's run: a second `exactly_once` for the same batch in the same run is refused, since
+  skipping it as applied would lose its rows.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from oncelog.pipeline.options import parse
+from oncelog.pipeline.sink.delta import write_delta
+from oncelog.pipeline.sink.plan import (
+    check_client,
+    checkpoint_of,
+    plan_output,
+    sink_settings,
+    stream_sink_id,
+    wanted_marker,
+)
+from oncelog.pipeline.sink.publish import OnStep, Outcome, publish
+from oncelog.pipeline.sink.spool import TaskOutput
+from oncelog.pipeline.sink.task import TaskPlan, encode_task
+
+Run = Callable[[Coroutine[Any, Any, Outcome]], Outcome]
+_QUERY = "sql.streaming.queryId"
+_RUN = "spark.jobGroup.id"
+"""Spark runs the jobs of a streaming query in a group with the name of its run."""
+
+
+async def _ignore(step: object, moment: str) -> None:
+    """The default observer."""
+
+
+def exactly_once(
+    batch: Any,
+    batch_id: int,
+    options: Mapping[str, str],
+    *,
+    on_step: OnStep = _ignore,
+    run: Run = asyncio.run,
+) -> "ExactlyOnce":
+    """The outputs of one micro-batch, in the function that `foreachBatch` calls.
+
+        def publish(batch, batch_id):
+            with exactly_once(batch, batch_id, OPTIONS) as once:
+                once.to_topic(totals(batch), "totals").to_topic(alerts(batch), "alerts").to_delta(batch, "/tables/all")
+
+        query = rows.writeStream.option("checkpointLocation", CHECKPOINT).foreachBatch(publish).start()
+
+    `options` are those of `writeStream.format("oncelog")`; `checkpointLocation` must be the query's own. Everything
+    happens when the block ends; after an exception nothing does. `outcome` is there afterwards. `on_step` is called
+    around each step of publishing, in the event loop that `run` runs: for measurements and tests.
+
+    Raises OptionError, SchemaError, MarkerMismatch, ConfigError and KafkaError; Spark then fails the query, and its
+    next start runs the batch again.
+    """
+    return ExactlyOnce(batch, batch_id, options, on_step, run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    rows: Any
+    location: str
+    storage_options: Mapping[str, str]
+
+
+class ExactlyOnce:
+    """See `exactly_once`."""
+
+    def __init__(self, batch: Any, batch_id: int, options: Mapping[str, str], on_step: OnStep, run: Run) -> None:
+        self.outcome: Outcome | None = None
+        self._options = parse(options, "writeStream")
+        check_client(self._options)
+        self._checkpoint = checkpoint_of(self._options)
+        context = batch.sparkSession.sparkContext
+        query_id = context.getLocalProperty(_QUERY)
+        if query_id and query_id != self._checkpoint.query_id():
+            raise ValueError(
+                f"checkpointLocation={self._checkpoint.location!r} is of query {self._checkpoint.query_id()}, and this "
+                f"batch is of query {query_id}: pass the location that the query was started with"
+            )
+        self._wanted = wanted_marker(self._checkpoint, batch_id, context.getLocalProperty(_RUN) or "")
+        self._on_step = on_step
+        self._run = run
+        self._topics: dict[str, tuple[Any, TaskPlan]] = {}
+        self._tables: dict[str, _Table] = {}
+        self._is_open = False
+
+    def __enter__(self) -> Self:
+        self._is_open = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._is_open = False
+        if error is None:
+            self._publish()
+
+    def to_topic(self, rows: Any, topic: str | None = None, *, name: str | None = None) -> Self:
+        """Publish a DataFrame with Spark's columns of a Kafka sink. Without `topic` each row names its own; `name`
+        (default: the topic) names the output in the marker. Raises ValueError for a name that is taken, SchemaError,
+        ConfigError for a topic that does not exist."""
+        chosen = self._free_name(name or topic or "rows")
+        owner = f"{self._checkpoint.location} {chosen}"
+        plan = plan_output(self._options, rows.dtypes, chosen, topic or self._options["topic"], owner)
+        self._topics[chosen] = (rows, plan)
+        return self
+
+    def to_delta(
+        self, rows: Any, table: str, *, name: str | None = None, storage_options: Mapping[str, str] | None = None
+    ) -> Self:
+        """Append a DataFrame to a Delta table, a path or URI, which is created if it does not exist. Needs the extra
+        `delta`. The rows pass through the driver's memory. Raises ValueError for a name that is taken."""
+        self._tables[self._free_name(name or table)] = _Table(rows, table, storage_options or {})
+        return self
+
+    def _free_name(self, name: str) -> str:
+        if not self._is_open:
+            raise ValueError("use `with exactly_once(...) as once`: the outputs are published when the block ends")
+        if name in self._topics or name in self._tables:
+            raise ValueError(f"this batch has an output {name!r} already: give the second one another name=")
+        return name
+
+    def _publish(self) -> None:
+        settings = sink_settings(self._options, stream_sink_id(self._options, self._wanted.query_id))
+        try:
+            outputs = [output for rows, plan in self._topics.values() for output in _encode(rows, plan)]
+            # An output without a row has no task perhaps; its name belongs into the marker all the same.
+            outputs += [TaskOutput(name) for name in self._topics]
+            self.outcome = self._run(publish(settings, self._wanted, outputs, self._on_step))
+        finally:
+            for _, plan in self._topics.values():
+                if plan.spool is not None:
+                    plan.spool.clear()
+        for name, table in self._tables.items():
+            write_delta(
+                table.location,
+                table.rows.toArrow(),
+                # Two outputs into one table are two applications to it.
+                f"{settings.sink_id}/{name}",
+                self._wanted.batch_id,
+                self._checkpoint.offsets(self._wanted.batch_id),
+                table.storage_options,
+            )
+
+
+def _encode(rows: Any, plan: TaskPlan) -> list[TaskOutput]:
+    """Let Spark's tasks encode a DataFrame; their outputs, without those of attempts that failed."""
+
+    def encode(batches: Any) -> Any:
+        from pickle import dumps
+
+        import pyarrow
+
+        yield pyarrow.RecordBatch.from_pydict({"output": [dumps(encode_task(plan, batches))]})
+
+    from pickle import loads
+
+    return [loads(bytes(row.output)) for row in rows.mapInArrow(encode, "output binary").collect()]

@@ -1,0 +1,72 @@
+"""From options to what tasks and driver need: the plan of an output, the settings of the sink, the wanted marker.
+
+Owns: the names of sinks, the defaults of batches. Shared by `writers` and `outputs`.
+"""
+
+from typing import Any
+
+from oncelog.client import ConfigError, ProducerSettings
+from oncelog.pipeline.options import OptionError, Options
+from oncelog.pipeline.sink.checkpoint import Checkpoint
+from oncelog.pipeline.sink.marker import Marker
+from oncelog.pipeline.sink.publish import SinkSettings
+from oncelog.pipeline.sink.rows import check_columns
+from oncelog.pipeline.sink.spool import Spool
+from oncelog.pipeline.sink.task import TaskPlan, partition_counts
+
+_BATCH_SIZE = 256 << 10
+"""Before compression. A broker accepts 1 MiB by default (message.max.bytes)."""
+
+
+def check_client(options: Options) -> None:
+    """Raises OptionError for settings that a transactional producer cannot have."""
+    try:
+        ProducerSettings(**{"transactional_id": "any", **options.client})
+    except ConfigError as error:
+        raise OptionError(f"kafka.*: {error}") from None
+
+
+def plan_output(options: Options, columns: list[tuple[str, str]], name: str, topic: str | None, owner: str) -> TaskPlan:
+    """How the tasks encode one output. Raises SchemaError, ConfigError for a topic that does not exist, KafkaError."""
+    check_columns(columns, topic)
+    return TaskPlan(
+        name=name,
+        bootstrap_servers=options.bootstrap_servers,
+        topic=topic,
+        partition_counts={} if topic is None else partition_counts(options.bootstrap_servers, topic),
+        batch_size=options.client.get("batch_size", _BATCH_SIZE),
+        compression=options.client.get("compression_type", "none"),
+        spool=Spool.open(options["spoolLocation"], owner),
+    )
+
+
+def columns_of(schema: Any) -> list[tuple[str, str]]:
+    """Names and types of Spark's StructType."""
+    return [(each.name, each.dataType.simpleString()) for each in schema.fields]
+
+
+def sink_settings(options: Options, sink_id: str) -> SinkSettings:
+    return SinkSettings(options.bootstrap_servers, sink_id, dict(options.client), options["markerTopic"])
+
+
+def checkpoint_of(options: Options) -> Checkpoint:
+    location = options["checkpointLocation"]
+    if location is None:
+        raise OptionError(
+            "checkpointLocation is missing: the sink needs the query's own checkpoint to know a batch again "
+            "(spark.sql.streaming.checkpointLocation does not reach it)"
+        )
+    return Checkpoint(location)
+
+
+def stream_sink_id(options: Options, query_id: str) -> str:
+    return str(options["sinkId"] or sink_id_of(query_id))
+
+
+def sink_id_of(query_id: str) -> str:
+    return f"spark-sink-{query_id}"
+
+
+def wanted_marker(checkpoint: Checkpoint, batch_id: int, run_id: str = "") -> Marker:
+    """What the marker says once this batch is applied. Raises CheckpointError."""
+    return Marker(batch_id, checkpoint.query_id(), checkpoint.fingerprint(batch_id), run_id)

@@ -1,0 +1,182 @@
+"""Publishes what the tasks have encoded, and the marker, in one transaction, once.
+
+Owns: the steps and their order (`Step`). Does not own: the decision (`marker.decide`), retries of requests (the
+client).
+Invariants
+- Fence, then read the marker: see the package.
+- Everything is acknowledged before EndTxn is sent, and EndTxn is sent again until its outcome is known; if that takes
+  too long the batch fails, and the next start learns the outcome from the marker.
+- A process may end at any point: before EndTxn is logged nothing is visible, and after it the marker is.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Literal
+
+from oncelog.client import CommitUnknown, ConfigError, KafkaError, Producer, ProducerFenced, Transaction
+from oncelog.pipeline.sink.marker import MARKER_TOPIC, Marker, decide, ensure_topic, read_marker
+from oncelog.pipeline.sink.spool import TaskOutput
+from oncelog.protocol.errors import ErrorCode
+
+TRANSACTION_TIMEOUT_MS = 300_000
+"""The transaction is open only while the driver sends: five minutes are some 20 GB. A driver that dies while it sends
+blocks read_committed readers of the topics for as long, or until it is started again."""
+_DEFAULTS: Mapping[str, Any] = {
+    "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
+    "delivery_timeout_ms": TRANSACTION_TIMEOUT_MS,
+    "max_block_ms": 120_000,
+    "buffer_memory": 64 << 20,
+    "client_id": "oncelog-spark-sink",
+}
+
+
+class Step(Enum):
+    """The steps of publishing a batch, in order. SEND happens once for each output."""
+
+    CONNECT = "connect"
+    FENCE = "fence"
+    READ_MARKER = "read the marker"
+    SEND = "send"
+    SEND_MARKER = "send the marker"
+    FLUSH = "flush"
+    END = "end the transaction"
+
+
+Moment = Literal["before", "after"]
+OnStep = Callable[[Step, Moment], Awaitable[None]]
+"""Called around each step: to measure it, and for tests to end there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a batch."""
+
+    batch_id: int
+    published: bool
+    """False: the marker showed that this batch was already applied."""
+    outputs: dict[str, int]
+    """Records by output; of the batch that was applied, if this one was skipped."""
+    producer_epoch: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    """By step."""
+
+    @property
+    def records(self) -> int:
+        return sum(self.outputs.values())
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """Where and as whom to publish."""
+
+    bootstrap_servers: str
+    sink_id: str
+    """The transactional id, and the marker's key."""
+    client: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the Producer."""
+    marker_topic: str = MARKER_TOPIC
+
+    def producer_options(self) -> dict[str, Any]:
+        # Tasks have compressed, and batches are not waited for.
+        chosen = {name: value for name, value in self.client.items() if name not in ("compression_type", "batch_size")}
+        return {**_DEFAULTS, **chosen}
+
+
+async def _ignore(step: Step, moment: Moment) -> None:
+    """The default observer."""
+
+
+async def publish(
+    settings: SinkSettings, wanted: Marker | None, outputs: Sequence[TaskOutput], on_step: OnStep = _ignore
+) -> Outcome:
+    """Publish one batch unless it is applied already. Without a marker (`wanted`) it is one transaction and no more.
+
+    Raises MarkerMismatch, SpoolLost, ConfigError with what to change, and the client's errors; unless it is
+    CommitUnknown, nothing of the batch is visible then.
+    """
+    seconds: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for output in outputs:
+        counts[output.name] = counts.get(output.name, 0) + output.record_count
+    if wanted is not None:
+        wanted = replace(wanted, outputs=counts)
+
+    async def around(step: Step, work: Awaitable[Any]) -> Any:
+        await on_step(step, "before")
+        began_s = time.perf_counter()
+        result = await work
+        seconds[step.value] = seconds.get(step.value, 0.0) + time.perf_counter() - began_s
+        await on_step(step, "after")
+        return result
+
+    batch_id = -1 if wanted is None else wanted.batch_id
+    producer = Producer(settings.bootstrap_servers, transactional_id=settings.sink_id, **settings.producer_options())
+    await around(Step.CONNECT, producer.__aenter__())
+    failure: BaseException | None = None
+    try:
+        epoch = (await around(Step.FENCE, _fence(producer))).producer_epoch
+        if wanted is not None:
+            marker = await around(Step.READ_MARKER, _read(settings))
+            if not decide(wanted, marker):
+                return Outcome(batch_id, False, marker.outputs, epoch, seconds)
+        elif not counts:
+            return Outcome(batch_id, True, counts, epoch, seconds)
+        async with producer.transaction() as transaction:
+            for name in counts:
+                await around(Step.SEND, _send(transaction, [each for each in outputs if each.name == name]))
+            if wanted is not None:
+                await around(Step.SEND_MARKER, _send_marker(transaction, settings, wanted))
+            await around(Step.FLUSH, producer.flush())
+            await around(Step.END, _end(transaction, settings.producer_options()["transaction_timeout_ms"]))
+        return Outcome(batch_id, True, counts, epoch, seconds)
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        await producer.__aexit__(type(failure) if failure else None, failure, None)
+
+
+async def _fence(producer: Producer) -> Any:
+    try:
+        return await producer.init_transactions()
+    except KafkaError as error:
+        if error.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            raise ConfigError(
+                "kafka.transaction.timeout.ms is above what the broker allows",
+                hint="lower it, or raise transaction.max.timeout.ms of the broker",
+            ) from error
+        raise
+
+
+async def _read(settings: SinkSettings) -> Marker | None:
+    await ensure_topic(settings.bootstrap_servers, settings.marker_topic)
+    return await read_marker(settings.bootstrap_servers, settings.marker_topic, settings.sink_id)
+
+
+async def _send(transaction: Transaction, outputs: Sequence[TaskOutput]) -> None:
+    for output in outputs:
+        for topic, partition, batch in output.batches():
+            await transaction.send_batch(topic, partition, batch)
+
+
+async def _send_marker(transaction: Transaction, settings: SinkSettings, wanted: Marker) -> None:
+    await transaction.send_soon(settings.marker_topic, wanted.encode(), key=settings.sink_id.encode(), partition=0)
+
+
+async def _end(transaction: Transaction, patience_ms: float) -> None:
+    give_up_s = asyncio.get_running_loop().time() + patience_ms / 1000
+    while True:
+        try:
+            await transaction.commit()
+            return
+        except CommitUnknown as error:
+            if asyncio.get_running_loop().time() > give_up_s:
+                error.add_note("whether the batch was published is decided by its marker, at the next start")
+                raise
+        except ProducerFenced as error:
+            if error.commit_unknown:
+                error.add_note("whether the batch was published is decided by its marker, at the next start")
+            raise

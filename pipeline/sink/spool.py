@@ -1,0 +1,136 @@
+"""Where encoded batches wait between the task that made them and the driver that publishes them.
+
+Owns: the bytes of each task's batches, in a file or inside the task's message. Spark carries messages through the heap
+of the driver's JVM, at most spark.driver.maxResultSize of them, at some 20 MB a second; a file costs neither. A task
+writes a file if it sees the driver's spool directory: on the driver's machine (`local[*]`), or where `spoolLocation` is
+a shared file system. It knows by a token in that directory, not by guessing.
+Invariants
+- A spool belongs to one sink, which publishes one batch at a time: what is in it belongs to that batch.
+- A file is read only if a task that succeeded names it; those of attempts that failed are removed with the rest.
+"""
+
+import mmap
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from uuid import uuid4
+
+_TOKEN = "token"
+_SUFFIX = ".batches"
+_INLINE_BYTES = 64 << 10
+"""Below this a file costs more than it saves."""
+
+
+class SpoolLost(Exception):
+    """A file of encoded batches is gone or cut short: the batch has to run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """A directory of one sink, as the driver sees it, and the token that a task must find there."""
+
+    directory: str
+    token: str
+
+    @classmethod
+    def open(cls, location: str | None, owner: str) -> "Spool | None":
+        """The spool of a sink, below `location` (default: the driver's directory for temporary files). None if no
+        directory can be had: everything then travels in messages."""
+        root = Path(location or tempfile.gettempdir()) / f"oncelog-spool-{os.getuid()}"
+        directory = root / sha256(owner.encode()).hexdigest()[:24]
+        try:
+            for each in (root, directory):
+                each.mkdir(mode=0o700, parents=each is root, exist_ok=True)
+                if each.stat().st_uid != os.getuid():
+                    return None
+            token = directory / _TOKEN
+            if not token.exists():
+                written = directory / f"{_TOKEN}.{uuid4().hex}"
+                written.write_text(uuid4().hex)
+                written.replace(token)
+            return cls(str(directory), token.read_text())
+        except OSError:
+            return None
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether this machine sees the directory that the driver made."""
+        try:
+            return Path(self.directory, _TOKEN).read_text() == self.token
+        except OSError:
+            return False
+
+    def clear(self) -> None:
+        """Remove what the batch has left."""
+        for path in Path(self.directory).glob(f"*{_SUFFIX}"):
+            path.unlink(missing_ok=True)
+
+
+class SpoolWriter:
+    """Collects the batches of one task; beyond some 64 KiB in a file, if the spool is visible from here."""
+
+    def __init__(self, spool: Spool | None) -> None:
+        self._spool = spool if spool is not None and spool.is_visible else None
+        self._index: list[tuple[str, int, int]] = []
+        self._parts: list[bytes] = []
+        self._waiting_bytes = 0
+        self._path: Path | None = None
+        self.record_count = 0
+
+    def add(self, topic: str, partition: int, data: bytes, record_count: int) -> None:
+        self._index.append((topic, partition, len(data)))
+        self._parts.append(data)
+        self._waiting_bytes += len(data)
+        self.record_count += record_count
+        if self._spool is not None and self._waiting_bytes > _INLINE_BYTES:
+            self._write(self._spool)
+
+    def finish(self, name: str) -> "TaskOutput":
+        if self._path is not None and self._spool is not None:
+            self._write(self._spool)
+        return TaskOutput(name, tuple(self._index), self.record_count, str(self._path or ""), b"".join(self._parts))
+
+    def _write(self, spool: Spool) -> None:
+        if self._path is None:
+            self._path = Path(spool.directory, uuid4().hex + _SUFFIX)
+        with self._path.open("ab") as file:
+            file.writelines(self._parts)
+        self._parts = []
+        self._waiting_bytes = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutput:
+    """What one task has encoded, for one output of the batch."""
+
+    name: str
+    index: Sequence[tuple[str, int, int]] = ()
+    """Topic, partition and size in bytes of each record batch, in order."""
+    record_count: int = 0
+    path: str = ""
+    """The file with the bytes; empty: they are in `data`."""
+    data: bytes = field(default=b"", repr=False)
+
+    def batches(self) -> Iterator[tuple[str, int, memoryview]]:
+        """Topic, partition and bytes of each batch; a file is mapped, not read. Raises SpoolLost."""
+        view = memoryview(self._content())
+        if len(view) != sum(size for _, _, size in self.index):
+            raise SpoolLost(f"{self.path} has {len(view)} bytes, and its task wrote more")
+        position = 0
+        for topic, partition, size in self.index:
+            yield topic, partition, view[position : position + size]
+            position += size
+
+    def _content(self) -> bytes | mmap.mmap:
+        if not self.path:
+            return self.data
+        try:
+            with open(self.path, "rb") as file:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise SpoolLost(
+                f"the driver cannot read {self.path}, which a task has written ({error}): is the spoolLocation shared?"
+            ) from error

@@ -1,0 +1,109 @@
+"""`writeStream.format("oncelog")` and `write.format("oncelog")`: Spark's two kinds of writer, around the same steps.
+
+Owns: what Spark calls when. Spark makes a writer three times a batch: to plan the tasks (that one is pickled into
+them), and once more in the process that commits; nothing but the messages of the tasks comes from the one to the other.
+Invariant: `abort` decides nothing: Spark calls it after any error in `commit`, also when the transaction is committed.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from oncelog.pipeline.options import OptionError, Options
+from oncelog.pipeline.sink.marker import Marker
+from oncelog.pipeline.sink.plan import (
+    check_client,
+    checkpoint_of,
+    columns_of,
+    plan_output,
+    sink_settings,
+    stream_sink_id,
+    wanted_marker,
+)
+from oncelog.pipeline.sink.publish import publish
+from oncelog.pipeline.sink.spool import Spool, SpoolLost, TaskOutput
+from oncelog.pipeline.sink.task import encode_task
+
+_OUTPUT = "rows"
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """The message of a task."""
+
+    output: TaskOutput
+
+
+def batch_writer(options: Options, schema: Any, overwrite: bool) -> "BatchWriter":
+    """Raises OptionError, SchemaError, ConfigError and KafkaError."""
+    if overwrite:
+        raise OptionError('a topic cannot be overwritten: use mode("append")')
+    check_client(options)
+    return BatchWriter(options, schema)
+
+
+def stream_writer(options: Options, schema: Any) -> "StreamWriter":
+    """Raises OptionError, SchemaError, ConfigError and KafkaError."""
+    check_client(options)
+    checkpoint_of(options)
+    return StreamWriter(options, schema)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One transaction for the whole job; with `runId`, once per id."""
+
+    def __init__(self, options: Options, schema: Any) -> None:
+        self._options = options
+        run_id = options["runId"]
+        self._sink_id = f"spark-run-{run_id}" if run_id else f"spark-write-{uuid4()}"
+        self._plan = plan_output(options, columns_of(schema), _OUTPUT, options["topic"], self._sink_id)
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        return Written(encode_task(self._plan, iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        wanted = Marker(0) if self._options["runId"] else None
+        asyncio.run(publish(sink_settings(self._options, self._sink_id), wanted, outputs_of(messages)))
+        _clear(self._plan.spool)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        _clear(self._plan.spool)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """One transaction for each micro-batch, with its marker."""
+
+    def __init__(self, options: Options, schema: Any) -> None:
+        self._options = options
+        self._plan = plan_output(
+            options, columns_of(schema), _OUTPUT, options["topic"], checkpoint_of(options).location
+        )
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        return Written(encode_task(self._plan, iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
+        wanted = wanted_marker(checkpoint_of(self._options), batchId)
+        settings = sink_settings(self._options, stream_sink_id(self._options, wanted.query_id))
+        asyncio.run(publish(settings, wanted, outputs_of(messages)))
+        _clear(self._plan.spool)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        _clear(self._plan.spool)
+
+
+def outputs_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskOutput]:
+    """The outputs of all tasks. Raises SpoolLost if one has none: Spark commits only what every task has finished."""
+    outputs = [message.output for message in messages if isinstance(message, Written)]
+    if len(outputs) != len(messages):
+        raise SpoolLost(f"{len(messages) - len(outputs)} of {len(messages)} tasks sent no message")
+    return outputs
+
+
+def _clear(spool: Spool | None) -> None:
+    if spool is not None:
+        spool.clear()

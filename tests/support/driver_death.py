@@ -1,0 +1,81 @@
+"""A driver of Spark's sink that dies around one step of publishing, as by kill -9, inside this process.
+
+Its event loop stops there and never runs again: no `finally`, no abort, and what it had not handed to the system is
+lost. Its connections break, as the system does it for a dead process.
+"""
+
+import asyncio
+import socket
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from oncelog.pipeline.sink.publish import Moment, Outcome, Step
+
+_GRAVEYARD: list[object] = []
+"""What the dead have left: collecting it would run their `finally` blocks."""
+
+
+class DriverDied(Exception):
+    """The driver is dead: what called it learns this, as Spark learns that a process is gone."""
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sockets: list[socket.socket] = []
+
+    async def create_connection(self, *arguments: Any, **options: Any) -> Any:
+        transport, protocol = await super().create_connection(*arguments, **options)
+        self.sockets.append(transport.get_extra_info("socket"))
+        return transport, protocol
+
+
+class Death:
+    """Dies at the `nth` time that this step is reached; `None` never."""
+
+    def __init__(self, step: Step | None, moment: Moment = "before", nth: int = 1) -> None:
+        self.step = step
+        self.moment = moment
+        self.nth = nth
+        self._seen = 0
+
+    def __repr__(self) -> str:
+        return f"{self.moment} {self.step.value if self.step else 'never'} {self.nth}"
+
+    async def on_step(self, step: Step, moment: Moment) -> None:
+        if step is not self.step or moment != self.moment:
+            return
+        self._seen += 1
+        if self._seen == self.nth:
+            asyncio.get_running_loop().stop()
+            await asyncio.get_running_loop().create_future()
+
+    def run(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
+        """Like asyncio.run. Raises DriverDied."""
+        loop = _Loop()
+        try:
+            outcome = loop.run_until_complete(work)
+        except RuntimeError:
+            if self._seen < self.nth:
+                raise
+            for each in loop.sockets:
+                with suppress(OSError):  # it was closed before the driver died
+                    each.shutdown(socket.SHUT_RDWR)
+            _GRAVEYARD.append((loop, work, asyncio.all_tasks(loop)))
+            raise DriverDied(repr(self)) from None
+        loop.close()
+        return outcome
+
+
+def deaths(output_count: int) -> list[Death]:
+    """Before and after every step of a batch with so many outputs."""
+    return [
+        Death(step, moment, nth)
+        for step in Step
+        for nth in range(1, (output_count if step is Step.SEND else 1) + 1)
+        for moment in _MOMENTS
+    ]
+
+
+_MOMENTS: tuple[Moment, Moment] = ("before", "after")

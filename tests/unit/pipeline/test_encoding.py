@@ -1,0 +1,99 @@
+"""Rows as record batches: what Kafka's own encoding says, in the partitions that Java's producer chooses."""
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog.protocol.partitioning import murmur2, partition_for_key
+from oncelog.protocol.records.batch import HEADER_SIZE, check_crc, read_header
+from oncelog.protocol.records.record import Record, decode_records
+
+pa = pytest.importorskip("pyarrow")
+
+KEYS = st.none() | st.binary(max_size=70)
+HEADERS = st.none() | st.lists(st.tuples(st.text(max_size=9), st.none() | st.binary(max_size=9)), max_size=3)
+ROWS = st.lists(
+    st.tuples(KEYS, st.none() | st.binary(max_size=300), HEADERS, st.none() | st.integers(0, 2)), max_size=60
+)
+PARTITIONS = 3
+
+
+def encode(rows: list[tuple], batch_size: int = 1_000, compression: str = "none") -> list:
+    from oncelog.pipeline.sink.encoding import encode_headers, encode_rows
+
+    keys, values, headers, partitions = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 4
+    dicts = [None if row is None else [{"key": name, "value": content} for name, content in row] for row in headers]
+    header_type = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+    return list(
+        encode_rows(
+            pa.array(keys, pa.binary()),
+            pa.array(values, pa.binary()),
+            encode_headers(pa.array(dicts, header_type)),
+            pa.array(partitions, pa.int32()),
+            partition_count=PARTITIONS,
+            first_sticky=1,
+            batch_size=batch_size,
+            compression=compression,
+            timestamp_ms=1_234,
+        )
+    )
+
+
+@given(ROWS, st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]))
+def test_every_row_is_one_record_in_its_partition_in_order(rows: list[tuple], compression: str) -> None:
+    found: dict[int, list[Record]] = defaultdict(list)
+    for batch in encode(rows, compression=compression):
+        view = memoryview(batch.data)
+        header = read_header(view)
+        records = decode_records(view)
+        assert check_crc(view)
+        assert (header.producer_id, header.base_sequence, header.base_timestamp) == (-1, -1, 1_234)
+        assert [record.offset for record in records] == list(range(batch.record_count))
+        found[batch.partition] += records
+    keyed = {
+        partition: iter([each for each in records if each.key is not None]) for partition, records in found.items()
+    }
+    for key, value, headers, wanted in rows:
+        if key is not None:
+            record = next(keyed[partition_for_key(key, PARTITIONS) if wanted is None else wanted])
+            assert (record.key, record.value, tuple(record.headers)) == (key, value, tuple(headers or ()))
+    flat = sorted(
+        (str(each.key), str(each.value), str(tuple(each.headers))) for part in found.values() for each in part
+    )
+    assert flat == sorted((str(key), str(value), str(tuple(headers or ()))) for key, value, headers, _ in rows)
+
+
+@given(st.lists(KEYS, max_size=200))
+def test_a_column_of_keys_hashes_as_each_key_does(keys: list[bytes | None]) -> None:
+    from oncelog.pipeline.sink.encoding import murmur2_of
+
+    array = pa.array([b"cut off", *keys], pa.binary()).slice(1)
+    assert murmur2_of(array).to_pylist() == [None if key is None else murmur2(key) for key in keys]
+
+
+@given(st.lists(st.integers(0, 900), min_size=1, max_size=60))
+def test_a_batch_is_bounded_unless_one_row_is_larger(sizes: list[int]) -> None:
+    rows = [(b"key", bytes(size), None, None) for size in sizes]
+    for batch in encode(rows, batch_size=500):
+        assert batch.record_count == 1 or len(batch.data) - HEADER_SIZE <= 500
+
+
+def test_rows_without_a_key_fill_one_partition_and_then_the_next() -> None:
+    batches = encode([(None, bytes(73), None, None)] * 50, batch_size=1_000)
+    assert [batch.partition for batch in batches] == sorted(batch.partition for batch in batches)
+    assert {batch.partition for batch in batches} == set(range(PARTITIONS))
+    assert max(batch.record_count for batch in batches) == 10
+
+
+def test_bytes_that_are_not_utf_8_stay_as_they_are() -> None:
+    every = [bytes((number,)) for number in range(256)]
+    batches = encode([(each, each, None, None) for each in every])
+    found = {record.key: record.value for batch in batches for record in decode_records(memoryview(batch.data))}
+    assert found == {each: each for each in every}
+
+
+def test_a_partition_that_does_not_exist_is_named() -> None:
+    with pytest.raises(ValueError, match="partition 7; the topic has 3"):
+        encode([(b"key", b"value", None, 7)])
