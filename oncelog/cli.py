@@ -9,7 +9,7 @@ import click
 
 from oncelog.broker.cli import serve
 
-_TOOLS = {"log": "oncelog.tools.log.cli", "txn": "oncelog.tools.txn.cli"}
+_TOOLS = {"log": "oncelog.tools.log.cli", "spark": "oncelog.tools.spark.cli", "txn": "oncelog.tools.txn.cli"}
 """Command groups, each in a module that `serve` should not have to import."""
 
 

@@ -1,0 +1,105 @@
+"""`oncelog spark state` and `repair`: the marker beside the checkpoint, and what a person decides."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from oncelog.cli import main
+from oncelog.pipeline.sink.checkpoint import Checkpoint
+from oncelog.pipeline.sink.marker import MarkerMismatch
+from oncelog.pipeline.sink.plan import sink_id_of, wanted_marker
+from oncelog.pipeline.sink.publish import SinkSettings, publish
+from tests.support.daemon import Daemon
+
+
+class Query:
+    """A checkpoint as Spark writes it, and the sink of its query."""
+
+    def __init__(self, daemon: Daemon, location: Path) -> None:
+        self.daemon = daemon
+        self.location = location
+        self.checkpoint = Checkpoint(str(location))
+        for folder in ("offsets", "commits"):
+            (location / folder).mkdir(parents=True)
+        (location / "metadata").write_text(json.dumps({"id": str(location)}))
+
+    def plan(self, batch_id: int, offsets: str = "") -> None:
+        (self.location / "offsets" / str(batch_id)).write_text(f"v1\n{batch_id}{offsets}")
+
+    def publish(self, batch_id: int) -> bool:
+        settings = SinkSettings(self.daemon.bootstrap, sink_id_of(self.checkpoint.query_id()))
+        return asyncio.run(publish(settings, wanted_marker(self.checkpoint, batch_id), [])).published
+
+    def finish(self, batch_id: int) -> None:
+        (self.location / "commits" / str(batch_id)).write_text("v1\n{}")
+
+    def run(self, *batches: int) -> None:
+        for batch_id in batches:
+            self.plan(batch_id)
+            self.publish(batch_id)
+            self.finish(batch_id)
+
+    def call(self, command: str, *arguments: str, typed: str | None = None) -> tuple[int, str]:
+        words = ["spark", command, str(self.location), "-b", self.daemon.bootstrap, *arguments]
+        result = CliRunner().invoke(main, words, input=typed)
+        return result.exit_code, result.output
+
+    def state(self) -> dict[str, Any]:
+        _, text = self.call("state", "--json")
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+
+@pytest.fixture
+def query(daemon: Daemon, tmp_path: Path) -> Query:
+    return Query(daemon, tmp_path / "checkpoint")
+
+
+def test_each_state_between_checkpoint_and_marker_has_its_sentence(query: Query) -> None:
+    assert query.state()["next_start"] == "batch 0 is planned and published"
+    query.run(0, 1)
+    assert query.state()["next_start"] == "batch 2 is planned and published"
+    query.plan(2)
+    assert query.state()["next_start"] == "batch 2 is run again and published"
+    query.publish(2)
+    state = query.state()
+    assert state["next_start"] == "batch 2 is run again and skipped: it is applied"
+    assert (state["last_planned"], state["last_done"], state["marker"]["batch_id"]) == (2, 1, 2)
+    query.plan(2, "other offsets")
+    code, text = query.call("state")
+    assert (code, "refused: batch 2 was applied with other source offsets" in text) == (1, True)
+
+
+def test_a_lost_marker_is_set_again(query: Query) -> None:
+    query.run(0, 1, 2)
+    assert query.call("repair", "--forget", "--yes")[0] == 0
+    assert "there is no marker" in query.state()["next_start"]
+    query.plan(3)
+    with pytest.raises(MarkerMismatch):
+        query.publish(3)
+    code, text = query.call("repair", "--applied", "2", "--yes", "--json")
+    assert (code, json.loads(text)["is_consistent"]) == (0, True)
+    assert query.publish(3)
+
+
+def test_repair_asks_and_a_no_changes_nothing(query: Query) -> None:
+    query.run(0, 1)
+    code, _ = query.call("repair", "--applied", "0", typed="n\n")
+    assert (code, query.state()["marker"]["batch_id"]) == (1, 1)
+    code, _ = query.call("repair", "--applied", "0", typed="y\n")
+    assert (code, query.state()["marker"]["batch_id"]) == (0, 0)
+
+
+def test_one_of_the_two_repairs_is_needed(query: Query) -> None:
+    assert query.call("repair", "--yes")[0] == 2
+    assert query.call("repair", "--forget", "--applied", "1", "--yes")[0] == 2
+
+
+def test_a_directory_that_is_no_checkpoint_is_named(daemon: Daemon, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["spark", "state", str(tmp_path / "none"), "-b", daemon.bootstrap])
+    assert result.exit_code == 2
+    assert "cannot read" in result.stderr
