@@ -98,6 +98,10 @@ bench-log: $(VENV)/.test ## Measure what operations cost as a log grows, and wri
 sim: $(VENV)/.test ## Simulate the log and the whole broker with faults of every kind, on every core (SEEDS=200 FIRST=0)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
+.PHONY: spark-proof
+spark-proof: $(VENV)/.demo $(VENV)/.test ## Faults on Spark's sinks, ours and others: what is lost and doubled (SEEDS=500 FIRST=0: half an hour)
+	@$(BIN)/python -m tests.spark.proof --seeds $(if $(filter file,$(origin SEEDS)),500,$(SEEDS)) --first $(FIRST) --write docs/spark-proof.md
+
 .PHONY: generate
 generate: $(VENV)/.test ## Write the protocol codecs from their construct declarations
 	$(BIN)/python -m oncelog.protocol.codec

@@ -38,6 +38,7 @@ FOLDERS = (
     "client",
     "pipeline",
     "pipeline/source",
+    "pipeline/sink",
     "pipeline/demo",
     "oncelog",
     "oncelog/tools",

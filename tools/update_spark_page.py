@@ -12,6 +12,7 @@ from typing import get_args
 
 from oncelog.client import ConsumerSettings, ProducerSettings
 from oncelog.pipeline.options import READ, READ_SETTINGS, REFUSED, WITHOUT_EFFECT, WRITE_SETTINGS, Door, table
+from oncelog.pipeline.sink.publish import DEFAULTS
 
 PAGE = Path(__file__).parent.parent / "docs" / "spark.md"
 _PLACE = re.compile(r"(<!-- options of ([\w ]+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
@@ -21,6 +22,8 @@ def settings(doors: tuple[Door, ...]) -> str:
     """What may stand after `kafka.`, with our client's defaults."""
     names, kind = (READ_SETTINGS, ConsumerSettings) if set(doors) <= set(READ) else (WRITE_SETTINGS, ProducerSettings)
     defaults = {field.name: field.default for field in fields(kind)}
+    if kind is ProducerSettings:
+        defaults |= DEFAULTS
     lines = ["| setting | default |", "|---|---|"]
     lines += [f"| `kafka.{name}` | `{defaults[name.replace('.', '_')]}` |" for name in names]
     lines += ["", "| accepted, without effect | why |", "|---|---|"]

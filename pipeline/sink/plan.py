@@ -9,13 +9,10 @@ from oncelog.client import ConfigError, ProducerSettings
 from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.sink.checkpoint import Checkpoint
 from oncelog.pipeline.sink.marker import Marker
-from oncelog.pipeline.sink.publish import SinkSettings
+from oncelog.pipeline.sink.publish import DEFAULTS, SinkSettings
 from oncelog.pipeline.sink.rows import check_columns
 from oncelog.pipeline.sink.spool import Spool
 from oncelog.pipeline.sink.task import TaskPlan, partition_counts
-
-_BATCH_SIZE = 256 << 10
-"""Before compression. A broker accepts 1 MiB by default (message.max.bytes)."""
 
 
 def check_client(options: Options) -> None:
@@ -34,7 +31,7 @@ def plan_output(options: Options, columns: list[tuple[str, str]], name: str, top
         bootstrap_servers=options.bootstrap_servers,
         topic=topic,
         partition_counts={} if topic is None else partition_counts(options.bootstrap_servers, topic),
-        batch_size=options.client.get("batch_size", _BATCH_SIZE),
+        batch_size=options.client.get("batch_size", DEFAULTS["batch_size"]),
         compression=options.client.get("compression_type", "none"),
         spool=Spool.open(options["spoolLocation"], owner),
     )

@@ -12,6 +12,7 @@ Invariants
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal
@@ -24,7 +25,8 @@ from oncelog.protocol.errors import ErrorCode
 TRANSACTION_TIMEOUT_MS = 300_000
 """The transaction is open only while the driver sends: five minutes are some 20 GB. A driver that dies while it sends
 blocks read_committed readers of the topics for as long, or until it is started again."""
-_DEFAULTS: Mapping[str, Any] = {
+DEFAULTS: Mapping[str, Any] = {
+    "batch_size": 256 << 10,  # before compression; a broker accepts 1 MiB by default (message.max.bytes)
     "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
     "delivery_timeout_ms": TRANSACTION_TIMEOUT_MS,
     "max_block_ms": 120_000,
@@ -80,9 +82,9 @@ class SinkSettings:
     marker_topic: str = MARKER_TOPIC
 
     def producer_options(self) -> dict[str, Any]:
-        # Tasks have compressed, and batches are not waited for.
-        chosen = {name: value for name, value in self.client.items() if name not in ("compression_type", "batch_size")}
-        return {**_DEFAULTS, **chosen}
+        # What tasks have compressed is sent as it is.
+        chosen = {name: value for name, value in self.client.items() if name != "compression_type"}
+        return {**DEFAULTS, **chosen}
 
 
 async def _ignore(step: Step, moment: Moment) -> None:
@@ -114,16 +116,13 @@ async def publish(
 
     batch_id = -1 if wanted is None else wanted.batch_id
     producer = Producer(settings.bootstrap_servers, transactional_id=settings.sink_id, **settings.producer_options())
-    await around(Step.CONNECT, producer.__aenter__())
-    failure: BaseException | None = None
-    try:
+    async with AsyncExitStack() as stack:
+        await around(Step.CONNECT, stack.enter_async_context(producer))
         epoch = (await around(Step.FENCE, _fence(producer))).producer_epoch
         if wanted is not None:
             marker = await around(Step.READ_MARKER, _read(settings))
             if not decide(wanted, marker):
                 return Outcome(batch_id, False, marker.outputs, epoch, seconds)
-        elif not counts:
-            return Outcome(batch_id, True, counts, epoch, seconds)
         async with producer.transaction() as transaction:
             for name in counts:
                 await around(Step.SEND, _send(transaction, [each for each in outputs if each.name == name]))
@@ -132,11 +131,6 @@ async def publish(
             await around(Step.FLUSH, producer.flush())
             await around(Step.END, _end(transaction, settings.producer_options()["transaction_timeout_ms"]))
         return Outcome(batch_id, True, counts, epoch, seconds)
-    except BaseException as error:
-        failure = error
-        raise
-    finally:
-        await producer.__aexit__(type(failure) if failure else None, failure, None)
 
 
 async def _fence(producer: Producer) -> Any:

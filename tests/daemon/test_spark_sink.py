@@ -17,6 +17,7 @@ from oncelog.protocol.records.record import Record
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.driver_death import Death, DriverDied, deaths
+from tests.support.faults import faults_of
 
 OUTPUTS = ("totals", "alerts")
 ROWS = 12
@@ -181,9 +182,7 @@ async def test_a_spool_file_that_is_cut_short_publishes_nothing(daemon: Daemon, 
 
 def with_faults(start_daemon: Start) -> tuple[Daemon, FaultClient]:
     daemon = start_daemon("oncelog.admin.listen=127.0.0.1:0")
-    line = next(line for line in daemon.stderr_path.read_text().splitlines() if "admin.ready" in line)
-    address = line[line.index("127.0.0.1:") :].split()[0].strip("'\",")
-    return daemon, FaultClient(address)
+    return daemon, faults_of(daemon)
 
 
 async def test_a_query_that_was_idle_for_30_days_continues(start_daemon: Start) -> None:

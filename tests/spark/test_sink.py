@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -11,71 +10,18 @@ from typing import Any
 
 import pytest
 
-from oncelog.client import Admin, Consumer, NewTopic, Record
+from oncelog.client import Admin
 from oncelog.pipeline.sink import Outcome, Step, exactly_once
 from oncelog.protocol.partitioning import partition_for_key
+from tests.spark.scenes import BATCHES, ROWS, create, expected, make_input, read, run_to_end, stream, values
 from tests.support.daemon import Daemon
 from tests.support.driver_death import Death, deaths
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
-ROWS = 8
-BATCHES = 3
-SCHEMA = "k string, v string"
-
-
-def make_input(directory: Path) -> Path:
-    """One file for each micro-batch."""
-    directory.mkdir()
-    for batch in range(BATCHES):
-        rows = [json.dumps({"k": f"key-{row % 3}", "v": f"{batch}:{row}"}) for row in range(ROWS)]
-        (directory / f"{batch}.json").write_text("\n".join(rows))
-        os.utime(directory / f"{batch}.json", (batch + 1, batch + 1))  # the order in which Spark takes files
-    return directory
-
-
-def stream(spark: Any, source: Path) -> Any:
-    rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(source))
-    return rows.selectExpr("k as key", "v as value")
-
-
-def create(daemon: Daemon, *topics: str) -> None:
-    async def work() -> None:
-        async with Admin(daemon.bootstrap) as admin:
-            await admin.create_topics(*(NewTopic(topic, partition_count=3) for topic in topics))
-
-    asyncio.run(work())
-
-
-def read(daemon: Daemon, topic: str) -> list[Record]:
-    async def work() -> list[Record]:
-        async with Consumer(bootstrap_servers=daemon.bootstrap, isolation_level="read_committed") as consumer:
-            partitions = await consumer.partitions_for(topic)
-            consumer.assign(partitions)
-            ends = await consumer.end_offsets(partitions)
-            await consumer.seek_to_beginning(*partitions)
-            records: list[Record] = []
-            while any([await consumer.position(each) < ends[each] for each in partitions]):
-                records += await consumer.poll(5_000)
-        return records
-
-    return asyncio.run(work())
-
-
-def values(daemon: Daemon, topic: str) -> Counter[str]:
-    return Counter((record.value or b"").decode() for record in read(daemon, topic))
-
-
-def expected(batches: int = BATCHES) -> Counter[str]:
-    return Counter(f"{batch}:{row}" for batch in range(batches) for row in range(ROWS))
 
 
 def options(daemon: Daemon, checkpoint: Path, **more: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": daemon.bootstrap, "checkpointLocation": str(checkpoint), **more}
-
-
-def run_to_end(writer: Any) -> None:
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
 
 
 def test_a_stream_is_written_and_a_replayed_batch_is_skipped(spark: Any, daemon: Daemon, tmp_path: Path) -> None:

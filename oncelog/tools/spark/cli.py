@@ -4,7 +4,7 @@ Exit codes: 0 done, 1 the next start of the query is refused, 2 failed.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -101,7 +101,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     return _try(lambda: asyncio.run(work))
 
 
-def _try(work: Any) -> Any:
+def _try(work: Callable[[], T]) -> T:
     """What `work` returns; an expected failure is a sentence and exit code 2."""
     from oncelog.client import KafkaError
     from oncelog.pipeline.sink.checkpoint import CheckpointError
