@@ -228,9 +228,9 @@ class Producer:
         """Buffer one whole record batch (magic 2) that was encoded elsewhere, by another process say; blocks as
         `send_soon` does.
 
-        The batch is sent as it is, compressed or not, under this producer's id, epoch and sequence. Returns the delivery
-        of its first record. `encoded` must not change until then. Raises ConfigError unless it is exactly one batch
-        with a correct checksum and no producer of its own, and what `send_soon` raises.
+        The batch is sent as it is, compressed or not, under this producer's id, epoch and sequence. Returns the
+        delivery of its first record. `encoded` must not change until then. Raises ConfigError unless it is exactly one
+        batch with a correct checksum and no producer of its own, and what `send_soon` raises.
         """
         _check_encoded(encoded)
         sender, accumulator, count = await self._ready_for(topic)

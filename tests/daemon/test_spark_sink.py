@@ -1,13 +1,11 @@
 """Spark's sink against a broker, without Spark: each batch once and whole, whoever dies."""
 
 import asyncio
-import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from oncelog.client import Admin, ConfigError, Consumer, KafkaError, NewTopic, Producer, ProducerFenced, TopicPartition
+from oncelog.client import Admin, ConfigError, Consumer, KafkaError, Producer, ProducerFenced, TopicPartition
 from oncelog.faults import Action, ApiKey, FaultClient, Point, Rule, Selector
 from oncelog.pipeline.sink.marker import MARKER_TOPIC, Marker, MarkerMismatch, read_markers
 from oncelog.pipeline.sink.publish import Moment, Outcome, SinkSettings, Step, publish
@@ -18,68 +16,17 @@ from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.driver_death import Death, DriverDied, deaths
 from tests.support.faults import faults_of
+from tests.support.sink_batches import NOW_MS, OUTPUTS, ROWS, check, make_topics, outputs_of, read, settings, wanted
 
-OUTPUTS = ("totals", "alerts")
-ROWS = 12
 DAY_MS = 86_400_000
-NOW_MS = int(time.time() * 1000)
-"""Retention would delete older records when a broker starts."""
-
-
-def outputs_of(batch_id: int, prefix: str, task_count: int = 2, spool: Spool | None = None) -> list[TaskOutput]:
-    """The batch's rows, `batch:row`, in each of two topics with three partitions, split into so many tasks."""
-    found = []
-    for name in OUTPUTS:
-        for task in range(task_count):
-            writer = SpoolWriter(spool)
-            for row in range(task, ROWS, task_count):
-                data = encode_batch([Record(0, NOW_MS, None, f"{batch_id}:{row}".encode())])
-                writer.add(prefix + name, row % 3, data, 1)
-            found.append(writer.finish(name))
-    return found
-
-
-def wanted(batch_id: int, *, offsets: str = "same") -> Marker:
-    return Marker(batch_id, "query", f"{offsets} {batch_id}")
-
-
-def settings(daemon: Daemon, prefix: str, **client: object) -> SinkSettings:
-    return SinkSettings(daemon.bootstrap, f"sink-{prefix}", client)
-
-
-async def make_topics(daemon: Daemon, prefix: str) -> None:
-    async with Admin(daemon.bootstrap) as admin:
-        await admin.create_topics(*(NewTopic(prefix + name, partition_count=3) for name in OUTPUTS))
-
-
-async def read(daemon: Daemon, topic: str) -> Counter[bytes]:
-    """Committed values, up to the last stable offset. Fails if an open transaction is in the way."""
-    async with Consumer(bootstrap_servers=daemon.bootstrap, isolation_level="read_committed") as consumer:
-        partitions = await consumer.partitions_for(topic)
-        consumer.assign(partitions)
-        ends = await consumer.end_offsets(partitions)
-        await consumer.seek_to_beginning(*partitions)
-        values: Counter[bytes] = Counter()
-        while any([await consumer.position(each) < ends[each] for each in partitions]):
-            values.update(record.value or b"" for record in await consumer.poll(5_000))
-    return values
-
-
-def expected(batch_count: int) -> Counter[bytes]:
-    return Counter(f"{batch_id}:{row}".encode() for batch_id in range(batch_count) for row in range(ROWS))
-
-
-async def check(daemon: Daemon, prefix: str, batch_count: int) -> None:
-    for name in OUTPUTS:
-        assert await read(daemon, prefix + name) == expected(batch_count)
 
 
 @pytest.mark.parametrize("death", deaths(len(OUTPUTS)), ids=repr)
 def test_a_driver_that_dies_anywhere_publishes_each_batch_once(daemon: Daemon, death: Death) -> None:
     """The next driver runs the batch again, in other tasks: it is published, or skipped because it was."""
     prefix = f"death-{repr(death).replace(' ', '-')}-"
-    asyncio.run(make_topics(daemon, prefix))
-    sink = settings(daemon, prefix)
+    asyncio.run(make_topics(daemon.bootstrap, prefix))
+    sink = settings(daemon.bootstrap, prefix)
     assert asyncio.run(publish(sink, wanted(0), outputs_of(0, prefix))).published
     with pytest.raises(DriverDied):
         death.run(publish(sink, wanted(1), outputs_of(1, prefix), death.on_step))
@@ -87,15 +34,15 @@ def test_a_driver_that_dies_anywhere_publishes_each_batch_once(daemon: Daemon, d
     assert again.published is not (death.step is Step.END and death.moment == "after")
     assert again.outputs == dict.fromkeys(OUTPUTS, ROWS)
     assert asyncio.run(publish(sink, wanted(2), outputs_of(2, prefix))).published
-    asyncio.run(check(daemon, prefix, 3))
+    asyncio.run(check(daemon.bootstrap, prefix, 3))
 
 
 @pytest.mark.parametrize("point", deaths(len(OUTPUTS)), ids=repr)
 async def test_of_two_drivers_one_publishes(daemon: Daemon, point: Death) -> None:
     """A second driver starts and publishes the same batch while the first is between two steps."""
     prefix = f"two-{repr(point).replace(' ', '-')}-"
-    await make_topics(daemon, prefix)
-    sink = settings(daemon, prefix)
+    await make_topics(daemon.bootstrap, prefix)
+    sink = settings(daemon.bootstrap, prefix)
     seen = 0
     second: Outcome | None = None
 
@@ -112,12 +59,12 @@ async def test_of_two_drivers_one_publishes(daemon: Daemon, point: Death) -> Non
         assert isinstance(error, ProducerFenced)
     assert second is not None
     assert [each.published for each in (first, second) if each is not None].count(True) == 1
-    await check(daemon, prefix, 1)
+    await check(daemon.bootstrap, prefix, 1)
 
 
 async def test_what_was_published_is_skipped_and_what_contradicts_it_is_refused(daemon: Daemon) -> None:
-    await make_topics(daemon, "again-")
-    sink = settings(daemon, "again-")
+    await make_topics(daemon.bootstrap, "again-")
+    sink = settings(daemon.bootstrap, "again-")
     for batch_id in range(2):
         await publish(sink, wanted(batch_id), outputs_of(batch_id, "again-"))
     skipped = await publish(sink, wanted(1), outputs_of(1, "again-"))
@@ -125,20 +72,20 @@ async def test_what_was_published_is_skipped_and_what_contradicts_it_is_refused(
     for bad in (wanted(0), wanted(1, offsets="other"), wanted(3), Marker(2, "another query")):
         with pytest.raises(MarkerMismatch):
             await publish(sink, bad, outputs_of(bad.batch_id, "again-"))
-    await check(daemon, "again-", 2)
+    await check(daemon.bootstrap, "again-", 2)
 
 
 async def test_an_empty_batch_moves_the_marker(daemon: Daemon) -> None:
-    await make_topics(daemon, "empty-")
-    sink = settings(daemon, "empty-")
+    await make_topics(daemon.bootstrap, "empty-")
+    sink = settings(daemon.bootstrap, "empty-")
     assert (await publish(sink, wanted(0), [])).published
     assert (await publish(sink, wanted(1), [TaskOutput("totals")])).outputs == {"totals": 0}
     assert (await read_markers(daemon.bootstrap, MARKER_TOPIC))[sink.sink_id].batch_id == 1
 
 
 async def test_a_transaction_that_another_sink_leaves_open_hides_no_marker(daemon: Daemon) -> None:
-    await make_topics(daemon, "open-")
-    sink = settings(daemon, "open-")
+    await make_topics(daemon.bootstrap, "open-")
+    sink = settings(daemon.bootstrap, "open-")
     await publish(sink, wanted(0), outputs_of(0, "open-"))
     async with Producer(daemon.bootstrap, transactional_id="another sink") as producer:
         async with producer.transaction() as transaction:
@@ -147,7 +94,7 @@ async def test_a_transaction_that_another_sink_leaves_open_hides_no_marker(daemo
             assert not (await publish(sink, wanted(1), outputs_of(1, "open-"))).published
             await transaction.abort()
     assert "another sink" not in await read_markers(daemon.bootstrap, MARKER_TOPIC)
-    await check(daemon, "open-", 2)
+    await check(daemon.bootstrap, "open-", 2)
 
 
 async def test_a_topic_that_forgets_markers_is_refused(daemon: Daemon) -> None:
@@ -160,24 +107,24 @@ async def test_a_topic_that_forgets_markers_is_refused(daemon: Daemon) -> None:
 
 async def test_a_transaction_timeout_that_the_broker_refuses_is_named(daemon: Daemon) -> None:
     with pytest.raises(ConfigError, match=r"kafka.transaction.timeout.ms"):
-        await publish(settings(daemon, "long-", transaction_timeout_ms=10**9), wanted(0), [])
+        await publish(settings(daemon.bootstrap, "long-", transaction_timeout_ms=10**9), wanted(0), [])
 
 
 async def test_a_spool_file_that_is_cut_short_publishes_nothing(daemon: Daemon, tmp_path: Path) -> None:
-    await make_topics(daemon, "cut-")
+    await make_topics(daemon.bootstrap, "cut-")
     spool = Spool.open(str(tmp_path), "cut")
     assert spool is not None
     writer = SpoolWriter(spool)
-    writer.add("cut-totals", 0, encode_batch([Record(0, 1, None, bytes(100_000))]), 1)
+    writer.add("cut-totals", 0, encode_batch([Record(0, NOW_MS, None, bytes(100_000))]), 1)
     output = writer.finish("totals")
     whole = Path(output.path).read_bytes()
     Path(output.path).write_bytes(whole[:-1])
-    sink = settings(daemon, "cut-")
+    sink = settings(daemon.bootstrap, "cut-")
     with pytest.raises(SpoolLost):
         await publish(sink, wanted(0), [output])
     Path(output.path).write_bytes(whole)
     assert (await publish(sink, wanted(0), [output])).published
-    assert sum((await read(daemon, "cut-totals")).values()) == 1
+    assert sum((await read(daemon.bootstrap, "cut-totals")).values()) == 1
 
 
 def with_faults(start_daemon: Start) -> tuple[Daemon, FaultClient]:
@@ -188,8 +135,8 @@ def with_faults(start_daemon: Start) -> tuple[Daemon, FaultClient]:
 async def test_a_query_that_was_idle_for_30_days_continues(start_daemon: Start) -> None:
     """Group offsets expire after 7 days, and so do transactional ids: the marker does not."""
     daemon, faults = with_faults(start_daemon)
-    await make_topics(daemon, "idle-")
-    sink = settings(daemon, "idle-")
+    await make_topics(daemon.bootstrap, "idle-")
+    sink = settings(daemon.bootstrap, "idle-")
     for batch_id in range(3):
         await publish(sink, wanted(batch_id), outputs_of(batch_id, "idle-"))
     for _ in range(30):
@@ -206,8 +153,8 @@ async def test_a_query_that_was_idle_for_30_days_continues(start_daemon: Start) 
 async def test_a_publish_may_last_longer_than_60_seconds(start_daemon: Start, timeout_ms: int | None) -> None:
     """With the default timeout it succeeds; with Kafka's own it fails whole, and says that it may be the timeout."""
     daemon, faults = with_faults(start_daemon)
-    await make_topics(daemon, "slow-")
-    sink = settings(daemon, "slow-", **({} if timeout_ms is None else {"transaction_timeout_ms": timeout_ms}))
+    await make_topics(daemon.bootstrap, "slow-")
+    sink = settings(daemon.bootstrap, "slow-", **({} if timeout_ms is None else {"transaction_timeout_ms": timeout_ms}))
 
     async def on_step(step: Step, moment: Moment) -> None:
         if (step, moment) == (Step.FLUSH, "after"):
@@ -219,7 +166,7 @@ async def test_a_publish_may_last_longer_than_60_seconds(start_daemon: Start, ti
         with pytest.raises(KafkaError, match="timed out"):
             await publish(sink, wanted(0), outputs_of(0, "slow-"), on_step)
         assert (await publish(sink, wanted(0), outputs_of(0, "slow-"))).published
-    await check(daemon, "slow-", 1)
+    await check(daemon.bootstrap, "slow-", 1)
 
 
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID])
@@ -229,8 +176,8 @@ def test_a_broker_that_dies_or_loses_an_answer_changes_nothing(
     start_daemon: Start, api: ApiKey, action: Action, point: Point
 ) -> None:
     daemon, faults = with_faults(start_daemon)
-    asyncio.run(make_topics(daemon, "broker-"))
-    sink = settings(daemon, "broker-", retry_backoff_ms=20)
+    asyncio.run(make_topics(daemon.bootstrap, "broker-"))
+    sink = settings(daemon.bootstrap, "broker-", retry_backoff_ms=20)
     asyncio.run(publish(sink, wanted(0), outputs_of(0, "broker-")))
     faults.plant(Rule(point, action, Selector(api=api, transactional_id=sink.sink_id)))
 
@@ -243,15 +190,15 @@ def test_a_broker_that_dies_or_loses_an_answer_changes_nothing(
 
     assert asyncio.run(publish_through()).published
     assert not asyncio.run(publish(sink, wanted(1), outputs_of(1, "broker-"))).published
-    asyncio.run(check(daemon, "broker-", 2))
+    asyncio.run(check(daemon.bootstrap, "broker-", 2))
 
 
 async def test_batches_without_a_marker_are_one_transaction(daemon: Daemon) -> None:
     """A batch write without a run id: whole or not at all, and again if it is run again."""
-    await make_topics(daemon, "plain-")
+    await make_topics(daemon.bootstrap, "plain-")
     for _ in range(2):
-        await publish(settings(daemon, "plain-"), None, outputs_of(0, "plain-"))
-    assert set((await read(daemon, "plain-totals")).values()) == {2}
+        await publish(settings(daemon.bootstrap, "plain-"), None, outputs_of(0, "plain-"))
+    assert set((await read(daemon.bootstrap, "plain-totals")).values()) == {2}
     partition = TopicPartition("plain-totals", 0)
     async with Consumer(bootstrap_servers=daemon.bootstrap) as consumer:
         assert {each.fate async for each in consumer.raw_batches(partition, 0)} == {"committed", "marker"}
