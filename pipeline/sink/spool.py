@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 from uuid import uuid4
 
 _TOKEN = "token"
@@ -64,9 +65,8 @@ class Spool:
             return False
 
     def clear(self) -> None:
-        """Remove what the batch has left."""
-        for path in Path(self.directory).glob(f"*{_SUFFIX}"):
-            path.unlink(missing_ok=True)
+        """Remove the directory with what the batch has left; the next batch makes another."""
+        rmtree(self.directory, ignore_errors=True)
 
 
 class SpoolWriter:

@@ -63,6 +63,29 @@ def test_an_old_copy_of_the_checkpoint_is_refused(spark: Any, daemon: Daemon, tm
     assert sum(values(daemon, "restored").values()) == ROWS * BATCHES + 2
 
 
+def test_an_abort_after_the_commit_undoes_nothing_and_the_batch_is_skipped(daemon: Daemon, tmp_path: Path) -> None:
+    """Spark calls abort after any error in commit, also when the transaction is committed; no session is needed."""
+    pytest.importorskip("pyspark")
+    import pyarrow
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    from oncelog.pipeline.options import parse
+    from oncelog.pipeline.sink.writers import stream_writer
+
+    create(daemon, "aborted")
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text("v1")
+    (tmp_path / "metadata").write_text(json.dumps({"id": "aborted"}))
+    schema = StructType([StructField("value", BinaryType())])
+    parsed = parse(options(daemon, tmp_path, topic="aborted"), "writeStream")
+    rows = pyarrow.RecordBatch.from_pydict({"value": [bytes(100_000)] * 3})
+    for _ in range(2):
+        messages = [stream_writer(parsed, schema).write(iter([rows]))]
+        stream_writer(parsed, schema).commit(messages, 0)
+        stream_writer(parsed, schema).abort([*messages, None], 0)
+    assert len(read(daemon, "aborted")) == 3
+
+
 def publisher(
     daemon: Daemon, checkpoint: Path, prefix: str, death: Death, dies_in: int, outcomes: list[Outcome]
 ) -> Callable[[Any, int], None]:
