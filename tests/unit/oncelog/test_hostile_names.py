@@ -17,12 +17,15 @@ from oncelog.cli import main
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import TopicPartition
 from oncelog.health import NotHealthy
+from oncelog.pipeline.sink.marker import Marker
+from oncelog.pipeline.sink.plan import sink_id_of
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from oncelog.tools.demo import crash as demo_crash
 from oncelog.tools.demo import isolation as demo_isolation
 from oncelog.tools.log import check as log_check
+from oncelog.tools.spark import state as spark_state
 from oncelog.tools.txn import tail as txn_tail
 from oncelog.tools.txn.tail import Transition
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
@@ -291,11 +294,29 @@ def test_the_crash_demo_draws_whatever_is_in_its_files(monkeypatch: pytest.Monke
     require_shown(run("demo", "crash"))
 
 
+@every_name
+def test_spark_state_and_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (tmp_path / "metadata").write_text(json.dumps({"id": name}))
+    marker = Marker(3, f"another {name}", name, name, {name: 1})
+
+    async def nothing(*_: Any) -> None: ...
+
+    async def markers(*_: Any) -> dict[str, Marker]:
+        return {sink_id_of(name): marker}
+
+    monkeypatch.setattr(spark_state, "ensure_topic", nothing)
+    monkeypatch.setattr(spark_state, "write_marker", nothing)
+    monkeypatch.setattr(spark_state, "read_markers", markers)
+    for command, *more in (("state",), ("state", "--json"), ("repair", "--forget", "--yes")):
+        require_shown(run("spark", command, tmp_path, *more))
+
+
 def test_no_command_is_left_out() -> None:
     driven = {
         *ASKING,
         *(f"txn {name}" for name in ("abort", "fence", "tail")),
         *(f"log {name}" for name in ("verify", "repair", "map", "dump")),
+        *(f"spark {name}" for name in ("state", "repair")),
         "health",
         "serve",
         "demo isolation",
