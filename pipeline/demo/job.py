@@ -1,14 +1,18 @@
 """The PySpark job: committed purchases in, totals out, exactly once, restarted from its checkpoint as often as needed.
 
-Owns: the Spark session, the query, the driver's life. `--kill-after N` makes the driver die, as by kill -9, after batch
-N is committed in the broker and before Spark records that: the worst possible moment.
+Owns: the Spark session, the query, the driver's life. The driver starts Spark, warms it up, and stands by for a line on
+its standard input, an object as JSON: `max_offsets`, and `kill_after`: the driver dies, as by kill -9, after that
+batch is committed in the broker and before Spark records that, the worst possible moment (null: it does not).
 """
 
 import argparse
 import asyncio
+import json
 import os
 import signal
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ from oncelog.client import Admin
 from oncelog.pipeline.demo.events import emit
 from oncelog.pipeline.demo.transform import totals_by_key
 from oncelog.pipeline.java import java_home
-from oncelog.pipeline.sink import Step, exactly_once
+from oncelog.pipeline.sink import Outcome, Step, exactly_once
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -56,53 +60,96 @@ def records_of(totals: Any) -> Any:
     return totals.selectExpr("total_key as key", "to_json(struct(cents, purchases)) as value")
 
 
-async def make_output(bootstrap: str, topic: str) -> None:
+async def make_topic(bootstrap: str, topic: str) -> None:
     """The sink creates no topic: a mistyped name would swallow its results."""
     async with Admin(bootstrap) as admin:
         await admin.create_topics(topic, exist_ok=True)
 
 
+async def delete_topic(bootstrap: str, topic: str) -> None:
+    async with Admin(bootstrap) as admin:
+        await admin.delete_topics(topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """From where to where, and what its driver reports."""
+
+    bootstrap: str
+    topic: str
+    output: str
+    checkpoint: Path
+    max_offsets: int
+    on_outcome: Callable[[int, Outcome], None] = lambda _, __: None
+    on_committed: Callable[[int], None] = lambda _: None
+    """Called with the batch number after EndTxn, before Spark's own commit."""
+
+    def writer(self, session: Any) -> Any:
+        """The query, which has not been started."""
+        records = (
+            session.readStream.format("oncelog")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("subscribe", self.topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", str(self.max_offsets))
+            .load()
+        )
+        totals = totals_by_key(records).writeStream.outputMode("update")
+        return totals.option("checkpointLocation", str(self.checkpoint)).foreachBatch(self._publish)
+
+    def _publish(self, totals: Any, batch_id: int) -> None:
+        async def on_step(step: Step, moment: str) -> None:
+            if (step, moment) == (Step.END, "after"):
+                self.on_committed(batch_id)
+
+        options = {"kafka.bootstrap.servers": self.bootstrap, "checkpointLocation": str(self.checkpoint)}
+        with exactly_once(totals, batch_id, options, on_step=on_step) as once:
+            once.to_topic(records_of(totals), self.output)
+        if once.outcome is not None:
+            self.on_outcome(batch_id, once.outcome)
+
+
+def warm_up(session: Any, bootstrap: str, work: Path) -> None:
+    """Run the whole job over one purchase, in a topic of its own: the first of anything in Spark takes seconds."""
+    topic = f"warm-up-{os.getpid()}"
+    asyncio.run(make_topic(bootstrap, topic))
+    purchase = json.dumps({"row": 0, "customer": "nobody", "date": "19970101", "cents": 0})
+    records = session.createDataFrame([(purchase,)], "value string")
+    records.write.format("oncelog").option("kafka.bootstrap.servers", bootstrap).option("topic", topic).mode(
+        "append"
+    ).save()
+    job = Job(bootstrap, topic, topic, work / topic, max_offsets=1)
+    job.writer(session).trigger(availableNow=True).start().awaitTermination()
+    asyncio.run(delete_topic(bootstrap, topic))
+
+
 def run(arguments: argparse.Namespace) -> None:
     """One life of the driver: until everything stable at its start, and what arrives meanwhile, is processed."""
-    checkpoint: Path = arguments.checkpoint
     java = prepare_environment(arguments.work)
     session = start_session(arguments.work)
     emit("session", spark=session.version, java=java)
-    asyncio.run(make_output(arguments.bootstrap, arguments.output))
+    warm_up(session, arguments.bootstrap, arguments.work)
+    orders = json.loads(sys.stdin.readline() or "null")
+    if orders is None:
+        return  # whoever started this driver has no use for it
 
-    def publish(totals: Any, batch_id: int) -> None:
-        async def on_step(step: Step, moment: str) -> None:
-            if (step, moment, batch_id) == (Step.END, "after", arguments.kill_after):
-                emit("dying", batch=batch_id)
-                os.killpg(os.getpgid(0), signal.SIGKILL)  # the JVM dies with its driver
+    def on_outcome(batch_id: int, outcome: Outcome) -> None:
+        emit(
+            "published" if outcome.published else "skipped",
+            batch=batch_id,
+            records=outcome.records if outcome.published else 0,
+            producer_epoch=outcome.producer_epoch,
+        )
 
-        with exactly_once(totals, batch_id, sink_options, on_step=on_step) as once:
-            once.to_topic(records_of(totals), arguments.output)
-        outcome = once.outcome
-        if outcome is not None:
-            emit(
-                "published" if outcome.published else "skipped",
-                batch=batch_id,
-                records=outcome.records if outcome.published else 0,
-                producer_epoch=outcome.producer_epoch,
-            )
+    def on_committed(batch_id: int) -> None:
+        if batch_id == orders["kill_after"]:
+            emit("dying", batch=batch_id)
+            os.killpg(os.getpgid(0), signal.SIGKILL)  # the JVM dies with its driver
 
-    sink_options = {"kafka.bootstrap.servers": arguments.bootstrap, "checkpointLocation": str(checkpoint)}
-    records = (
-        session.readStream.format("oncelog")
-        .option("kafka.bootstrap.servers", arguments.bootstrap)
-        .option("subscribe", arguments.topic)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", str(arguments.max_offsets))
-        .load()
-    )
-    query = (
-        totals_by_key(records)
-        .writeStream.outputMode("update")
-        .option("checkpointLocation", str(checkpoint))
-        .foreachBatch(publish)
-        .start()
-    )
+    bootstrap, output, checkpoint = arguments.bootstrap, arguments.output, arguments.checkpoint
+    asyncio.run(make_topic(bootstrap, output))
+    job = Job(bootstrap, arguments.topic, output, checkpoint, orders["max_offsets"], on_outcome, on_committed)
+    query = job.writer(session).start()
     query.processAllAvailable()
     query.stop()
     emit("done")
@@ -116,8 +163,6 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--max-offsets", type=int, default=60_000)
-    parser.add_argument("--kill-after", type=int, default=-1)
     run(parser.parse_args())
 
 

@@ -105,11 +105,12 @@ class Child:
     def send_signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
-    def wake(self) -> None:
-        """A line on its standard input."""
+    def wake(self, line: str = "") -> None:
+        """A line on its standard input. A child that has ended gets none."""
         if self._process.stdin is not None:
-            self._process.stdin.write("\n")
-            self._process.stdin.flush()
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.write(f"{line}\n")
+                self._process.stdin.flush()
 
     def wait(self, timeout: float | None = None) -> int:
         """Its exit code, once all its events were reported. Raises ProcessFailed when it does not end in time."""

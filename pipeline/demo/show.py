@@ -23,7 +23,7 @@ from oncelog.pipeline.demo.data import InputError, Purchase, Totals, read_purcha
 from oncelog.pipeline.demo.loading import Load, LoadPlan, Troubles
 from oncelog.pipeline.demo.processes import DaemonProcess, ProcessFailed
 from oncelog.pipeline.demo.survey import Strip, count_offsets, survey
-from oncelog.pipeline.demo.totalling import Totalling, run_job
+from oncelog.pipeline.demo.totalling import Job, Totalling
 from oncelog.pipeline.demo.verify import Published, Seen, Unreadable, differences, read_purchases_back, read_totals_back
 from oncelog.pipeline.java import JavaMissing, java_home
 from oncelog.protocol.printable import printable
@@ -133,30 +133,20 @@ def _run(
     plan = LoadPlan(TOPIC, PARTITIONS, batch, 10, source_arguments)
     with _progress(console) as progress:
         loading = progress.add_task("loading under faults", total=len(purchases))
-        load = Load(
-            daemon,
-            plan,
-            purchases,
-            work,
-            lambda committed: progress.update(loading, completed=committed),
-            lambda text: progress.console.print(f"  [dim]·[/] {_escape(text)}", soft_wrap=True),
-        )
-        troubles = load.run()
         totals = progress.add_task("totalling with PySpark", total=WANTED_BATCHES)
-        max_offsets = -(-asyncio.run(count_offsets(daemon.bootstrap, TOPIC)) // WANTED_BATCHES)
+
+        def report(text: str) -> None:
+            progress.console.print(f"  [dim]·[/] {_escape(text)}", soft_wrap=True)
 
         def on_batch(result: Totalling) -> None:
             progress.update(totals, completed=result.batch_count, total=max(WANTED_BATCHES, result.batch_count))
 
-        totalling = run_job(
-            daemon.bootstrap,
-            TOPIC,
-            OUTPUT,
-            max_offsets,
-            work,
-            on_batch,
-            lambda text: progress.console.print(f"  [dim]·[/] {_escape(text)}", soft_wrap=True),
-        )
+        with Job(daemon.bootstrap, TOPIC, OUTPUT, work, on_batch, report) as job:
+            load = Load(
+                daemon, plan, purchases, work, lambda committed: progress.update(loading, completed=committed), report
+            )
+            troubles = load.run()
+            totalling = job.run(-(-asyncio.run(count_offsets(daemon.bootstrap, TOPIC)) // WANTED_BATCHES))
         progress.update(totals, completed=totalling.batch_count, total=totalling.batch_count)
     return troubles, totalling
 

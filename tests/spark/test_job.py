@@ -9,7 +9,7 @@ import pytest
 from oncelog.client import Producer
 from oncelog.pipeline.demo.data import Purchase, totals_of
 from oncelog.pipeline.demo.load import encode
-from oncelog.pipeline.demo.totalling import KILL_AFTER_BATCH, Totalling, run_job
+from oncelog.pipeline.demo.totalling import KILL_AFTER_BATCH, Job
 from oncelog.pipeline.demo.verify import read_topic, read_totals_back
 from tests.support.daemon import Daemon
 
@@ -45,7 +45,8 @@ def test_a_driver_that_dies_after_its_commit_publishes_each_batch_once(daemon: D
     pytest.importorskip("pyspark")
     asyncio.run(load(daemon.bootstrap))
     news: list[str] = []
-    totalling: Totalling = run_job(daemon.bootstrap, "purchases", "totals", 20, tmp_path, lambda _: None, news.append)
+    with Job(daemon.bootstrap, "purchases", "totals", tmp_path, on_report=news.append) as job:
+        totalling = job.run(max_per_partition=20)
     assert (totalling.died_after, totalling.skipped) == (KILL_AFTER_BATCH, [KILL_AFTER_BATCH])
     expected = totals_of(PURCHASES)
     published = read_totals_back(daemon.bootstrap, "totals")
