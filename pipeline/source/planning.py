@@ -15,6 +15,8 @@ from oncelog.client import TopicPartition
 from oncelog.pipeline.source.losses import Logs, TopicLog
 from oncelog.pipeline.source.offsets import ByPartition, StreamOffset, TopicOffsets
 
+_SMALL_TASK = 5_000
+"""Offsets."""
 Positions = Mapping[TopicPartition, int]
 
 
@@ -139,6 +141,25 @@ def split(whole: Sequence[OffsetRange], least: int | None, most_records: int | N
         return list(whole)
     total = sum(each.end - each.start for each in whole)
     return [part for each in whole for part in _parts(each, max(1, round((each.end - each.start) / total * least)))]
+
+
+def grouped(parts: Sequence[OffsetRange], least: int | None, most_records: int | None) -> list[tuple[OffsetRange, ...]]:
+    """The same ranges as tasks: those that follow each other share one while they are small together, since a task
+    costs as much as reading some ten thousand records. No fewer than `least` tasks, if there are as many ranges."""
+    most = _SMALL_TASK if most_records is None else min(_SMALL_TASK, most_records)
+    tasks: list[list[OffsetRange]] = []
+    size = 0
+    may_share = max(0, len(parts) - (least or 1))
+    for each in parts:
+        count = each.end - each.start
+        if tasks and may_share and size + count <= most:
+            tasks[-1].append(each)
+            size += count
+            may_share -= 1
+        else:
+            tasks.append([each])
+            size = count
+    return [tuple(each) for each in tasks]
 
 
 def _parts(whole: OffsetRange, count: int) -> Iterable[OffsetRange]:

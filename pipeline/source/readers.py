@@ -4,7 +4,7 @@ Owns: what Spark calls, and when. Does not own: the plan of a stream (`stream`),
 (`edges`), reading in a task (`reading`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -14,17 +14,28 @@ from oncelog.pipeline.options import Options
 from oncelog.pipeline.source.edges import check_order, ends, starts
 from oncelog.pipeline.source.lookup import Lookup
 from oncelog.pipeline.source.offsets import INITIAL, TopicOffsets, to_json
-from oncelog.pipeline.source.planning import OffsetRange, ranges, split
+from oncelog.pipeline.source.planning import OffsetRange, grouped, ranges, split
 from oncelog.pipeline.source.reading import read_range
 from oncelog.pipeline.source.stream import JsonOffset, StreamPlan
 
 
 class RangePartition(InputPartition):
-    """One task's offsets."""
+    """What one task reads."""
 
-    def __init__(self, offsets: OffsetRange) -> None:
-        super().__init__(offsets)
-        self.offsets = offsets
+    def __init__(self, ranges: Sequence[OffsetRange]) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
+
+
+def _tasks(parts: Sequence[OffsetRange], options: Options) -> list[RangePartition]:
+    groups = grouped(parts, options["minPartitions"], options["maxRecordsPerPartition"])
+    return [RangePartition(each) for each in groups]
+
+
+def _read(options: Options, partition: InputPartition) -> Iterator[Any]:
+    if isinstance(partition, RangePartition):
+        for each in partition.ranges:
+            yield from read_range(options, each)
 
 
 def batch_reader(options: Options) -> "OncelogBatchReader":
@@ -51,12 +62,11 @@ class OncelogBatchReader(DataSourceReader):
             lookup.close()
         end = {name: TopicOffsets(logs[name].topic_id, first[name], after[name]) for name in logs}
         parts = split(ranges(INITIAL, end), options["minPartitions"], options["maxRecordsPerPartition"])
-        return [RangePartition(each) for each in parts]
+        return _tasks(parts, options)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Runs in a task. Spark calls it with an empty partition when `partitions` returned none. Raises DataLost."""
-        if isinstance(partition, RangePartition):
-            yield from read_range(self._options, partition.offsets)
+        yield from _read(self._options, partition)
 
 
 class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -87,12 +97,11 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[RangePartition]:
         """Raises DataLost."""
-        return [RangePartition(each) for each in self._plan.tasks(start, end)]
+        return _tasks(self._plan.tasks(start, end), self._options)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Runs in a task. Raises DataLost."""
-        if isinstance(partition, RangePartition):
-            yield from read_range(self._options, partition.offsets)
+        yield from _read(self._options, partition)
 
     def commit(self, end: JsonOffset) -> None:
         """Spark's checkpoint holds the progress; a group offset for lag tools would only lag behind it."""

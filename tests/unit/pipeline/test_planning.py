@@ -2,13 +2,24 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.client import TopicPartition
 from oncelog.pipeline.source.losses import TopicLog
 from oncelog.pipeline.source.offsets import INITIAL, StreamOffset, TopicOffsets
-from oncelog.pipeline.source.planning import OffsetRange, advanced, bounded, left, ranges, shared, split, with_new
+from oncelog.pipeline.source.planning import (
+    OffsetRange,
+    advanced,
+    bounded,
+    grouped,
+    left,
+    ranges,
+    shared,
+    split,
+    with_new,
+)
 
 ENDS = st.lists(st.integers(0, 30), min_size=1, max_size=4)
 
@@ -100,3 +111,21 @@ def test_the_id_of_a_topic_is_learned_without_reading_it_again() -> None:
 def test_what_is_written_after_the_target_was_fixed_is_left_for_the_next_run() -> None:
     now = {"a": log(9, 9), "b": log(1)}
     assert bounded(now, {"a": log(4)}) == {"a": TopicLog("id", {0: 0}, {0: 4}, {0: 9, 1: 9})}
+
+
+@pytest.mark.parametrize(
+    ("counts", "least", "most", "tasks"),
+    [
+        ([500] * 4, None, None, [[500] * 4]),
+        ([4_000, 900, 200, 9_000, 5, 5], None, None, [[4_000, 900], [200], [9_000], [5, 5]]),
+        ([500] * 4, 3, None, [[500, 500], [500], [500]]),
+        ([500] * 4, 9, None, [[500]] * 4),
+        ([500] * 4, None, 1_000, [[500, 500], [500, 500]]),
+        ([], None, None, []),
+    ],
+)
+def test_small_ranges_share_a_task_within_the_limits_of_both_options(
+    counts: list[int], least: int | None, most: int | None, tasks: list[list[int]]
+) -> None:
+    parts = [OffsetRange("a", "", number, 0, count) for number, count in enumerate(counts)]
+    assert [[each.end for each in task] for task in grouped(parts, least, most)] == tasks
