@@ -94,6 +94,10 @@ bench: $(VENV)/.test ## Measure this broker beside Apache Kafka, kfake and Tansu
 bench-log: $(VENV)/.test ## Measure what operations cost as a log grows, and write docs/performance.md (ARGS='--quick', ARGS='--json FILE')
 	@$(BIN)/python -m bench.log_curves $(ARGS)
 
+.PHONY: bench-spark
+bench-spark: $(VENV)/.demo $(VENV)/.test ## Measure format("oncelog") beside Spark's own Kafka connector, and write docs/performance.md (ARGS=--quick)
+	@$(BIN)/python -m bench.spark $(ARGS)
+
 .PHONY: sim
 sim: $(VENV)/.test ## Simulate the log and the whole broker with faults of every kind, on every core (SEEDS=200 FIRST=0)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)

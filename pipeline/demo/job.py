@@ -19,7 +19,7 @@ from typing import Any
 from oncelog.client import Admin
 from oncelog.pipeline.demo.events import emit
 from oncelog.pipeline.demo.transform import totals_by_key
-from oncelog.pipeline.java import java_home
+from oncelog.pipeline.java import prepare_environment
 from oncelog.pipeline.sink import Outcome, Step, exactly_once
 
 _SETTINGS = {
@@ -32,16 +32,6 @@ _SETTINGS = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
-
-
-def prepare_environment(work: Path) -> str:
-    """Set up the environment that Spark reads; returns where its Java comes from. Raises JavaMissing."""
-    home, origin = java_home(work)
-    os.environ["JAVA_HOME"] = str(home)
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # otherwise Spark's workers run the first `python3` on the PATH
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    return origin
 
 
 def start_session(work: Path) -> Any:

@@ -1,7 +1,5 @@
 """One Spark session for all tests of a run: its start is 5 to 10 seconds."""
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -30,11 +28,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     pytest.importorskip("pyspark")
     from pyspark.sql import SparkSession
 
-    from oncelog.pipeline.java import java_home
+    from oncelog.pipeline.java import prepare_environment
 
     work = tmp_path_factory.mktemp("spark")
-    os.environ |= {"JAVA_HOME": str(java_home(work)[0]), "SPARK_LOCAL_IP": "127.0.0.1"}
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    prepare_environment(work)
     builder = SparkSession.builder.master("local[2]").config("spark.sql.warehouse.dir", str(work / "warehouse"))
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)

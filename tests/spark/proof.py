@@ -275,7 +275,7 @@ def _session(work: Path) -> Iterator[tuple[Any, tuple[str, ...]]]:
     """A session with Spark's own connector, if its jars can be had, and the sinks that it has."""
     from pyspark.sql import SparkSession
 
-    from oncelog.pipeline.demo.job import prepare_environment
+    from oncelog.pipeline.java import prepare_environment
     from tests.spark.conftest import SETTINGS
     from tools.interop import Unavailable
     from tools.spark_connector import connector_jars

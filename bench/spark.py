@@ -1,0 +1,252 @@
+"""`make bench-spark`: Spark's own Kafka connector and `format("oncelog")`, one after the other in one session.
+
+Owns: what is measured, how often, the table and its block of docs/performance.md. Both formats read and write the same
+broker, this one. Each round runs each of them once, in an order that rotates, after a warm-up that is not counted.
+
+ARGS='--rounds 5', ARGS=--quick (a twentieth of the records, one round: does it work here?), ARGS='--json FILE'.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.page import aligned, write_block
+from bench.peers.report import number, spread
+from oncelog.pipeline.java import prepare_environment
+from tests.support.daemon import Daemon
+from tools.interop import Unavailable
+from tools.spark_connector import connector_jars
+
+KAFKA, OURS = "kafka", "oncelog"
+_TITLES = {KAFKA: "Spark's connector", OURS: "oncelog"}
+_PARTITIONS = 4
+_ROUNDS = 3
+_QUICK = 20
+_RECORDS = {100: 1_000_000, 1_000: 300_000}
+"""By the size of a value in bytes."""
+_SMALL_BATCHES, _SMALL_BATCH = 20, 2_000
+_COLD_BATCHES = 3
+"""Of a query: the first ones take longer, and are not counted."""
+# As people tune it: larger batches, and a little time for them to fill.
+_TUNED = {"kafka.batch.size": "1000000", "kafka.linger.ms": "20", "kafka.compression.type": "lz4"}
+_SINK_OPTIONS = {KAFKA: _TUNED, OURS: {"kafka.compression.type": "lz4"}}
+_SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table. `run(format)` measures it once: a rate, or milliseconds."""
+
+    title: str
+    unit: str
+    more_is_better: bool
+    run: Callable[[str], float]
+
+
+class Scene:
+    """A session, a broker, and topics with records."""
+
+    def __init__(self, session: Any, bootstrap: str, scratch: Path, scale: int) -> None:
+        self._session = session
+        self._bootstrap = bootstrap
+        self._scratch = scratch
+        self.counts = {size: count // scale for size, count in _RECORDS.items()}
+        for size, count in self.counts.items():
+            self._fill(f"filled-{size}", size, count)
+        self._fill("small", 100, _SMALL_BATCHES * _SMALL_BATCH)
+
+    def rows(self) -> Iterator[Row]:
+        for size in self.counts:
+            yield Row(f"read {size:,} B", "k records/s", True, partial(self._read, size))
+        for size in self.counts:
+            yield Row(f"write {size:,} B", "k records/s", True, partial(self._write, size))
+        yield Row(f"micro-batch of {_SMALL_BATCH:,} records from topic to topic, warm", "ms", False, self._micro_batch)
+
+    # -- what must be there before
+
+    def _create(self, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        admin.create_topics([NewTopic(topic, _PARTITIONS, 1)])[topic].result()
+
+    def _fill(self, topic: str, size: int, count: int) -> None:
+        self._create(topic)
+        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 20})
+        text = os.urandom(size // 2 + 1).hex().encode()[: size - 8]
+        for index in range(count):
+            try:
+                producer.produce(topic, b"%08d" % index + text, b"%d" % index, partition=index % _PARTITIONS)
+            except BufferError:
+                producer.flush()
+                producer.produce(topic, b"%08d" % index + text, b"%d" % index, partition=index % _PARTITIONS)
+        producer.flush()
+
+    def _new_topic(self) -> str:
+        topic = f"out-{uuid.uuid4().hex[:8]}"
+        self._create(topic)
+        return topic
+
+    # -- what is measured
+
+    def _source(self, reader: Any, name: str, topic: str) -> Any:
+        return (
+            reader.format(name)
+            .option("kafka.bootstrap.servers", self._bootstrap)
+            .option("kafka.isolation.level", "read_committed")
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+        )
+
+    def _read(self, size: int, name: str) -> float:
+        records = self._source(self._session.read, name, f"filled-{size}").load()
+        seconds = _timed(records.write.format("noop").mode("overwrite").save)
+        return self.counts[size] / seconds / 1_000
+
+    def _write(self, size: int, name: str) -> float:
+        count = self.counts[size]
+        text = "v" * (size - 8)
+        records = self._session.range(0, count, 1, _PARTITIONS).selectExpr(
+            "cast(id as string) as key", f"concat(lpad(cast(id as string), 8, '0'), '{text}') as value"
+        )
+        writer = records.write.format(name).option("kafka.bootstrap.servers", self._bootstrap)
+        writer = writer.option("topic", self._new_topic()).options(**_SINK_OPTIONS[name])
+        if name == OURS:
+            writer = writer.option("runId", uuid.uuid4().hex)
+        return count / _timed(writer.mode("append").save) / 1_000
+
+    def _micro_batch(self, name: str) -> float:
+        """The median of one query's batches: planned, read, written, committed."""
+        checkpoint = self._scratch / uuid.uuid4().hex
+        stream = self._source(self._session.readStream, name, "small").option("maxOffsetsPerTrigger", _SMALL_BATCH)
+        query = (
+            stream.load()
+            .select("key", "value")
+            .writeStream.format(name)
+            .option("kafka.bootstrap.servers", self._bootstrap)
+            .option("topic", self._new_topic())
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        took_ms = [each["durationMs"]["triggerExecution"] for each in query.recentProgress if each["numInputRows"]]
+        return float(median(took_ms[_COLD_BATCHES:]))
+
+
+def _timed(run: Callable[[], object]) -> float:
+    started_s = time.perf_counter()
+    run()
+    return time.perf_counter() - started_s
+
+
+def measure(rows: Sequence[Row], rounds: int, progress: Callable[[str], None]) -> dict[str, dict[str, list[float]]]:
+    """Values by title, then by format."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for number_of_round in range(rounds + 1):
+        for place, row in enumerate(rows):
+            names = [KAFKA, OURS] if (number_of_round + place) % 2 else [OURS, KAFKA]
+            for name in names:
+                progress(f"round {number_of_round or 'warm-up'}: {row.title}: {_TITLES[name]}")
+                value = row.run(name)
+                if number_of_round:
+                    found.setdefault(row.title, {}).setdefault(name, []).append(value)
+    return found
+
+
+def report(rows: Sequence[Row], found: dict[str, dict[str, list[float]]]) -> str:
+    lines = [["", _TITLES[KAFKA], _TITLES[OURS], "speed"]]
+    for row in rows:
+        kafkas, ours = (spread(found[row.title][name]) for name in (KAFKA, OURS))
+        ratio = ours.median / kafkas.median if row.more_is_better else kafkas.median / ours.median
+        lines.append([f"{row.title}, {row.unit}", str(kafkas), str(ours), f"{number(ratio)} ×"])
+    return aligned(lines)
+
+
+def start_session(jars: Sequence[Path], work: Path) -> Any:
+    prepare_environment(work)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("oncelog-bench")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    builder = builder.config("spark.jars", ",".join(map(str, jars)))
+    session = builder.config("spark.sql.warehouse.dir", str(work / "warehouse")).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="make bench-spark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    rounds, scale = (1, _QUICK) if options.quick else (options.rounds, 1)
+    try:
+        jars = connector_jars()
+    except Unavailable as error:
+        print(f"make bench-spark needs Spark's Kafka connector: {error}", file=sys.stderr)
+        return 1
+    work = Path(tempfile.mkdtemp(prefix="oncelog-bench-spark-"))
+    daemon = Daemon(work / "data")
+    try:
+        with Progress(
+            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True)
+        ) as bar:
+            task = bar.add_task("starting Spark, filling topics", total=None)
+            session = start_session(jars, work)
+            scene = Scene(session, daemon.bootstrap, work / "checkpoints", scale)
+            rows = list(scene.rows())
+            found = measure(rows, rounds, lambda what: bar.update(task, description=what))
+            version = session.version
+            session.stop()
+    finally:
+        daemon.kill()
+        shutil.rmtree(work, ignore_errors=True)
+    counts = ", ".join(f"{count:,} records of {size:,} B" for size, count in scene.counts.items())
+    text = "\n".join(
+        (
+            f"- Spark {version}, local[2], 1 GB for the driver; {counts} in {_PARTITIONS} partitions; {rounds} rounds",
+            "- Spark's sink is tuned (batch.size 1 MB, linger.ms 20, lz4) and may write a record twice after a failure;",
+            "  this one writes each batch in one transaction. Both read read_committed. Written by `make bench-spark`",
+            "",
+            report(rows, found),
+            "",
+        )
+    )
+    print(text)
+    if options.json is not None:
+        options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    if not options.quick and rounds >= _ROUNDS:
+        write_block("make bench-spark", text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
