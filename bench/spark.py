@@ -233,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = "\n".join(
         (
             f"- Spark {version}, local[2], 1 GB for the driver; {counts} in {_PARTITIONS} partitions; {rounds} rounds",
-            "- Spark's sink is tuned (batch.size 1 MB, linger.ms 20, lz4) and may write a record twice after a failure;",
+            "- Spark's sink is tuned (batch.size 1 MB, linger.ms 20, lz4) and may write a record twice after a kill;",
             "  this one writes each batch in one transaction. Both read read_committed. Written by `make bench-spark`",
             "",
             report(rows, found),
