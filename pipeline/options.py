@@ -285,7 +285,13 @@ def _parser_of(field: str, door: Door) -> Callable[[str], Any]:
         return boolean
     if isinstance(default, int | float):
         return positive
-    return text
+    return _acks if field == "acks" else text
+
+
+def _acks(value: str) -> str | int:
+    if value not in ("all", "-1", "0", "1"):
+        raise ValueError("it must be all, -1, 0 or 1")
+    return value if value == "all" else int(value)
 
 
 def _check_together(values: Mapping[str, Any], client: Mapping[str, Any], door: Door) -> None:

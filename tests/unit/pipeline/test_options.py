@@ -90,6 +90,11 @@ def test_settings_of_the_client_are_passed_on_under_their_own_types() -> None:
         ({**READING, "kafka.isolation.levl": "x"}, "read", "did you mean kafka.isolation.level?"),
         ({**READING, "kafka.auto.offset.reset": "latest"}, "read", "use startingOffsets and failOnDataLoss"),
         ({**READING, "kafka.security.protocol": "SASL_SSL"}, "read", "connections are plain text"),
+        (
+            {"kafka.bootstrap.servers": "a:1", "topic": "t", "kafka.acks": "some"},
+            "write",
+            "kafka.acks='some': it must be all, -1, 0 or 1",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_in_a_sentence(options: dict[str, str], door: Door, sentence: str) -> None:
