@@ -46,7 +46,7 @@ def test_a_driver_that_dies_after_its_commit_publishes_each_batch_once(daemon: D
     asyncio.run(load(daemon.bootstrap))
     news: list[str] = []
     with Job(daemon.bootstrap, "purchases", "totals", tmp_path, on_report=news.append) as job:
-        totalling = job.run(max_per_partition=20)
+        totalling = job.run(max_offsets=20)
     assert (totalling.died_after, totalling.skipped) == (KILL_AFTER_BATCH, [KILL_AFTER_BATCH])
     expected = totals_of(PURCHASES)
     published = read_totals_back(daemon.bootstrap, "totals")
