@@ -55,13 +55,6 @@ def accepted(purchases: Any) -> Any:
     return purchases.where("reason is null").select("id", "customer", "at", "cents", "late")
 
 
-def rejected(purchases: Any) -> Any:
-    """`checked` → where the record is, the reason, and the bytes themselves, in base64: nothing is lost."""
-    return purchases.where("reason is not null").select(
-        "topic", "partition", "offset", "reason", f.base64("key").alias("key"), f.base64("value").alias("value")
-    )
-
-
 def balances(purchases: Any) -> Any:
     """`PURCHASE` → `BALANCE`: the new balance of each customer of a batch, and the levels it reached.
 
