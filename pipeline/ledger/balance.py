@@ -1,22 +1,17 @@
-"""The balance of a customer: the state that Spark keeps for each, and the arithmetic of one batch.
+"""The balance of a customer: plain arithmetic, without Spark.
 
-Owns: the columns of the state and how purchases change it. `add` is plain Python: the processor around it only fetches
-and stores. The state has no expiry: a customer's balance is for ever.
+Owns: what a balance counts, and when it is worth an alert. Invariant: however purchases are split into batches, the last
+balance and all levels together are the same.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
-
-from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
+from collections.abc import Iterable
+from typing import NamedTuple
 
 ALERT_EVERY_CENTS = 50_000
-STATE = "cents bigint, purchases bigint, late_cents bigint, late_purchases bigint"
-BALANCE = f"customer string, {STATE}, levels array<bigint>"
 
 
 class Balance(NamedTuple):
-    """`late_` counts what is contained in the totals too."""
+    """`late_` counts what is contained in the other two as well."""
 
     cents: int = 0
     purchases: int = 0
@@ -41,19 +36,3 @@ def levels_between(before_cents: int, after_cents: int) -> list[int]:
     first = before_cents // ALERT_EVERY_CENTS + 1
     last = after_cents // ALERT_EVERY_CENTS
     return [level * ALERT_EVERY_CENTS for level in range(first, last + 1)]
-
-
-class BalanceProcessor(StatefulProcessor):
-    """For `transformWithState`: rows of `cents` and `late` of one customer in, one row of `BALANCE` out."""
-
-    def init(self, handle: Any) -> None:
-        self._state = handle.getValueState("balance", STATE)
-
-    def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        before = Balance(*(self._state.get() or ()))
-        after = add(before, ((row.cents, row.late) for row in rows))
-        self._state.update(tuple(after))
-        yield Row(customer=key[0], **after._asdict(), levels=levels_between(before.cents, after.cents))
-
-    def close(self) -> None:
-        pass

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import functions as f
 
-from oncelog.pipeline.ledger.balance import BALANCE, BalanceProcessor
+from oncelog.pipeline.ledger.processor import BALANCE, INPUT, BalanceProcessor
 
 LATENESS_DAYS = 45
 SESSION_GAP_DAYS = 30
@@ -61,7 +61,8 @@ def balances(purchases: Any) -> Any:
     `timeMode="None"`: with event time, Spark drops rows behind the watermark before the processor can see them.
     """
     return (
-        purchases.select("customer", "cents", "late")
+        # `to`: in a declarative pipeline transformWithState may not ask which columns there are.
+        purchases.to(INPUT)
         .groupBy("customer")
         .transformWithState(BalanceProcessor(), BALANCE, outputMode="Append", timeMode="None")
     )
