@@ -8,6 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 VENV ?= .venv
 COMPILED := .compiled
+ARCHIVE := .archive
 BIN := $(VENV)/bin
 PACKAGES := bench broker client oncelog pipeline protocol
 INPUT ?=
@@ -69,6 +70,9 @@ wheel: $(BIN)/python ## Build a wheel with the hot modules compiled, into dist/ 
 	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip wheel -q --no-deps -w dist .
 	@ls dist/*.whl
 
+.PHONY: spark-archive
+spark-archive: $(ARCHIVE)/.made ## Pack oncelog and what it needs for the executors of a Spark cluster, into .archive/executors.tar.gz
+
 .PHONY: fuzz
 fuzz: $(VENV)/.test ## Look for bytes that break the broker (SEED=, SECONDS= or MINUTES=); written to .fuzz/
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),$(if $(MINUTES),$$(($(MINUTES) * 60)),300)) $(if $(SEED),--seed $(SEED))
@@ -127,7 +131,15 @@ works-with: interop ## Write docs/works-with.md from a run of `make interop`
 
 .PHONY: clean
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) $(COMPILED) dist .bench .demo .fuzz .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(ARCHIVE)/.made: $(shell find broker client oncelog pipeline protocol -name '*.py') pyproject.toml | $(BIN)/python
+	@echo 'Packing what executors need (half a minute)'
+	@rm -rf $(ARCHIVE) && mkdir $(ARCHIVE)
+	@$(PYTHON) -m venv $(ARCHIVE)/venv
+	@$(ARCHIVE)/venv/bin/python -m pip install -q '.[executor]'
+	@tar -C $(ARCHIVE)/venv -c . | gzip -1 >$(ARCHIVE)/executors.tar.gz
+	@touch $@
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "oncelog needs Python 3.11 or newer, and $(PYTHON) was not found. Install it, or set its path: make PYTHON=/path/to/python3 ..." >&2; exit 1; }

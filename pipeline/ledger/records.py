@@ -40,17 +40,18 @@ def balance_records(balances: Any, balance_topic: str, alert_topic: str) -> Any:
         lambda level: _record(alert_topic, f.struct("customer", level.alias("reached_cents"))),
     )
     records = f.explode(f.concat(f.array(_record(balance_topic, balance)), alerts))
-    return balances.select("customer", records.alias("record")).select(
-        "record.topic", f.col("customer").alias("key"), "record.value"
-    )
+    return _of_customers(balances.select("customer", records.alias("record")))
 
 
 def session_records(sessions: Any, topic: str) -> Any:
     session = f.struct("customer", "opened", "closed", "cents", "purchases")
-    return sessions.select("customer", _record(topic, session).alias("record")).select(
-        "record.topic", f.col("customer").alias("key"), "record.value"
-    )
+    return _of_customers(sessions.select("customer", _record(topic, session).alias("record")))
 
 
 def _record(topic: str, value: Any) -> Any:
-    return f.struct(f.lit(topic).alias("topic"), f.to_json(value).alias("value"))
+    return f.struct(f.lit(topic).alias("topic"), f.to_json(value).cast("binary").alias("value"))
+
+
+def _of_customers(rows: Any) -> Any:
+    """`customer, record` → records. The types of all records are the same: a pipeline's sink takes no others."""
+    return rows.select("record.topic", f.col("customer").cast("binary").alias("key"), "record.value")

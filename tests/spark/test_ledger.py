@@ -48,3 +48,47 @@ def months_of(spark: Any, table: Path) -> Mapping[str, tuple[int, int]]:
 def dropped(queries: list[Any]) -> int:
     operators = [each for query in queries for progress in query.recentProgress for each in progress["stateOperators"]]
     return sum(int(each["numRowsDroppedByWatermark"]) for each in operators)
+
+
+def test_every_output_is_right_to_the_cent_in_many_batches(ledger_spark: Any, daemon: Daemon, tmp_path: Path) -> None:
+    """All of CDNOW, with late and broken records among them; a run with nothing new adds nothing."""
+    from oncelog.pipeline.ledger.job import Ledger, run_once
+
+    arrivals = ledger.arrivals_of(cdnow())
+    expected = ledger.expected_of(arrivals)
+    assert sum(cents for cents, *_ in expected.balances.values()) == 250_031_563
+    ledger.create_topics(daemon.bootstrap, "all.")
+    ledger.send(daemon.bootstrap, "all.", arrivals)
+    table = tmp_path / "table"
+    job = Ledger(daemon.bootstrap, str(tmp_path / "checkpoint"), str(table), "all.", rows_per_batch=25_000)
+    for _ in range(2):
+        assert dropped(run_once(ledger_spark, job)) == 0
+        ledger.check(daemon.bootstrap, "all.", expected)
+        assert months_of(ledger_spark, table) == expected.months
+
+
+def test_a_batch_that_spark_runs_again_counts_once(ledger_spark: Any, daemon: Daemon, tmp_path: Path) -> None:
+    """What a driver leaves that dies between the broker's commit and Spark's own: the last batch is not recorded."""
+    from oncelog.pipeline.ledger.job import Ledger, run_once
+
+    arrivals = ledger.arrivals_of(cdnow(2_000))
+    ledger.create_topics(daemon.bootstrap, "again.")
+    checkpoint = tmp_path / "checkpoint"
+    job = Ledger(daemon.bootstrap, str(checkpoint), str(tmp_path / "table"), "again.", rows_per_batch=900)
+    sent = 0
+    for until in (1_000, len(arrivals)):
+        ledger.send(daemon.bootstrap, "again.", arrivals[sent:until])
+        sent = until
+        run_once(ledger_spark, job)
+        for query in ("intake", "balances", "sessions", "table"):
+            forget_last_commit(checkpoint / query)
+        run_once(ledger_spark, job)
+        expected = ledger.expected_of(arrivals[:until])
+        ledger.check(daemon.bootstrap, "again.", expected)
+        assert months_of(ledger_spark, tmp_path / "table") == expected.months
+
+
+def forget_last_commit(checkpoint: Path) -> None:
+    batches = sorted(int(each.name) for each in (checkpoint / "commits").iterdir() if each.name.isdecimal())
+    for name in (f"{batches[-1]}", f".{batches[-1]}.crc"):
+        (checkpoint / "commits" / name).unlink(missing_ok=True)

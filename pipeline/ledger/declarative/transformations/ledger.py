@@ -14,7 +14,7 @@ from oncelog.pipeline.ledger import records, transforms
 
 spark = SparkSession.active()
 BROKERS = spark.conf.get("spark.ledger.brokers")
-PREFIX = spark.conf.get("spark.ledger.prefix", "")
+PREFIX = spark.conf.get("spark.ledger.prefix")
 SOURCE = {
     "kafka.bootstrap.servers": BROKERS,
     "subscribe": f"{PREFIX}purchases",

@@ -1,0 +1,100 @@
+"""The ledger on a cluster of processes: an executor dies in a batch, and each output is right to the cent all the same.
+
+The cluster is Spark's standalone one, from the pyspark package. Its executors have no Python but that of the archive
+which `make spark-archive` packs and the job brings along.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.spark.test_ledger import cdnow
+from tests.support import ledger
+from tests.support.daemon import Daemon
+from tests.support.spark_cluster import SparkCluster, spark_cluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+ROOT = Path(__file__).parent.parent.parent
+ARCHIVE = ROOT / ".archive" / "executors.tar.gz"
+PURCHASES = 3_000
+KILLED_IN = 1
+"""The batch of the query `balances` in which an executor dies."""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
+    pytest.importorskip("pyspark")
+    from oncelog.pipeline.java import java_home
+
+    subprocess.run(["make", "spark-archive"], cwd=ROOT, check=True)
+    with spark_cluster(tmp_path, java_home(tmp_path)[0]) as running:
+        yield running
+
+
+def submit(cluster: SparkCluster, daemon: Daemon, work: Path) -> "subprocess.Popen[bytes]":
+    """As docs/spark-ledger.md has it."""
+    import pyspark
+
+    from oncelog.pipeline.ledger import job
+
+    environment = {
+        **os.environ,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": "./environment/bin/python",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.executor.memory": "512m"}
+    command = [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+        *("--master", cluster.master),
+        *("--archives", f"{ARCHIVE}#environment"),
+        *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
+        str(Path(job.__file__)),
+        *("--brokers", daemon.bootstrap),
+        *("--checkpoint", (work / "checkpoint").as_uri()),
+        *("--table", (work / "table").as_uri()),
+        *("--prefix", "cluster."),
+        *("--rows-per-batch", str(PURCHASES // 2)),
+        "--once",
+    ]
+    with (work / "driver.log").open("wb") as log:
+        return subprocess.Popen(command, cwd=work, env=environment, stdout=log, stderr=log)
+
+
+def test_an_executor_that_dies_in_a_batch_changes_nothing(
+    cluster: SparkCluster, daemon: Daemon, tmp_path: Path
+) -> None:
+    arrivals = ledger.arrivals_of(cdnow(PURCHASES))
+    ledger.create_topics(daemon.bootstrap, "cluster.")
+    ledger.send(daemon.bootstrap, "cluster.", arrivals)
+    batches = tmp_path / "checkpoint" / "balances"
+    driver = submit(cluster, daemon, tmp_path)
+    try:
+        cluster.wait_for(lambda: (batches / "offsets" / str(KILLED_IN)).exists() or driver.poll() is not None)
+        victim = cluster.executors()[0]
+        os.kill(victim, signal.SIGKILL)
+        assert not (batches / "commits" / str(KILLED_IN)).exists(), "the batch was over: make it larger"
+        pythons = set()
+        while driver.poll() is None:
+            pythons |= cluster.python_executables()
+            wait_a_little(driver)
+        assert driver.returncode == 0, (tmp_path / "driver.log").read_text()[-4000:]
+    finally:
+        if driver.poll() is None:
+            driver.kill()
+        driver.wait(30)
+    assert pythons == {Path("./environment/bin/python")}
+    assert "Lost executor" in (tmp_path / "driver.log").read_text()
+    ledger.check(daemon.bootstrap, "cluster.", ledger.expected_of(arrivals))
+
+
+def wait_a_little(driver: "subprocess.Popen[bytes]") -> None:
+    try:
+        driver.wait(0.5)
+    except subprocess.TimeoutExpired:
+        pass

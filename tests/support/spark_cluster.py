@@ -1,0 +1,121 @@
+"""A standalone Spark cluster on this machine: a master and workers, by `spark-class` from the pyspark package.
+
+Owns: the processes, and what the master's page says as JSON. The workers get nothing of this process's environment but
+where Java is: no Python of this checkout, so executors have only what a job brings along.
+"""
+
+import json
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+_PATIENCE_S = 240.0
+_POLL_S = 0.1
+_CLASSES = "org.apache.spark.deploy"
+
+
+class SparkCluster:
+    """`master` is for `--master`; each worker offers one core."""
+
+    def __init__(self, work: Path, java_home: Path, workers: int = 2) -> None:
+        import pyspark
+
+        self._spark_home = Path(pyspark.__file__).parent
+        self._work = work
+        self._environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "JAVA_HOME": str(java_home),
+            "SPARK_HOME": str(self._spark_home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+        }
+        port, self._page = _free_port(), _free_port()
+        self.master = f"spark://127.0.0.1:{port}"
+        self._processes = [self._start("master.Master", "--port", str(port), "--webui-port", str(self._page))]
+        for number in range(workers):
+            directory = str(work / f"worker{number}")
+            self._processes.append(
+                self._start(
+                    "worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0",
+                    "--work-dir", directory, self.master,
+                )
+            )
+        self.wait_for(lambda: len(self.state()["workers"]) == workers)
+
+    def _start(self, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        command = [str(self._spark_home / "bin" / "spark-class"), f"{_CLASSES}.{name}", "--host", "127.0.0.1"]
+        with (self._work / "cluster.log").open("ab") as log:
+            return subprocess.Popen([*command, *arguments], env=self._environment, stdout=log, stderr=log)
+
+    def state(self) -> dict[str, Any]:
+        """What the master's page says; nothing while it starts."""
+        try:
+            with urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as page:
+                found: dict[str, Any] = json.load(page)
+        except OSError:
+            return {"workers": []}
+        return found
+
+    def wait_for(self, is_so: Callable[[], bool]) -> None:
+        """Raises TimeoutError with the end of the cluster's log."""
+        until_s = time.monotonic() + _PATIENCE_S
+        while not is_so():
+            if time.monotonic() > until_s:
+                raise TimeoutError((self._work / "cluster.log").read_text()[-4000:])
+            time.sleep(_POLL_S)
+
+    def executors(self) -> list[int]:
+        """Process ids of the executors: they are children of the workers."""
+        workers = {process.pid for process in self._processes[1:]}
+        return [pid for pid, parent in _parents().items() if parent in workers]
+
+    def python_executables(self) -> set[Path]:
+        """Of all Python processes below the executors, by the path that they were started with."""
+        parents = _parents()
+        below = set(self.executors())
+        while more := {pid for pid, parent in parents.items() if parent in below} - below:
+            below |= more
+        return {Path(words[0]) for pid in below if (words := _command(pid)) and "python" in words[0]}
+
+    def stop(self) -> None:
+        for process in reversed(self._processes):
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+
+@contextmanager
+def spark_cluster(work: Path, java_home: Path) -> Iterator[SparkCluster]:
+    cluster = SparkCluster(work, java_home)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def _parents() -> dict[int, int]:
+    """Each process and its parent."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):
+                found[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def _command(pid: int) -> list[str]:
+    with suppress(OSError):
+        return (Path("/proc") / str(pid) / "cmdline").read_text().split("\0")
+    return []
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
