@@ -1,7 +1,7 @@
 """The balance of a customer: plain arithmetic, without Spark.
 
-Owns: what a balance counts, and when it is worth an alert. Invariant: however purchases are split into batches, the last
-balance and all levels together are the same.
+Owns: what a balance counts, and when it is worth an alert. Invariant: however purchases are split into batches, the
+last balance and all levels together are the same.
 """
 
 from collections.abc import Iterable

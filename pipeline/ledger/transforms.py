@@ -80,7 +80,10 @@ def sessions(purchases: Any) -> Any:
         .groupBy("customer", window)
         .agg(f.sum("cents").alias("cents"), f.count("*").alias("purchases"))
         .select(
-            "customer", f.col("session_window.start").alias("opened"), f.col("session_window.end").alias("closed"),
-            "cents", "purchases",
+            "customer",
+            f.col("session_window.start").alias("opened"),
+            f.col("session_window.end").alias("closed"),
+            "cents",
+            "purchases",
         )
     )

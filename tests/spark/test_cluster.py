@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,11 +38,13 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
 
 
 def submit(cluster: SparkCluster, daemon: Daemon, work: Path) -> "subprocess.Popen[bytes]":
-    """As docs/spark-ledger.md has it."""
+    """As docs/spark-ledger.md has it: the archive goes to the executors, and is unpacked beside the driver."""
     import pyspark
 
     from oncelog.pipeline.ledger import job
 
+    (work / "environment").mkdir()
+    subprocess.run(["tar", "-xzf", str(ARCHIVE), "-C", str(work / "environment")], check=True)
     environment = {
         **os.environ,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -76,13 +79,15 @@ def test_an_executor_that_dies_in_a_batch_changes_nothing(
     driver = submit(cluster, daemon, tmp_path)
     try:
         cluster.wait_for(lambda: (batches / "offsets" / str(KILLED_IN)).exists() or driver.poll() is not None)
+        assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-4000:]
         victim = cluster.executors()[0]
         os.kill(victim, signal.SIGKILL)
         assert not (batches / "commits" / str(KILLED_IN)).exists(), "the batch was over: make it larger"
         pythons = set()
         while driver.poll() is None:
             pythons |= cluster.python_executables()
-            wait_a_little(driver)
+            with suppress(subprocess.TimeoutExpired):
+                driver.wait(0.5)
         assert driver.returncode == 0, (tmp_path / "driver.log").read_text()[-4000:]
     finally:
         if driver.poll() is None:
@@ -91,10 +96,3 @@ def test_an_executor_that_dies_in_a_batch_changes_nothing(
     assert pythons == {Path("./environment/bin/python")}
     assert "Lost executor" in (tmp_path / "driver.log").read_text()
     ledger.check(daemon.bootstrap, "cluster.", ledger.expected_of(arrivals))
-
-
-def wait_a_little(driver: "subprocess.Popen[bytes]") -> None:
-    try:
-        driver.wait(0.5)
-    except subprocess.TimeoutExpired:
-        pass

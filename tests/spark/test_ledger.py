@@ -1,6 +1,5 @@
-"""The ledger on a broker: whatever happens to its queries, each topic and the table hold what was computed without Spark."""
+"""The ledger on a broker: each topic and the table hold what was computed without Spark, to the cent."""
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The ledger as a Spark Declarative Pipeline: `spark-pipelines run`, as users run it, is right to the cent each time."""
+"""The ledger as a Spark Declarative Pipeline: `spark-pipelines run`, as users run it, right to the cent each time."""
 
 import os
 import shutil
@@ -15,13 +15,11 @@ from tests.support.daemon import Daemon
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 PURCHASES = 2_000
 PREFIX = "declared."
-# Spark Connect's server has its own; what a table is called and where it lies must outlive a run.
-SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.catalogImplementation": "hive",
-}
+SETTINGS = """
+spark.ui.enabled  false
+spark.driver.host  127.0.0.1
+spark.sql.shuffle.partitions  2
+"""
 
 
 def project_in(work: Path, bootstrap: str) -> Path:
@@ -39,6 +37,8 @@ def project_in(work: Path, bootstrap: str) -> Path:
         assert text.count(before) == 1
         text = text.replace(before, after)
     specification.write_text(text)
+    with (work / "project" / "conf" / "spark-defaults.conf").open("a") as defaults:
+        defaults.write(SETTINGS)
     return specification
 
 
@@ -53,11 +53,11 @@ def run_pipeline(specification: Path, work: Path) -> None:
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_CONF_DIR": str(specification.parent / "conf"),
     }
     command = [
         str(Path(pyspark.__file__).parent / "bin" / "spark-pipelines"),
         *("--remote", "local[2]"),
-        *(word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")),
         *("run", "--spec", str(specification)),
     ]
     ended = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)

@@ -42,8 +42,16 @@ class SparkCluster:
             directory = str(work / f"worker{number}")
             self._processes.append(
                 self._start(
-                    "worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0",
-                    "--work-dir", directory, self.master,
+                    "worker.Worker",
+                    "--cores",
+                    "1",
+                    "--memory",
+                    "1g",
+                    "--webui-port",
+                    "0",
+                    "--work-dir",
+                    directory,
+                    self.master,
                 )
             )
         self.wait_for(lambda: len(self.state()["workers"]) == workers)
