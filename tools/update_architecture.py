@@ -39,6 +39,7 @@ FOLDERS = (
     "pipeline",
     "pipeline/source",
     "pipeline/sink",
+    "pipeline/ledger",
     "pipeline/demo",
     "oncelog",
     "oncelog/tools",

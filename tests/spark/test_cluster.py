@@ -7,7 +7,6 @@ which `make spark-archive` packs and the job brings along.
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -45,12 +44,8 @@ def submit(cluster: SparkCluster, daemon: Daemon, work: Path) -> "subprocess.Pop
 
     (work / "environment").mkdir()
     subprocess.run(["tar", "-xzf", str(ARCHIVE), "-C", str(work / "environment")], check=True)
-    environment = {
-        **os.environ,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYSPARK_PYTHON": "./environment/bin/python",
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
+    environment = {**os.environ, "PYSPARK_PYTHON": "./environment/bin/python", "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment.pop("PYSPARK_DRIVER_PYTHON", None)  # Spark would start tasks of a source or sink by it, on any machine
     settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.executor.memory": "512m"}
     command = [
         str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),

@@ -18,6 +18,7 @@ from urllib.request import urlopen
 _PATIENCE_S = 240.0
 _POLL_S = 0.1
 _CLASSES = "org.apache.spark.deploy"
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
 class SparkCluster:
@@ -79,9 +80,9 @@ class SparkCluster:
             time.sleep(_POLL_S)
 
     def executors(self) -> list[int]:
-        """Process ids of the executors: they are children of the workers."""
+        """Process ids of the executors: children of the workers, beside what `spark-class` has left."""
         workers = {process.pid for process in self._processes[1:]}
-        return [pid for pid, parent in _parents().items() if parent in workers]
+        return [pid for pid, parent in _parents().items() if parent in workers and _EXECUTOR in _command(pid)]
 
     def python_executables(self) -> set[Path]:
         """Of all Python processes below the executors, by the path that they were started with."""
