@@ -53,7 +53,7 @@ test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute
 	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' $(ARGS)
 
 .PHONY: test-spark
-test-spark: $(VENV)/.test $(VENV)/.delta ## Run the tests that start Spark, in one session (its Kafka connector is fetched, if Maven is there)
+test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.pipelines ## Run the tests that start Spark, in one session (its Kafka connector is fetched, if Maven is there)
 	@$(BIN)/python -m pytest -rsfE -m spark $(ARGS)
 
 # In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there.
@@ -177,6 +177,11 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 $(VENV)/.delta: pyproject.toml $(VENV)/.demo | $(BIN)/python
 	@echo 'Installing delta-rs'
 	@$(call pip_install,-e '.[delta]')
+	@touch $@
+
+$(VENV)/.pipelines: pyproject.toml $(VENV)/.demo | $(BIN)/python
+	@echo "Installing what Spark's declarative pipelines and transformWithState need"
+	@$(call pip_install,-e '.[pipelines]')
 	@touch $@
 
 $(VENV)/.completejourney: | $(VENV)/.demo

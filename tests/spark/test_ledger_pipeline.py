@@ -30,7 +30,7 @@ def project_in(work: Path, bootstrap: str) -> Path:
     specification = work / "project" / "spark-pipeline.yml"
     text = specification.read_text()
     for before, after in (
-        ("file:///tmp/ledger/storage", (work / "storage").as_uri()),
+        ("file:///var/ledger/storage", (work / "storage").as_uri()),
         ("localhost:9092", bootstrap),
         ('prefix: ""', f"prefix: {PREFIX}"),
     ):

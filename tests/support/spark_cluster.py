@@ -72,12 +72,14 @@ class SparkCluster:
         return found
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
-        """Raises TimeoutError with the end of the cluster's log."""
+        """Raises TimeoutError, or RuntimeError if the master has ended, with the end of the cluster's log."""
         until_s = time.monotonic() + _PATIENCE_S
         while not is_so():
             if time.monotonic() > until_s:
                 raise TimeoutError((self._work / "cluster.log").read_text()[-4000:])
-            time.sleep(_POLL_S)
+            with suppress(subprocess.TimeoutExpired):
+                self._processes[0].wait(_POLL_S)
+                raise RuntimeError((self._work / "cluster.log").read_text()[-4000:])
 
     def executors(self) -> list[int]:
         """Process ids of the executors: children of the workers, beside what `spark-class` has left."""
