@@ -26,7 +26,8 @@ class ProcessFailed(Exception):
 
 def environment() -> dict[str, str]:
     """Lets children import our packages from any working directory."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
 
 
 class DaemonProcess:

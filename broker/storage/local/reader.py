@@ -11,7 +11,7 @@ from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.storage.local.deferred import Deferred
 from oncelog.broker.storage.local.segment import BatchSpan, Segment
 from oncelog.broker.storage.local.segments import Segments
-from oncelog.protocol.errors import DecompressedSizeError, ProtocolError
+from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import BatchHeader, check_crc, iter_batches, read_header
 from oncelog.protocol.records.record import decode_records
 
@@ -185,8 +185,9 @@ def _find_in_batch(segment: Segment, span: BatchSpan, timestamp_ms: int, start_o
 
 
 def _times(segment: Segment, batch: memoryview, start_offset: int) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of each record. A batch that would take long to decode (a kilobyte may hold millions of
-    records) yields its base offset: a reader from there gets every record it asked for."""
+    """Offset and timestamp of each record. A batch that takes long to decode (a kilobyte may hold millions of
+    records), or that nobody can decode, yields its base offset: a reader from there gets every record it
+    asked for."""
     header = read_header(batch)
     beginning = max(header.base_offset, start_offset), header.max_timestamp
     if header.record_count > _MAX_SEARCHED_RECORDS:
@@ -195,10 +196,10 @@ def _times(segment: Segment, batch: memoryview, start_offset: int) -> Iterator[t
     try:
         for record in decode_records(batch, _MAX_SEARCHED_BYTES):
             yield record.offset, record.timestamp
-    except DecompressedSizeError:
-        yield beginning
     except ProtocolError as error:
-        raise segment.damaged(header.base_offset) from error
+        if not check_crc(batch):
+            raise segment.damaged(header.base_offset) from error
+        yield beginning
 
 
 def find_max_timestamp(segments: Segments, start_offset: int, end_offset: int) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from oncelog.broker.log.values import AbortedTransaction
 from oncelog.broker.ports import Buffer, WallMs
 from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.storage.transaction_index import TransactionIndex
-from oncelog.protocol.errors import DecompressedSizeError
+from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import read_header
 from oncelog.protocol.records.record import decode_records
 
@@ -234,10 +234,10 @@ class MemoryLog:
 
 
 def _times(batch: bytes, from_offset: int) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of each record; for a batch that would take too long to decode, its base offset."""
+    """Offset and timestamp of each record; for a batch that cannot be decoded, or not quickly, its base offset."""
     try:
         for record in decode_records(memoryview(batch), _MAX_SEARCHED_BYTES):
             yield record.offset, record.timestamp
-    except DecompressedSizeError:
+    except ProtocolError:
         header = read_header(batch)
         yield max(header.base_offset, from_offset), header.max_timestamp

@@ -14,6 +14,12 @@ REST = [["skipped", 2], ["published", 3], ["done"]]
 NOTHING: list[Any] = []
 
 
+@pytest.fixture(autouse=True)
+def with_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripted driver is one of the tests, which an installed broker does not have beside it."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+
+
 def run(work: Path, *lives: list[Any]) -> tuple[Totalling, list[Any]]:
     """What happened, and after which batch each life was told to die."""
     (work / "lives.json").write_text(json.dumps(lives), encoding="utf-8")

@@ -7,6 +7,7 @@ import pytest
 
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.broker.log.store import PLENTY_BYTES
+from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
@@ -166,6 +167,28 @@ def test_a_timestamp_finds_the_first_record_that_is_as_late(name: str, seed: int
     latest = stored.wait_for(log.offset_of_max_timestamp)
     assert latest is not None
     assert latest[1] == max(time for _, time in model.times)
+
+
+@every_store
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_records_that_no_reader_can_decode_do_not_take_the_partition_offline(name: str, compression: str) -> None:
+    """As long as the checksum is right, nothing is damaged: a client wrote them so, and only it is to blame."""
+    stored = Stored(name)
+    stored.append(batch(timestamp=1_000))
+    # Beyond what the default check of a batch looks at: its end, and what is compressed.
+    spoilt = bytearray(batch(100, timestamp=2_000, compression=compression))
+    spoilt[-8:] = b"\xff" * 8
+    spoilt[17:21] = crc32c(spoilt[21:]).to_bytes(4, "big")
+    stored.append(memoryview(spoilt))
+    stored.append(batch(timestamp=3_000))
+    stored.settle()
+    log = stored.log
+    for wanted, offset in ((1_000, 0), (2_099, 1), (3_000, 101)):
+        found = stored.wait_for(lambda wanted=wanted: log.offset_for_timestamp(wanted, FetchIsolation.LOG_END))
+        assert found is not None
+        assert found[0] == offset
+    assert stored.wait_for(log.offset_of_max_timestamp) == (101, 3_000)
+    assert log.offline_error is None
 
 
 @every_store
