@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+MARKER_TOPIC = "__spark_sink_markers"
+"""The default of the option markerTopic."""
 EARLIEST = -2
 LATEST = -1
 ByPartition = Mapping[str, Mapping[int, int]]

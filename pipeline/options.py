@@ -15,6 +15,7 @@ from typing import Any, Literal, NoReturn
 
 from oncelog.client import ConfigError, ConsumerSettings, ProducerSettings
 from oncelog.pipeline.option_values import (
+    MARKER_TOPIC,
     assignment,
     boolean,
     duration_ms,
@@ -119,7 +120,7 @@ OPTIONS = (
         "Of one query only.",
     ),
     Option("runId", ("write",), text, None, "Publish once for this id, however often the job is run again."),
-    Option("markerTopic", WRITE, text, "__spark_sink_markers", "Where the markers are: a compacted topic."),
+    Option("markerTopic", WRITE, text, MARKER_TOPIC, "Where the markers are: a compacted topic."),
     Option(
         "spoolLocation",
         WRITE,
@@ -300,7 +301,7 @@ def _check_together(values: Mapping[str, Any], client: Mapping[str, Any], door: 
         if door in READ:
             ConsumerSettings(bootstrap_servers=values[BOOTSTRAP], **client)
         else:
-            ProducerSettings(**client)
+            ProducerSettings(**{"transactional_id": "any", **client})  # the sink's producers are transactional
     except ConfigError as error:
         raise OptionError(f"kafka.*: {error}") from None
     if door in READ and values.get("endingOffsets") == "earliest":

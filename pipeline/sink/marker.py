@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from oncelog.client import Admin, ConfigError, Consumer, KafkaError, NewTopic, TopicPartition
+from oncelog.pipeline.option_values import MARKER_TOPIC as MARKER_TOPIC
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
 
-MARKER_TOPIC = "__spark_sink_markers"
 TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
     # What is not compacted yet is read at every batch: small segments, cleaned soon (1 MiB is the least Kafka allows).

@@ -17,7 +17,6 @@ from typing import Any, Self
 from oncelog.pipeline.options import parse
 from oncelog.pipeline.sink.delta import write_delta
 from oncelog.pipeline.sink.plan import (
-    check_client,
     checkpoint_of,
     plan_output,
     sink_settings,
@@ -77,7 +76,6 @@ class ExactlyOnce:
     def __init__(self, batch: Any, batch_id: int, options: Mapping[str, str], on_step: OnStep, run: Run) -> None:
         self.outcome: Outcome | None = None
         self._options = parse(options, "writeStream")
-        check_client(self._options)
         self._checkpoint = checkpoint_of(self._options)
         context = batch.sparkSession.sparkContext
         query_id = context.getLocalProperty(_QUERY)

@@ -5,7 +5,6 @@ Owns: the names of sinks, the defaults of batches. Shared by `writers` and `outp
 
 from typing import Any
 
-from oncelog.client import ConfigError, ProducerSettings
 from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.sink.checkpoint import Checkpoint
 from oncelog.pipeline.sink.marker import Marker
@@ -13,14 +12,6 @@ from oncelog.pipeline.sink.publish import DEFAULTS, SinkSettings
 from oncelog.pipeline.sink.rows import check_columns
 from oncelog.pipeline.sink.spool import Spool
 from oncelog.pipeline.sink.task import TaskPlan, partition_counts
-
-
-def check_client(options: Options) -> None:
-    """Raises OptionError for settings that a transactional producer cannot have."""
-    try:
-        ProducerSettings(**{"transactional_id": "any", **options.client})
-    except ConfigError as error:
-        raise OptionError(f"kafka.*: {error}") from None
 
 
 def plan_output(options: Options, columns: list[tuple[str, str]], name: str, topic: str | None, owner: str) -> TaskPlan:

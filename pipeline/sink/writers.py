@@ -16,7 +16,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.sink.marker import Marker
 from oncelog.pipeline.sink.plan import (
-    check_client,
     checkpoint_of,
     columns_of,
     plan_output,
@@ -42,13 +41,11 @@ def batch_writer(options: Options, schema: Any, overwrite: bool) -> "BatchWriter
     """Raises OptionError, SchemaError, ConfigError and KafkaError."""
     if overwrite:
         raise OptionError('a topic cannot be overwritten: use mode("append")')
-    check_client(options)
     return BatchWriter(options, schema)
 
 
 def stream_writer(options: Options, schema: Any) -> "StreamWriter":
     """Raises OptionError, SchemaError, ConfigError and KafkaError."""
-    check_client(options)
     checkpoint_of(options)
     return StreamWriter(options, schema)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from oncelog.pipeline.option_values import MARKER_TOPIC
 from oncelog.tools.terminal import Row, fail, say, say_json, say_pairs
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 EXIT_REFUSED = 1
 EXIT_FAILED = 2
-_MARKER_TOPIC = "__spark_sink_markers"
 T = TypeVar("T")
 
 _checkpoint = click.argument("checkpoint", metavar="CHECKPOINT")
@@ -26,7 +26,7 @@ _bootstrap = click.option(
 )
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 _sink_id = click.option("--sink-id", metavar="ID", help="The option sinkId of the query, if it has one.")
-_topic = click.option("--marker-topic", metavar="NAME", default=_MARKER_TOPIC, show_default=True)
+_topic = click.option("--marker-topic", metavar="NAME", default=MARKER_TOPIC, show_default=True)
 
 
 @click.group()
