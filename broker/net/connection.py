@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
 
 _LARGE_PART_BYTES = 16_384
+_HANG_UP_MS = 300
+"""How long a client may take to close its side when the broker stops."""
 _OUTPUT_A_TURN_BYTES = 65_536
 _REQUESTS_A_TURN = 100
 
@@ -67,6 +69,7 @@ class Connection(asyncio.Protocol):
         self._waiting_bytes = 0
         self._answer_bytes = 0
         self._is_ending = False
+        self._hangs_up = False
         self._end_reason: str | None = None
         self._unsent_bytes = 0
         self._transport: asyncio.Transport | None = None
@@ -113,7 +116,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The client has sent all it will send: it gets its responses, except one that may never be ready."""
-        if self._peer.on_disconnect is not None or not (self._frames or self._exchanges):
+        if self.is_closing or self._peer.on_disconnect is not None or not (self._frames or self._exchanges):
             return False
         self._end(None)
         return True
@@ -177,7 +180,10 @@ class Connection(asyncio.Protocol):
         if self._waiting_bytes or self._write_paused or self._answer_bytes:
             self.note_answers()
         if self._is_ending and not self._frames and not self._exchanges:
-            self.close(self._end_reason)
+            if self._hangs_up:
+                self._hang_up()
+            else:
+                self.close(self._end_reason)
         self._maybe_pause_reading()
 
     def _start_due(self) -> None:
@@ -314,8 +320,21 @@ class Connection(asyncio.Protocol):
         if self._exchanges and self._exchanges[-1].holds:
             self._exchanges.pop()
             self._peer.disconnect()
+        self._hangs_up = self.has_moved and not self._is_ending
         self._end(None)
         self._pump()
+
+    def _hang_up(self) -> None:
+        """Close our side only, and drop what still comes until the client closes its own. To close a socket with bytes
+        that are not read resets it, and a client that meets the reset while it sends never reads its last answers."""
+        transport = self._transport
+        if transport is None or self.is_closing:
+            return
+        self.is_closing = True
+        self._forget()
+        transport.write_eof()
+        transport.resume_reading()
+        self._broker.scheduler.call_later(_HANG_UP_MS, transport.close)
 
     def close(self, reason: str | None = None) -> None:
         """Close for `reason` (logged) or because the broker stops (silently); completed responses are still sent."""

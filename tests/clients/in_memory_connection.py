@@ -24,6 +24,7 @@ class Transport:
         self.is_read = is_read
         self.is_reading = True
         self.is_closed = False
+        self.is_eof_sent = False
         self.is_aborted = False
         self.connection: Connection | None = None
         self._is_paused = False
@@ -36,7 +37,7 @@ class Transport:
         return "10.0.0.9", 4_000
 
     def write(self, data: Any) -> None:
-        if self.is_closed:
+        if self.is_closed or self.is_eof_sent:
             raise AssertionError("a closed connection is written to")
         if self.is_read:
             self.sent += data
@@ -71,6 +72,9 @@ class Transport:
 
     def resume_reading(self) -> None:
         self.is_reading = True
+
+    def write_eof(self) -> None:
+        self.is_eof_sent = True
 
     def close(self) -> None:
         self.is_closed = True

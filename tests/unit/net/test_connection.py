@@ -143,11 +143,32 @@ def test_when_the_broker_stops_what_was_appended_is_answered_and_nothing_more_be
     server.send(waiting, fetch(1, "t", offset=3, max_wait_ms=60_000))
     for connection in server.open.all():
         connection.finish()
-    assert waiting.is_closed
+    assert waiting.is_eof_sent
     assert not producing.is_closed
     assert told(server, producing) == [0, 1, 2]
-    assert producing.is_closed
+    assert producing.is_eof_sent
     assert log.log_end_offset == 3
+
+
+def test_a_client_that_sends_while_the_broker_stops_is_read_until_it_has_closed() -> None:
+    server = with_topic()
+    log = server.virtual.broker.topics.partition("t", 0)
+    transports = sending, silent, idle = [server.connect() for _ in range(3)]
+    server.virtual.time.advance(10_000)
+    for transport in (sending, silent):
+        server.send(transport, produce(1, "t"))
+        assert told(server, transport) == [1]
+    for connection in server.open.all():
+        connection.finish()
+    assert [each.is_closed for each in transports] == [False, False, True]
+    assert idle.is_closed
+    server.send(sending, produce(2, "t") + b"half a request")
+    assert sending.connection is not None
+    assert sending.connection.eof_received() is False, "the transport closes"
+    assert not silent.is_closed
+    server.virtual.time.advance(1_000)
+    assert silent.is_closed
+    assert log.log_end_offset == 2
 
 
 def test_at_most_so_many_requests_wait_for_their_answers() -> None:
