@@ -101,6 +101,9 @@ class PartitionQueue:
         if not self.waiting or self._must_wait_for_answers:
             return None
         first = self.waiting[0]
+        if first.awaited and not self.in_flight:
+            # Whoever waits for it would linger for nobody; while another is on its way, this one gathers what comes.
+            return self.muted_until_s
         if first.closed or len(self.waiting) > 1 or first.size_bytes >= batch_size:
             return self.muted_until_s
         return max(self.muted_until_s, first.created_at_s + linger_s)

@@ -1,12 +1,12 @@
 """The requests that the client sends: one typed entry per API, with the versions this client supports.
 
-Owns: the upper bounds. Transactions stay at the versions of transaction.version 1 (KIP-890): Produce 12, EndTxn 5 and
-TxnOffsetCommit 5 and later select the second protocol, which the finalized feature decides, not the version. Fetch
-stays at topic names (12), OffsetFetch and FindCoordinator at their single-item forms.
+Owns: the upper bounds. Produce 12, EndTxn 5 and TxnOffsetCommit 5 select the second transaction protocol (KIP-890),
+which may be used only where the broker has finalized `transaction.version` 2: each has an entry for either protocol.
+Fetch stays at topic names (12), OffsetFetch and FindCoordinator at their single-item forms.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from oncelog.protocol.api_keys import ApiKey
@@ -83,7 +83,8 @@ class Api(Generic[RequestT, ResponseT]):
         return self.key != ApiKey.API_VERSIONS and self.is_flexible(version)
 
 
-PRODUCE = Api(ApiKey.PRODUCE, produce_request.encode, produce_response.decode, produce_request.FLEXIBLE_FROM, 3, 11)
+PRODUCE = Api(ApiKey.PRODUCE, produce_request.encode, produce_response.decode, produce_request.FLEXIBLE_FROM, 3, 12)
+PRODUCE_V1 = replace(PRODUCE, maximum=11)
 FETCH = Api(ApiKey.FETCH, fetch_request.encode, fetch_response.decode, fetch_request.FLEXIBLE_FROM, 4, 12)
 LIST_OFFSETS = Api(
     ApiKey.LIST_OFFSETS,
@@ -118,7 +119,7 @@ INIT_PRODUCER_ID = Api(
     init_producer_id_response.decode,
     init_producer_id_request.FLEXIBLE_FROM,
     0,
-    4,
+    5,
 )
 INIT_TWO_PHASE_COMMIT = Api(
     ApiKey.INIT_PRODUCER_ID,
@@ -145,15 +146,17 @@ ADD_OFFSETS_TO_TXN = Api(
     0,
     3,
 )
-END_TXN = Api(ApiKey.END_TXN, end_txn_request.encode, end_txn_response.decode, end_txn_request.FLEXIBLE_FROM, 0, 4)
+END_TXN = Api(ApiKey.END_TXN, end_txn_request.encode, end_txn_response.decode, end_txn_request.FLEXIBLE_FROM, 0, 5)
+END_TXN_V1 = replace(END_TXN, maximum=4)
 TXN_OFFSET_COMMIT = Api(
     ApiKey.TXN_OFFSET_COMMIT,
     txn_offset_commit_request.encode,
     txn_offset_commit_response.decode,
     txn_offset_commit_request.FLEXIBLE_FROM,
     0,
-    4,
+    5,
 )
+TXN_OFFSET_COMMIT_V1 = replace(TXN_OFFSET_COMMIT, maximum=4)
 JOIN_GROUP = Api(
     ApiKey.JOIN_GROUP, join_group_request.encode, join_group_response.decode, join_group_request.FLEXIBLE_FROM, 0, 7
 )

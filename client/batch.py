@@ -35,6 +35,10 @@ class ProducerIdentity:
         return self.producer_id >= 0
 
 
+def _nobody() -> None:
+    """No sender is to be told."""
+
+
 class Batch:
     """Records of one partition that are written together or not at all."""
 
@@ -43,6 +47,7 @@ class Batch:
         "_encoded_elsewhere",
         "_timestamps",
         "attempt_count",
+        "awaited",
         "base_offset",
         "base_timestamp_ms",
         "callbacks",
@@ -55,6 +60,7 @@ class Batch:
         "identity",
         "log_append_time_ms",
         "max_timestamp_ms",
+        "on_awaited",
         "record_count",
         "sequence",
         "serial",
@@ -70,6 +76,9 @@ class Batch:
         self.record_count = 0
         self.size_bytes = HEADER_SIZE
         self.closed = False
+        self.awaited = False
+        """Somebody waits for its outcome: it does not linger."""
+        self.on_awaited: Callable[[], object] = _nobody
         self.attempt_count = 0
         self.identity = ProducerIdentity()
         self.sequence = -1
@@ -225,6 +234,9 @@ class Delivery:
     def __await__(self) -> Generator[None, None, RecordMetadata]:
         batch = self._batch
         if not batch.done:
+            if not batch.awaited:
+                batch.awaited = True
+                batch.on_awaited()
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             batch.callbacks.append(lambda: None if waiter.done() else waiter.set_result(None))
             yield from waiter.__await__()

@@ -105,6 +105,9 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self.cluster_id: str | None = None
         self.controller_id = -1
+        self.features: dict[str, int] = {}
+        """The finalized level of each feature, of the newest epoch that a broker has told."""
+        self._features_epoch = -1
         self.nodes: dict[int, tuple[str, int]] = {}
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._transports: dict[tuple[int, Purpose], Transport] = {}
@@ -163,7 +166,7 @@ class Cluster:
         return transport
 
     async def _open(self, host: str, port: int, deadline: Deadline) -> Transport:
-        return await Transport.connect(
+        transport = await Transport.connect(
             host,
             port,
             client_id=self.client_id,
@@ -171,6 +174,10 @@ class Cluster:
             # One dead address among several must not take the whole time.
             deadline=deadline.capped(10_000),
         )
+        connection = transport.connection
+        if connection.features_epoch > self._features_epoch:
+            self._features_epoch, self.features = connection.features_epoch, connection.finalized_features
+        return transport
 
     def _on_connected(self, key: tuple[int, Purpose], task: asyncio.Task[Transport]) -> None:
         del self._connecting[key]

@@ -48,6 +48,7 @@ class Connection:
     def __init__(self, client_id: str) -> None:
         self.ready = False
         self.finalized_features: dict[str, int] = {}
+        self.features_epoch = -1
         self.pending: deque[PendingRequest] = deque()
         self._client_id = client_id
         self._reader = FrameReader(MAX_ANSWER_BYTES)
@@ -147,5 +148,6 @@ class Connection:
         self._ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         # Features are meaningless until their epoch is known (KIP-584).
         if response.finalized_features_epoch >= 0:
+            self.features_epoch = response.finalized_features_epoch
             self.finalized_features = {each.name: each.max_version_level for each in response.finalized_features}
         self.ready = True

@@ -11,6 +11,8 @@ from typing import ClassVar, Literal
 
 from oncelog.protocol.errors import ErrorCode
 
+FencedBy = Literal["instance", "timeout", "unknown"]
+
 
 class KafkaError(Exception):
     """Base class of all the client's exceptions. `code` is the broker's error code, or None if no broker responded;
@@ -131,8 +133,9 @@ class InvalidState(FatalError):
 class ProducerFenced(FatalError):
     """This producer's epoch is no longer current; the coordinator has aborted its transaction, or will.
 
-    `by`: "instance" if another producer with the same transactional id must have started, "unknown" if it may also have
-    been the transaction timeout. `commit_unknown`: a commit had been sent, so its outcome is not known.
+    `by`: "instance" if another producer with the same transactional id must have started, "timeout" if the coordinator
+    aborted a transaction that was open for too long, "unknown" if it may have been either. `commit_unknown`: a commit
+    had been sent, so its outcome is not known.
     """
 
     default_hint = (
@@ -146,11 +149,11 @@ class ProducerFenced(FatalError):
         *,
         code: ErrorCode | None = None,
         hint: str = "",
-        by: Literal["instance", "unknown"] = "unknown",
+        by: FencedBy = "unknown",
         commit_unknown: bool = False,
     ) -> None:
         super().__init__(message, code=code, hint=hint)
-        self.by: Literal["instance", "unknown"] = by
+        self.by: FencedBy = by
         self.commit_unknown = commit_unknown
 
 

@@ -7,7 +7,7 @@ own: sequences (`accumulator`).
 import asyncio
 from collections.abc import Callable
 
-from oncelog.client.apis import INIT_PRODUCER_ID
+from oncelog.client.apis import INIT_PRODUCER_ID, PRODUCE
 from oncelog.client.batch import Batch, ProducerIdentity
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
@@ -23,6 +23,7 @@ class PlainGate:
     """enable.idempotence=false: every partition may be written to, without an identity."""
 
     transactional_id: str | None = None
+    produce_api = PRODUCE
 
     def identity(self) -> ProducerIdentity | None:
         return _NO_IDENTITY
@@ -41,6 +42,7 @@ class IdempotentGate:
     """Requests a producer id when one is first needed; until then the sender waits."""
 
     transactional_id: str | None = None
+    produce_api = PRODUCE
 
     def __init__(self, cluster: Cluster) -> None:
         self.wake: Callable[[], None] = lambda: None

@@ -217,6 +217,7 @@ class Producer:
         if needs_sender:
             if index == 0:
                 batch.callbacks.append(lambda: self._on_batch_ended(batch))
+                batch.on_awaited = sender.wake
             if sticky and batch.size_bytes >= self._settings.batch_size:
                 self._partitioner.on_batch_full(topic, count)
             sender.wake()

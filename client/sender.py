@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from oncelog.client.accumulator import Accumulator, PartitionQueue
-from oncelog.client.apis import PRODUCE
+from oncelog.client.apis import Api
 from oncelog.client.batch import Batch, ProducerIdentity
 from oncelog.client.cluster import LEADER_MOVED, Cluster, Purpose
 from oncelog.client.deadline import Deadline
@@ -32,6 +32,10 @@ class SendGate(Protocol):
     """Whether a partition may be written to now, and under which identity."""
 
     transactional_id: str | None
+
+    @property
+    def produce_api(self) -> Api[ProduceRequest, ProduceResponse]:
+        """Which protocol of transactions the requests belong to."""
 
     def identity(self) -> ProducerIdentity | None:
         """None while unknown; the gate then finds it out and wakes the sender."""
@@ -200,7 +204,7 @@ class Sender:
             topic_data=[TopicProduceData(name=name, partition_data=parts) for name, parts in topics.items()],
         )
         if self._settings.acks == 0:
-            transport.send(PRODUCE, request, None)
+            transport.send(self._gate.produce_api, request, None)
             for batch in batches:
                 self.accumulator.queue(batch.topic_partition).on_written(batch, -1, -1)
             return
@@ -211,7 +215,7 @@ class Sender:
 
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         try:
-            transport.send(PRODUCE, request, on_answer)
+            transport.send(self._gate.produce_api, request, on_answer)
         except KafkaError as error:
             on_answer(None, error)
 
@@ -320,5 +324,5 @@ class Sender:
             topic_data=[TopicProduceData(name=topic_partition.topic, partition_data=[part])],
         )
         node_id = self._cluster.leader(topic_partition)
-        response = await self._cluster.call_node(node_id, PRODUCE, request, deadline)
+        response = await self._cluster.call_node(node_id, self._gate.produce_api, request, deadline)
         return response.responses[0].partition_responses[0]

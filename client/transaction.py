@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
-from oncelog.client.batch import Delivery
+from oncelog.client.batch import Delivery, ProducerIdentity
 from oncelog.client.errors import ConfigError, InvalidState, KafkaError, RequestTimedOut
 from oncelog.client.prepared import PreparedTxnState
 from oncelog.client.records import ConsumerGroupMetadata, Headers, Offsets, RecordMetadata, as_offset
@@ -47,10 +47,13 @@ class Transaction:
     def __init__(self, producer: "Producer", manager: TransactionManager) -> None:
         self._producer = producer
         self._manager = manager
+        self._identity = ProducerIdentity()
         self._outcome: str | None = None
 
     async def __aenter__(self) -> Self:
         await self._manager.begin()
+        # The next transaction may have another.
+        self._identity = self._manager.producer
         return self
 
     async def __aexit__(
@@ -78,12 +81,12 @@ class Transaction:
     @property
     def producer_id(self) -> int:
         """The producer id that writes this transaction."""
-        return self._manager.producer.producer_id
+        return self._identity.producer_id
 
     @property
     def producer_epoch(self) -> int:
         """The epoch of the producer that writes this transaction."""
-        return self._manager.producer.producer_epoch
+        return self._identity.producer_epoch
 
     async def send(
         self,

@@ -1,10 +1,11 @@
-"""The transaction protocol of one transactional id (KIP-98, KIP-360, KIP-447, KIP-939), on the producer's side.
+"""The transaction protocol of one transactional id (KIP-98, 360, 447, 890, 939), on the producer's side.
 
 Owns: producer id and epoch, which partitions are in the transaction, and the requests to both coordinators. Does not
 own: records (it is the `sender`'s gate), the context manager (`transaction`). Invariants: a partition is written to
-only after the coordinator confirmed that it is in the transaction; once EndTxn(commit) may have been sent, only its
-response decides the outcome; a batch with an unknown outcome never outlives its epoch; a prepared transaction is ended
-only by the producer that prepared it or by `complete`.
+only after the coordinator confirmed that it is in the transaction, or by a request that adds it (transaction.version
+2, which is chosen for a whole transaction); once EndTxn(commit) may have been sent, only its response decides the
+outcome; a batch with an unknown outcome never outlives its epoch; a prepared transaction is ended only by the producer
+that prepared it or by `complete`.
 """
 
 import asyncio
@@ -14,9 +15,14 @@ from oncelog.client.apis import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
+    END_TXN_V1,
     INIT_PRODUCER_ID,
     INIT_TWO_PHASE_COMMIT,
+    PRODUCE,
+    PRODUCE_V1,
     TXN_OFFSET_COMMIT,
+    TXN_OFFSET_COMMIT_V1,
+    Api,
 )
 from oncelog.client.batch import Batch, ProducerIdentity
 from oncelog.client.cluster import Cluster, CoordinatorKind
@@ -25,6 +31,7 @@ from oncelog.client.errors import (
     AbortableError,
     CommitUnknown,
     ConfigError,
+    FencedBy,
     InvalidState,
     KafkaError,
     ProducerFenced,
@@ -42,6 +49,8 @@ from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitio
 from oncelog.protocol.generated.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
+from oncelog.protocol.generated.produce_request import ProduceRequest
+from oncelog.protocol.generated.produce_response import ProduceResponse
 from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -50,6 +59,8 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
 from oncelog.protocol.generated.txn_offset_commit_response import TxnOffsetCommitResponse
 
 _S = TransactionState
+_SECOND_PROTOCOL = 2
+"""Of the feature transaction.version (KIP-890)."""
 _FENCED = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH))
 _MAY_COME_LATER = frozenset(
     (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -91,8 +102,13 @@ class TransactionManager:
         self._commit_sent = False
         self._needs_new_epoch = False
         self._began_at_s = 0.0
+        self._is_second_protocol = False
 
     # --- SendGate -----------------------------------------------------------------------------------------------------
+
+    @property
+    def produce_api(self) -> Api[ProduceRequest, ProduceResponse]:
+        return PRODUCE if self._is_second_protocol else PRODUCE_V1
 
     def identity(self) -> ProducerIdentity | None:
         return self._identity if self._identity.is_idempotent else None
@@ -100,6 +116,12 @@ class TransactionManager:
     def may_send(self, topic_partition: TopicPartition) -> bool:
         if topic_partition in self._added:
             return self.state in (_S.OPEN, _S.COMMITTING)
+        if self._is_second_protocol:
+            # The Produce request adds the partition; whether it arrived is not known when it is lost.
+            if self.state not in (_S.OPEN, _S.COMMITTING):
+                return False
+            self._added.add(topic_partition)
+            return True
         if self.state in (_S.OPEN, _S.COMMITTING):
             self._wanted[topic_partition] = None
             if self._adding is None:
@@ -168,6 +190,7 @@ class TransactionManager:
         self._identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         self._needs_new_epoch = False
         self._prepared = PreparedTxnState(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
+        self._choose_protocol()
         self._move(_S.PREPARED if self._prepared.has_transaction else _S.READY)
         return self._identity
 
@@ -180,6 +203,7 @@ class TransactionManager:
             if self.state not in (_S.UNINITIALIZED, _S.READY, _S.FENCED):
                 raise InvalidState(f"a transaction is already {self.state.value}")
             await self.initialize()
+        self._choose_protocol()
         self._move(_S.OPEN)
         self._began_at_s = asyncio.get_running_loop().time()
         self._added.clear()
@@ -261,6 +285,21 @@ class TransactionManager:
             return
         self._has_offsets = True
         deadline = Deadline.after(self._max_block_ms)
+        if not self._is_second_protocol:
+            await self._add_offsets(group, deadline)
+        await self._commit_offsets(offsets, group, deadline)
+
+    async def close(self) -> None:
+        if self._adding is not None:
+            self._adding.cancel()
+            await asyncio.gather(self._adding, return_exceptions=True)
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def _choose_protocol(self) -> None:
+        self._is_second_protocol = self._cluster.features.get("transaction.version", 0) >= _SECOND_PROTOCOL
+
+    async def _add_offsets(self, group: ConsumerGroupMetadata, deadline: Deadline) -> None:
         request = AddOffsetsToTxnRequest(
             transactional_id=self._id,
             producer_id=self._identity.producer_id,
@@ -281,14 +320,6 @@ class TransactionManager:
         if added.error_code:
             raise self._on_error_code(added.error_code)
         self._is_open_there = True
-        await self._commit_offsets(offsets, group, deadline)
-
-    async def close(self) -> None:
-        if self._adding is not None:
-            self._adding.cancel()
-            await asyncio.gather(self._adding, return_exceptions=True)
-
-    # --- requests -----------------------------------------------------------------------------------------------------
 
     async def _commit_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata, deadline: Deadline
@@ -310,7 +341,12 @@ class TransactionManager:
         while True:
             try:
                 response = await self._cluster.call_coordinator(
-                    CoordinatorKind.GROUP, group.group_id, TXN_OFFSET_COMMIT, request, deadline, _offset_commit_error
+                    CoordinatorKind.GROUP,
+                    group.group_id,
+                    TXN_OFFSET_COMMIT if self._is_second_protocol else TXN_OFFSET_COMMIT_V1,
+                    request,
+                    deadline,
+                    _offset_commit_error,
                 )
                 code = _offset_commit_error(response)
                 if not code:
@@ -383,7 +419,7 @@ class TransactionManager:
             response = await self._cluster.call_coordinator(
                 CoordinatorKind.TRANSACTION,
                 self._id,
-                END_TXN,
+                END_TXN if self._is_second_protocol else END_TXN_V1,
                 request,
                 Deadline.after(self._max_block_ms),
                 lambda each: each.error_code,
@@ -399,8 +435,15 @@ class TransactionManager:
         if response.error_code == ErrorCode.INVALID_TXN_STATE and not committed and not self._is_open_there:
             # The request that would have opened it never arrived.
             return
+        if response.error_code == ErrorCode.INVALID_TXN_STATE and committed and self._is_second_protocol:
+            # Our epoch is accepted as the one before the present, whose transaction was aborted without us.
+            raise self._fail(self._aborted_by_coordinator())
         if response.error_code:
             raise self._on_error_code(response.error_code, commit_unknown=self._commit_sent)
+        if response.producer_id >= 0:
+            # Each transaction of the second protocol has an epoch of its own: nothing late can reach the next one.
+            self._identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+            self._needs_new_epoch = False
 
     # --- failures -----------------------------------------------------------------------------------------------------
 
@@ -431,14 +474,24 @@ class TransactionManager:
         """The error for a coordinator's error code, after updating the state."""
         error = error_for(code)
         if code in _FENCED:
-            elapsed_ms = (asyncio.get_running_loop().time() - self._began_at_s) * 1000
-            in_time = self._began_at_s > 0 and elapsed_ms < self._transaction_timeout_ms
-            error = ProducerFenced(
-                code=error.code, by="instance" if in_time else "unknown", commit_unknown=commit_unknown
-            )
+            by: FencedBy = "instance" if self._began_at_s > 0 and not self._is_overdue else "unknown"
+            error = ProducerFenced(code=error.code, by=by, commit_unknown=commit_unknown)
         elif error.retriable:
             error = AbortableError(code=error.code)
         return self._fail(error)
+
+    @property
+    def _is_overdue(self) -> bool:
+        return (asyncio.get_running_loop().time() - self._began_at_s) * 1000 >= self._transaction_timeout_ms
+
+    def _aborted_by_coordinator(self) -> ProducerFenced:
+        return ProducerFenced(
+            f"the coordinator has aborted the transaction: it timed out (transaction_timeout_ms is "
+            f"{self._transaction_timeout_ms}), or another producer of this id is starting",
+            code=ErrorCode.INVALID_TXN_STATE,
+            by="timeout" if self._is_overdue else "unknown",
+            hint="nothing of it was committed: make shorter transactions, or raise transaction_timeout_ms",
+        )
 
     def _fail(self, error: KafkaError) -> KafkaError:
         """Fatal errors end the producer, others the transaction; returns the first error."""

@@ -1,4 +1,5 @@
-"""Our client against our daemon and, where its jars are, against Apache Kafka: the same tests, the same answers."""
+"""Our client against our daemon, in both protocols of transactions (KIP-890), and, where its jars are, against Apache
+Kafka: the same tests, the same answers."""
 
 import asyncio
 import uuid
@@ -27,7 +28,7 @@ from oncelog.client.errors import (
 )
 from oncelog.client.offsets import IsolationLevel
 from oncelog.client.ranges import RangeReader
-from oncelog.client.settings import Acks, Compression
+from oncelog.client.settings import Acks, Compression, ProducerOptions
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
 from oncelog.protocol.records.record import decode_records
@@ -35,14 +36,21 @@ from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka
 
 
-@pytest.fixture(scope="module", params=["oncelog", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(
+    scope="module", params=["oncelog", "oncelog-first-protocol", pytest.param("kafka", marks=pytest.mark.kafka)]
+)
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp(request.param)
     running: Daemon | Kafka
     if request.param == "kafka":
         running = Kafka(directory)
     else:
-        running = Daemon(directory / "data", "group.initial.rebalance.delay.ms=0")
+        version = 1 if request.param == "oncelog-first-protocol" else 2
+        running = Daemon(
+            directory / "data",
+            "group.initial.rebalance.delay.ms=0",
+            f"oncelog.feature.transaction.version={version}",
+        )
     yield running.bootstrap
     running.stop()
 
@@ -287,6 +295,42 @@ async def test_a_failed_record_aborts_its_transaction_and_the_next_one_has_a_new
             await transaction.send_soon(topic, b"next")
             assert transaction.producer_epoch > epoch
     assert values(await read_all(bootstrap, topic)) == [b"next"]
+
+
+async def test_each_transaction_has_an_epoch_of_its_own_in_the_second_protocol(
+    bootstrap: str, request: pytest.FixtureRequest
+) -> None:
+    """In the first one a late request of the last transaction can reach the next: their epochs are the same."""
+    topic = await new_topic(bootstrap)
+    epochs = []
+    async with Producer(bootstrap, transactional_id=fresh("id")) as producer:
+        for number in range(3):
+            async with producer.transaction() as transaction:
+                await transaction.send(topic, b"%d" % number)
+            epochs.append(transaction.producer_epoch)
+    assert len(set(epochs)) == (1 if "first-protocol" in request.node.name else 3)
+    assert values(await read_all(bootstrap, topic)) == [b"0", b"1", b"2"]
+
+
+async def test_what_somebody_waits_for_does_not_linger(bootstrap: str) -> None:
+    topic = await new_topic(bootstrap)
+    options = ProducerOptions(linger_ms=120_000, delivery_timeout_ms=150_000)
+    async with asyncio.timeout(60), Producer(bootstrap, transactional_id=fresh("id"), **options) as producer:
+        async with producer.transaction() as transaction:
+            await transaction.send(topic, b"a")
+            deliveries = [await transaction.send_soon(topic, value) for value in (b"b", b"c")]
+            await deliveries[0]
+    assert values(await read_all(bootstrap, topic)) == [b"a", b"b", b"c"]
+
+
+async def test_what_is_awaited_side_by_side_shares_a_batch(bootstrap: str) -> None:
+    topic = await new_topic(bootstrap)
+    async with Producer(bootstrap, linger_ms=0) as producer:
+        await producer.send(topic, b"the first batch of a producer is sent alone")
+        await asyncio.gather(*(producer.send(topic, b"%d" % number) for number in range(50)))
+    async with Consumer(bootstrap_servers=bootstrap) as consumer:
+        batches = [each async for each in consumer.raw_batches(TopicPartition(topic, 0))]
+    assert [len(each.records()) for each in batches] == [1, 50]
 
 
 async def test_flush_tells_of_a_failure_that_no_delivery_has_told(bootstrap: str) -> None:
