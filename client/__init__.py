@@ -31,6 +31,7 @@ from oncelog.client.errors import (
     RequestTimedOut,
     RetriableError,
     TransactionAborted,
+    UnknownTopic,
 )
 from oncelog.client.offsets import IsolationLevel
 from oncelog.client.prepared import PreparedTxnState
@@ -104,4 +105,5 @@ __all__ = [
     "Transaction",
     "TransactionAborted",
     "TransactionDescription",
+    "UnknownTopic",
 ]

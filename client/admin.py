@@ -129,19 +129,20 @@ class Admin:
         request_timeout_ms: float = 30_000,
         default_api_timeout_ms: float = 60_000,
         retry_backoff_ms: float = 100,
+        bootstrap_timeout_ms: float = 1_000,
         client_id: str = "oncelog-admin",
     ) -> None:
         self._api_timeout_ms = default_api_timeout_ms
+        self._bootstrap_timeout_ms = bootstrap_timeout_ms
         self._cluster = Cluster(
             bootstrap_servers,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
-            may_create_topics=False,
         )
 
     async def __aenter__(self) -> Self:
-        await self._cluster.bootstrap(self._deadline())
+        await self._cluster.bootstrap(self._deadline(), self._bootstrap_timeout_ms)
         return self
 
     async def __aexit__(
@@ -184,7 +185,7 @@ class Admin:
             raise_for(result.error_code, f"topic {result.name!r}: {result.error_message or ''}")
         for topic in wanted:
             self._cluster.forget_leaders((topic.name,))
-            await self._cluster.topic(topic.name, deadline)
+            await self._cluster.topic(topic.name, deadline, exists=True)
 
     async def delete_topics(self, *names: str) -> None:
         """Delete topics with their records. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) for the first that

@@ -8,8 +8,10 @@ Coordinator requests have their own connections, so that a heartbeat never waits
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
 from uuid import UUID
 
@@ -21,6 +23,7 @@ from oncelog.client.errors import (
     InvalidState,
     KafkaError,
     RequestTimedOut,
+    UnknownTopic,
     error_for,
     raise_for,
 )
@@ -47,6 +50,13 @@ _BUSY_BACKOFF_MS = 1
 _MAX_BUSY_BACKOFF_MS = 20
 """Completing a transaction takes milliseconds: a full backoff would dominate the next one."""
 _CLOSE_TIMEOUT_S = 1.0
+_PROPAGATION_MS = 1_000
+"""How long a new topic may be unknown to the broker that is asked."""
+_CREATION_MS = 5_000
+"""Apache Kafka says that a topic is unknown until it has created it."""
+_SILENCE_S = 2.0
+_NOBODY_THERE = "start a broker there (oncelog serve), or correct bootstrap_servers"
+_log = logging.getLogger("oncelog.client")
 
 
 class CoordinatorKind(Enum):
@@ -94,10 +104,10 @@ class Cluster:
         client_id: str,
         request_timeout_ms: float = 30_000,
         retry_backoff_ms: float = 100,
-        may_create_topics: bool = True,
+        may_create_topics: bool = False,
     ) -> None:
         """`may_create_topics` lets the broker create a topic that is requested by name, if it is configured to (from
-        Metadata 4 on). As in Kafka's clients, producers and consumers allow that and Admin does not."""
+        Metadata 4 on): producers allow that. A reader does not, unlike Java's: a mistyped name would stay for ever."""
         self.request_timeout_ms = request_timeout_ms
         self.retry_backoff_ms = retry_backoff_ms
         self.client_id = client_id
@@ -115,6 +125,8 @@ class Cluster:
         self._bootstrapped: Transport | None = None
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self._refreshing: asyncio.Task[None] | None = None
+        self._unreachable: set[tuple[str, int]] = set()
+        self._tells = False
         self._closed = False
 
     # --- connections --------------------------------------------------------------------------------------------------
@@ -166,7 +178,21 @@ class Cluster:
         return transport
 
     async def _open(self, host: str, port: int, deadline: Deadline) -> Transport:
-        transport = await Transport.connect(
+        try:
+            transport = await self._connected(host, port, deadline)
+        except (ConnectionLost, RequestTimedOut) as error:
+            self._on_unreachable((host, port), error)
+            raise
+        if (host, port) in self._unreachable:
+            self._unreachable.remove((host, port))
+            _log.warning("connected to %s:%s again", host, port)
+        connection = transport.connection
+        if connection.features_epoch > self._features_epoch:
+            self._features_epoch, self.features = connection.features_epoch, connection.finalized_features
+        return transport
+
+    async def _connected(self, host: str, port: int, deadline: Deadline) -> Transport:
+        return await Transport.connect(
             host,
             port,
             client_id=self.client_id,
@@ -174,10 +200,12 @@ class Cluster:
             # One dead address among several must not take the whole time.
             deadline=deadline.capped(10_000),
         )
-        connection = transport.connection
-        if connection.features_epoch > self._features_epoch:
-            self._features_epoch, self.features = connection.features_epoch, connection.finalized_features
-        return transport
+
+    def _on_unreachable(self, address: tuple[str, int], error: KafkaError) -> None:
+        # Said once, until it is reached again; who opens a client and gives up soon is told by the exception.
+        if self._tells and not self._closed and address not in self._unreachable:
+            self._unreachable.add(address)
+            _log.warning("%s; trying again", error)
 
     def _on_connected(self, key: tuple[int, Purpose], task: asyncio.Task[Transport]) -> None:
         del self._connecting[key]
@@ -296,8 +324,20 @@ class Cluster:
 
     # --- metadata -----------------------------------------------------------------------------------------------------
 
-    async def bootstrap(self, deadline: Deadline) -> None:
-        """Find one responding broker, and the nodes through it."""
+    async def bootstrap(self, deadline: Deadline, patience_ms: float | None = None) -> None:
+        """Find one responding broker, and the nodes through it. Where nothing accepts a connection it gives up after
+        `patience_ms` (default: at the deadline)."""
+        give_up = deadline if patience_ms is None else deadline.capped(patience_ms)
+        self._tells = give_up.remaining_s > _SILENCE_S
+        while True:
+            try:
+                await self.any_transport(deadline)
+                break
+            except ConnectionLost as error:
+                if give_up.expired:
+                    raise ConnectionLost(error.message, hint=_NOBODY_THERE) from None
+                await deadline.pause(self.retry_backoff_ms, "bootstrap", error)
+        self._tells = True
         await self.refresh((), deadline)
 
     async def refresh(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
@@ -320,8 +360,10 @@ class Cluster:
             self.topics[topic.name] = Topic(topic.name, topic.topic_id, tuple(leaders), topic.is_internal)
         return response
 
-    async def topic(self, name: str, deadline: Deadline) -> Topic:
-        """The topic, created by the broker if it may be; waits for leaders until the deadline."""
+    async def topic(self, name: str, deadline: Deadline, *, exists: bool = False) -> Topic:
+        """The topic, created by the broker if it may be; waits for leaders until the deadline. Raises UnknownTopic
+        soon, unless it `exists` for certain and the brokers only have to learn of it."""
+        give_up = deadline if exists else deadline.capped(_CREATION_MS if self._may_create_topics else _PROPAGATION_MS)
         while True:
             known = self.topics.get(name)
             if known is not None and min(known.leaders, default=-1) >= 0:
@@ -331,10 +373,18 @@ class Cluster:
             if known is not None and min(known.leaders, default=-1) >= 0:
                 return known
             code = response.topics[0].error_code if response.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and give_up.expired:
+                raise await self._unknown_topic(name, deadline)
             cause = error_for(code or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
             if not cause.retriable or deadline.expired:
                 raise cause
             await deadline.pause(self.retry_backoff_ms, f"topic {name!r}", cause)
+
+    async def _unknown_topic(self, name: str, deadline: Deadline) -> UnknownTopic:
+        known = [each.name for each in (await self.refresh(None, deadline)).topics if each.name is not None]
+        similar = get_close_matches(name, known, n=3)
+        hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "create it first, or check its name"
+        return UnknownTopic(f"topic {name!r} does not exist", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, hint=hint)
 
     def leader(self, topic_partition: TopicPartition) -> int:
         """Node id of the leader, -1 while unknown."""

@@ -43,9 +43,12 @@ class Consumer:
                 await consumer.commit_sync()
 
     With a group id and topics it joins the group; with topics alone it reads all their partitions; without topics,
-    `assign` sets the partitions. `ConsumerSettings` lists the options; bad ones raise ConfigError at once. Entering the
-    block raises ConnectionLost or RequestTimedOut if no broker responds. Every method raises InvalidState outside the
-    block, and for partitions that are not assigned. One task at a time may read.
+    `assign` sets the partitions. `ConsumerSettings` lists the options; bad ones raise ConfigError at once.
+
+    Entering the block raises ConnectionLost if nothing accepts a connection for `bootstrap_timeout_ms`, RequestTimedOut
+    if no broker responds, and UnknownTopic (in a group, the first poll does). Unlike Java's it creates no topic by
+    asking for it. Every method raises InvalidState outside the block, and for partitions that are not assigned. One
+    task at a time may read.
     """
 
     def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
@@ -78,7 +81,7 @@ class Consumer:
         if self._fetcher is not None or self._closed:
             raise InvalidState("a consumer can be opened only once")
         deadline = Deadline.after(self._api_timeout_ms)
-        await self._cluster.bootstrap(deadline)
+        await self._cluster.bootstrap(deadline, self._settings.bootstrap_timeout_ms)
         fetcher = self._fetcher = Fetcher(self._cluster, _fetch_settings(self._settings))
         if self._group_id is not None:
             self._group = GroupMembership(self._cluster, _group_settings(self._settings, self._group_id), self._topics)
@@ -219,6 +222,10 @@ class Consumer:
         deadline = Deadline.after(self._api_timeout_ms)
         group = self._group
         if group is not None and group.needs_join:
+            if not group.was_member:
+                # A mistyped name would be waited for without a word. A topic that is deleted later may come back.
+                for name in self._topics:
+                    await self._cluster.topic(name, deadline)
             # A join waits for the other members, whose own work has max.poll.interval.ms.
             await self._rejoin(group, fetcher, Deadline.after(self._settings.max_poll_interval_ms + 5000))
         await self._find_positions(fetcher, deadline)
@@ -352,7 +359,7 @@ class Consumer:
         return await self._list_offsets(times_ms)
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """All partitions of the topic. Raises RequestTimedOut, or UNKNOWN_TOPIC_OR_PARTITION as a RetriableError."""
+        """All partitions of the topic. Raises RequestTimedOut and UnknownTopic."""
         self._require_open()
         known = await self._cluster.topic(topic, Deadline.after(self._api_timeout_ms))
         return [TopicPartition(topic, index) for index in range(known.partition_count)]

@@ -66,6 +66,10 @@ class ConfigError(KafkaError):
     """An invalid setting or argument: nothing was sent, or the broker rejected the request itself."""
 
 
+class UnknownTopic(ConfigError):
+    """The topic does not exist, and the broker did not create it."""
+
+
 class ConnectionLost(RetriableError):
     """No connection to the broker could be made, or it broke before the response arrived."""
 

@@ -56,6 +56,8 @@ class GroupSettings:
 class GroupMembership:
     def __init__(self, cluster: Cluster, settings: GroupSettings, topics: Sequence[str]) -> None:
         self.needs_join = bool(topics)
+        self.was_member = False
+        """It has joined before."""
         self.on_rejoin_needed: Callable[[], None] = lambda: None
         self.last_poll_s = asyncio.get_running_loop().time()
         self.is_polling = False
@@ -90,6 +92,7 @@ class GroupMembership:
                     break
             await deadline.pause(0 if joined is None else self._cluster.retry_backoff_ms, "JOIN_GROUP")
         self.needs_join = False
+        self.was_member = True
         self._heartbeats = asyncio.ensure_future(self._keep_alive())
         return assigned
 

@@ -16,7 +16,15 @@ from oncelog.client.accumulator import Accumulator
 from oncelog.client.batch import Batch, Delivery, ProducerIdentity
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConfigError, InvalidState, KafkaError, QueueFull, RequestTimedOut, raise_for
+from oncelog.client.errors import (
+    AbortableError,
+    ConfigError,
+    InvalidState,
+    KafkaError,
+    QueueFull,
+    RequestTimedOut,
+    raise_for,
+)
 from oncelog.client.idempotence import IdempotentGate, PlainGate
 from oncelog.client.partitioner import Partitioner
 from oncelog.client.prepared import PreparedTxnState
@@ -26,8 +34,11 @@ from oncelog.client.settings import ProducerOptions, ProducerSettings
 from oncelog.client.transaction import Transaction, to_the_end
 from oncelog.client.transaction_manager import TransactionManager
 from oncelog.client.transaction_states import TransactionState
-from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.records.batch import MAGIC, NO_PRODUCER_ID, check_crc, read_header
+
+_PAIR = 2
+_BYTES = (bytes, bytearray, memoryview)
 
 
 class Producer:
@@ -38,10 +49,10 @@ class Producer:
             delivery = await producer.send_soon("topic", b"value")          # buffers; await the delivery later
             metadata = await delivery
 
-    `ProducerSettings` lists the options; they have Kafka's names and, where that is safe, its defaults. Bad
-    options raise ConfigError at once. Entering the block connects, and raises ConnectionLost or RequestTimedOut if no
-    broker responds within max.block.ms. Leaving it delivers what is buffered; after an exception it closes at once.
-    Every method raises InvalidState outside the block.
+    `ProducerSettings` lists the options; they have Kafka's names and, where that is safe, its defaults. Bad options
+    raise ConfigError at once. Entering the block connects: it raises ConnectionLost if nothing accepts a connection for
+    `bootstrap_timeout_ms`, and RequestTimedOut if no broker responds within max.block.ms. Leaving it delivers what is
+    buffered; after an exception it closes at once. Every method raises InvalidState outside the block.
     """
 
     def __init__(
@@ -53,6 +64,7 @@ class Producer:
             client_id=settings.client_id,
             request_timeout_ms=min(settings.request_timeout_ms, settings.delivery_timeout_ms),
             retry_backoff_ms=settings.retry_backoff_ms,
+            may_create_topics=True,
         )
         self._partitioner = Partitioner()
         self._room_waiters: deque[asyncio.Future[None]] = deque()
@@ -68,7 +80,7 @@ class Producer:
     async def __aenter__(self) -> Self:
         if self._sender is not None or self._closed:
             raise InvalidState("a producer can be opened only once")
-        await self._cluster.bootstrap(Deadline.after(self._settings.max_block_ms))
+        await self._cluster.bootstrap(Deadline.after(self._settings.max_block_ms), self._settings.bootstrap_timeout_ms)
         self._build()
         return self
 
@@ -200,6 +212,7 @@ class Producer:
         Arguments as for `send`. Raises QueueFull, RequestTimedOut, ConfigError and, in a transaction that failed, the
         first error; awaiting the Delivery raises the rest.
         """
+        _check_record(topic, key, value, headers, self._settings.max_request_size)
         sender, accumulator, count = await self._ready_for(topic)
         sticky = partition is None and key is None
         if partition is None:
@@ -273,8 +286,7 @@ class Producer:
                 raise batch.error
 
     async def partitions_for(self, topic: str) -> int:
-        """Number of partitions of the topic. Raises RequestTimedOut, or UNKNOWN_TOPIC_OR_PARTITION as a
-        RetriableError."""
+        """Number of partitions of the topic. Raises RequestTimedOut and UnknownTopic."""
         self._require_open()
         return (await self._cluster.topic(topic, Deadline.after(self._settings.max_block_ms))).partition_count
 
@@ -361,6 +373,39 @@ class Producer:
     def _on_batch_ended(self, batch: Batch) -> None:
         if batch.error is not None:
             self._unseen_failures.append(batch)
+
+
+def _check_record(topic: str, key: object, value: object, headers: object, max_bytes: int) -> None:
+    """Raises ConfigError for what cannot be sent, and says what to write instead."""
+    _check_bytes("key", key)
+    _check_bytes("value", value)
+    if headers:
+        _check_headers(headers)
+    size_bytes = len(key or b"") + len(value or b"")  # type: ignore[arg-type]  # bytes, see above
+    if size_bytes > max_bytes:
+        raise AbortableError(
+            f"a record of {size_bytes} bytes for {topic!r}: max_request_size is {max_bytes}",
+            code=ErrorCode.MESSAGE_TOO_LARGE,
+            hint="raise max_request_size of the producer and max.message.bytes of the topic, or send less",
+        )
+
+
+def _check_bytes(name: str, content: object) -> None:
+    if content is None or isinstance(content, _BYTES):
+        return
+    hint = f"{name}.encode()" if isinstance(content, str) else "encode it, with json.dumps(...).encode() say"
+    raise ConfigError(f"{name} is {type(content).__name__}, and must be bytes or None", hint=hint)
+
+
+def _check_headers(headers: object) -> None:
+    if isinstance(headers, dict):
+        raise ConfigError("headers is dict, and must be a list of pairs", hint="list(headers.items())")
+    if not isinstance(headers, list | tuple):
+        raise ConfigError(f"headers is {type(headers).__name__}, and must be a list of (str, bytes) pairs")
+    for pair in headers:
+        if not isinstance(pair, tuple) or len(pair) != _PAIR or not isinstance(pair[0], str):
+            raise ConfigError(f"a header is {pair!r}, and must be a pair of str and bytes")
+        _check_bytes("a header's value", pair[1])
 
 
 def _check_partition(topic: str, partition: int, count: int) -> None:

@@ -62,7 +62,6 @@ class RangeReader:
             client_id=settings.client_id,
             request_timeout_ms=settings.request_timeout_ms,
             retry_backoff_ms=settings.retry_backoff_ms,
-            may_create_topics=False,
         )
 
     async def __aenter__(self) -> Self:

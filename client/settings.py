@@ -45,6 +45,7 @@ class ProducerOptions(TypedDict, total=False):
     transaction_two_phase_commit_enable: bool
     retry_backoff_ms: float
     max_block_ms: float
+    bootstrap_timeout_ms: float
     buffer_memory: int
     max_request_size: int
     client_id: str
@@ -70,6 +71,8 @@ class ProducerSettings:
     """Transactions never time out and may be prepared; the broker must allow it. Experimental (KIP-939)."""
     retry_backoff_ms: float = 100
     max_block_ms: float = 60_000
+    bootstrap_timeout_ms: float = 1_000
+    """How long to try to open while nothing accepts a connection."""
     buffer_memory: int = 32 << 20
     max_request_size: int = 1 << 20
     client_id: str = "oncelog-producer"
@@ -122,6 +125,7 @@ class ConsumerOptions(TypedDict, total=False):
     check_crcs: bool
     request_timeout_ms: float
     default_api_timeout_ms: float
+    bootstrap_timeout_ms: float
     retry_backoff_ms: float
     metadata_max_age_ms: int
     on_assign: OnPartitions | None
@@ -153,6 +157,8 @@ class ConsumerSettings:
     check_crcs: bool = True
     request_timeout_ms: float = 30_000
     default_api_timeout_ms: float = 60_000
+    bootstrap_timeout_ms: float = 1_000
+    """How long to try to open while nothing accepts a connection."""
     retry_backoff_ms: float = 100
     metadata_max_age_ms: int = 300_000
     on_assign: OnPartitions | None = None

@@ -6,6 +6,8 @@ can arrive either. One loop callback per chunk of responses; no task and no futu
 """
 
 import asyncio
+import os
+import re
 import socket
 from collections.abc import Callable
 from typing import cast
@@ -49,7 +51,7 @@ class Transport(asyncio.Protocol):
             self.close()
             raise RequestTimedOut(f"no connection to {address} in time") from None
         except OSError as error:
-            raise ConnectionLost(f"no connection to {address}: {error.strerror or error}") from error
+            raise ConnectionLost(f"no connection to {address}: {_reason(error)}") from error
         except asyncio.CancelledError:
             self.close()
             raise
@@ -172,3 +174,13 @@ class Transport(asyncio.Protocol):
             self._ready.exception()
         if was_open and self.on_closed is not None:
             self.on_closed()
+
+
+def _reason(error: OSError) -> str:
+    """ "connection refused", also where asyncio lists one failure for each address of a host."""
+    numbers = (
+        {error.errno} if error.errno is not None else {int(each) for each in re.findall(r"Errno (\d+)", str(error))}
+    )
+    is_lookup = isinstance(error, socket.gaierror) or not numbers
+    texts = [error.strerror or str(error)] if is_lookup else [os.strerror(each) for each in sorted(numbers)]
+    return ", ".join(texts).lower()

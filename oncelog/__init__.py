@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         Transaction,
         TransactionAborted,
         TransactionDescription,
+        UnknownTopic,
     )
 else:
 
@@ -116,4 +117,5 @@ __all__ = [
     "Transaction",
     "TransactionAborted",
     "TransactionDescription",
+    "UnknownTopic",
 ]

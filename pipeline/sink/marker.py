@@ -16,6 +16,7 @@ from typing import Any
 
 from oncelog.client import Admin, ConfigError, Consumer, KafkaError, NewTopic, TopicPartition
 from oncelog.pipeline.option_values import MARKER_TOPIC as MARKER_TOPIC
+from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
 
@@ -113,7 +114,7 @@ def _is_applied(wanted: Marker, marker: Marker) -> bool:
 
 async def ensure_topic(bootstrap_servers: str, topic: str) -> None:
     """Create the topic of markers, or check that it keeps them for ever. Raises ConfigError and KafkaError."""
-    async with Admin(bootstrap_servers) as admin:
+    async with Admin(bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS) as admin:
         try:
             configs = await admin.describe_configs(topic=topic)
         except KafkaError as error:
@@ -142,7 +143,7 @@ async def read_markers(bootstrap_servers: str, topic: str) -> dict[str, Marker]:
     key_of = TopicPartition(topic, 0)
     committed: dict[bytes, bytes | None] = {}
     undecided: dict[int, dict[bytes, bytes | None]] = {}
-    async with Consumer(bootstrap_servers=bootstrap_servers) as consumer:
+    async with Consumer(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS) as consumer:
         start = (await consumer.beginning_offsets([key_of]))[key_of]
         async for batch in consumer.raw_batches(key_of, start):
             producer_id = batch.header.producer_id

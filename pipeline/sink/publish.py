@@ -30,6 +30,7 @@ DEFAULTS: Mapping[str, Any] = {
     "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
     "delivery_timeout_ms": TRANSACTION_TIMEOUT_MS,
     "max_block_ms": 120_000,
+    "bootstrap_timeout_ms": 120_000,
     "buffer_memory": 64 << 20,
     "client_id": "oncelog-spark-sink",
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client import Admin, ConfigError, KafkaError
+from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
 from oncelog.pipeline.sink.rows import RowError, rows_by_topic
 from oncelog.pipeline.sink.spool import Spool, SpoolWriter, TaskOutput
 from oncelog.protocol.errors import ErrorCode
@@ -84,7 +85,7 @@ def partition_counts(bootstrap_servers: str, *topics: str) -> dict[str, int]:
     mistyped name would swallow the results."""
 
     async def describe() -> dict[str, int]:
-        async with Admin(bootstrap_servers) as admin:
+        async with Admin(bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS) as admin:
             return {each.name: each.partition_count for each in await admin.describe_topics(*topics)}
 
     try:

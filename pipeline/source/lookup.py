@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from oncelog.client import KafkaError, TopicDescription, TopicPartition
 from oncelog.client.offsets import IsolationLevel
 from oncelog.client.sync import Admin
+from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
 from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.source.losses import Logs, TopicLog
 from oncelog.pipeline.source.offsets import ByPartition
@@ -48,7 +49,7 @@ class Lookup:
     def _opened(self) -> Admin:
         if self._admin is None:
             settings = {name: self._options.client[name] for name in _ADMIN_SETTINGS if name in self._options.client}
-            admin = Admin(self._options.bootstrap_servers, **settings)
+            admin = Admin(self._options.bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS, **settings)
             admin.__enter__()
             self._admin = admin
         return self._admin

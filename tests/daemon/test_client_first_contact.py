@@ -1,0 +1,103 @@
+"""What somebody meets who uses the client for the first time: each mistake is named at once, with what to do."""
+
+import logging
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from oncelog.client import (
+    AbortableError,
+    Admin,
+    ConfigError,
+    ConnectionLost,
+    Consumer,
+    ConsumerOptions,
+    NewTopic,
+    Producer,
+    UnknownTopic,
+    cluster,
+)
+from tests.conftest import Start
+from tests.support.daemon import Daemon
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that stays reserved and on which nothing listens."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No topic is on its way here."""
+    monkeypatch.setattr(cluster, "_CREATION_MS", 0)
+    monkeypatch.setattr(cluster, "_PROPAGATION_MS", 0)
+
+
+async def test_a_broker_that_is_down_is_named_with_the_next_step(closed_port: int) -> None:
+    address = f"127.0.0.1:{closed_port}"
+    for client in (
+        Producer(address, bootstrap_timeout_ms=0),
+        Consumer(bootstrap_servers=address, bootstrap_timeout_ms=0),
+        Admin(address, bootstrap_timeout_ms=0),
+    ):
+        with pytest.raises(ConnectionLost, match=rf"{address}: connection refused \(.*oncelog serve"):
+            async with client:
+                pass
+
+
+async def test_a_broker_that_goes_away_is_told_once_in_the_log_and_so_is_its_return(
+    start_daemon: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    daemon = start_daemon()
+    async with Producer(daemon.bootstrap, retry_backoff_ms=5) as producer:
+        await producer.send("topic", b"before")
+        daemon.kill()
+        delivery = await producer.send_soon("topic", b"meanwhile")
+        with pytest.raises(ConnectionLost):
+            async with Admin(daemon.bootstrap, bootstrap_timeout_ms=100):
+                pass
+        daemon.start()
+        await delivery
+    told = [each.getMessage() for each in caplog.records if each.name == "oncelog.client"]
+    assert [("connection refused" in each, each.endswith("again")) for each in told] == [(True, True), (False, True)]
+    assert all(each.levelno == logging.WARNING for each in caplog.records if each.name == "oncelog.client")
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("options", [ConsumerOptions(), ConsumerOptions(group_id="group")], ids=["alone", "group"])
+async def test_a_reader_of_a_mistyped_topic_is_told_and_creates_nothing(
+    daemon: Daemon, options: ConsumerOptions
+) -> None:
+    async with Admin(daemon.bootstrap) as admin:
+        await admin.create_topics(NewTopic("orders", 1, 1), exist_ok=True)
+        with pytest.raises(UnknownTopic, match=r"'ordrs' does not exist \(did you mean 'orders'\?"):
+            async with Consumer("ordrs", bootstrap_servers=daemon.bootstrap, **options) as consumer:
+                await consumer.poll(60_000)
+        assert "ordrs" not in {each.name for each in await admin.describe_topics()}
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_writer_to_a_topic_that_is_not_created_for_it_is_told(start_daemon: Start) -> None:
+    daemon = start_daemon("auto.create.topics.enable=false")
+    async with Producer(daemon.bootstrap) as producer:
+        with pytest.raises(UnknownTopic, match=r"'orders' does not exist \(create it first"):
+            await producer.send("orders", b"value")
+
+
+async def test_what_cannot_be_a_record_is_refused_with_what_to_write_instead(daemon: Daemon) -> None:
+    async with Producer(daemon.bootstrap) as producer:
+        with pytest.raises(ConfigError, match=r"value is str.*\(value.encode\(\)\)"):
+            await producer.send("records", "text")  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match=r"key is int.*\(encode it"):
+            await producer.send("records", b"value", key=1)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match=r"headers is dict.*\(list\(headers.items\(\)\)\)"):
+            await producer.send("records", b"value", headers={"name": b"value"})  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match=r"a header's value is str"):
+            await producer.send("records", b"value", headers=[("name", "value")])  # type: ignore[list-item]
+        with pytest.raises(AbortableError, match=r"MESSAGE_TOO_LARGE.*max_request_size is 1048576"):
+            await producer.send("records", bytes(2_000_000))
+        assert (await producer.send("records", b"value")).offset == 0, "nothing of these was buffered"
