@@ -12,7 +12,7 @@ from oncelog.client.admin import (
     TransactionDescription,
 )
 from oncelog.client.batch import Delivery, ProducerIdentity
-from oncelog.client.consumer import Consumer
+from oncelog.client.consumer import Consumer, ConsumerRecords
 from oncelog.client.errors import (
     AbortableError,
     CommitFailed,
@@ -46,6 +46,7 @@ from oncelog.client.records import (
     RecordMetadata,
     TopicPartition,
 )
+from oncelog.client.session import SessionBatch, TransactionalSession
 from oncelog.client.settings import (
     Acks,
     Compression,
@@ -71,6 +72,7 @@ __all__ = [
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerOptions",
+    "ConsumerRecords",
     "ConsumerSettings",
     "CorruptBatch",
     "Delivery",
@@ -100,10 +102,12 @@ __all__ = [
     "RecordMetadata",
     "RequestTimedOut",
     "RetriableError",
+    "SessionBatch",
     "TopicDescription",
     "TopicPartition",
     "Transaction",
     "TransactionAborted",
     "TransactionDescription",
+    "TransactionalSession",
     "UnknownTopic",
 ]

@@ -34,6 +34,15 @@ OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | No
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 
 
+class ConsumerRecords(list[Record]):
+    """Records of one poll, in offset order per partition. `next_offsets` are the positions after them, past markers and
+    aborted records: what to commit once they are processed, so that the lag reaches 0 (KIP-1094)."""
+
+    def __init__(self, records: Iterable[Record], next_offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        super().__init__(records)
+        self.next_offsets = next_offsets
+
+
 class Consumer:
     """Reads records, alone or in a consumer group; only committed ones unless isolation_level="read_uncommitted".
 
@@ -70,6 +79,7 @@ class Consumer:
         self._commits: set[asyncio.Task[None]] = set()
         self._next_auto_commit_s = 0.0
         self._is_polling = False
+        self._assignment_count = 0
         self._ahead: list[Record] = []
         """Fetched for the iterator, returned up to `_ahead_index`."""
         self._ahead_index = 0
@@ -188,6 +198,44 @@ class Consumer:
             self._ahead, self._ahead_index = [], 0
             self._ahead = await self.poll(_ITERATOR_POLL_MS)
 
+    async def batches(
+        self, *, max_records: int | None = None, max_wait_ms: float = 0
+    ) -> AsyncIterator[ConsumerRecords]:
+        """Endless: what is available, at least one record and at most `max_records` (default: max.poll.records); waits
+        `max_wait_ms` for a batch to fill.
+
+            async for batch in consumer.batches():
+                await store(batch)
+                await consumer.commit_sync(batch.next_offsets)
+
+        Raises as `poll`, and ConfigError for `max_wait_ms` with auto-commit, which would commit what waits here.
+        """
+        if max_wait_ms and self._auto_commit_s is not None:
+            raise ConfigError("max_wait_ms and enable_auto_commit exclude each other", hint="commit batch.next_offsets")
+        while True:
+            yield await self.next_batch(max_records=max_records, max_wait_ms=max_wait_ms)
+
+    async def next_batch(self, *, max_records: int | None = None, max_wait_ms: float = 0) -> ConsumerRecords:
+        """One of `batches`; waits as long as it takes."""
+        limit = self._settings.max_poll_records if max_records is None else max_records
+        records: list[Record] = []
+        while not records:
+            records = await self.poll(_ITERATOR_POLL_MS, limit)
+            assigned = self._assignment_count
+            fill = Deadline.after(max_wait_ms)
+            while records and len(records) < limit and not fill.expired:
+                more = await self.poll(fill.remaining_s * 1000, limit - len(records))
+                if assigned != self._assignment_count:
+                    # Whoever has these partitions now, perhaps this member, reads them from the committed offsets on.
+                    records, assigned = [], self._assignment_count
+                records += more
+        return ConsumerRecords(records, self._consumed())
+
+    @property
+    def assignment_count(self) -> int:
+        """How often the group has assigned partitions to this member."""
+        return self._assignment_count
+
     def _take_ahead(self, limit: int) -> list[Record]:
         start = self._ahead_index
         self._ahead_index = min(len(self._ahead), start + limit)
@@ -245,6 +293,7 @@ class Consumer:
         for name in {each.topic for each in assigned}:
             await self._cluster.topic(name, deadline)
         fetcher.assign(assigned, keep=False)
+        self._assignment_count += 1
         if self._settings.on_assign is not None:
             await self._settings.on_assign(assigned)
 
@@ -440,6 +489,15 @@ class Consumer:
         if self._group is None:
             return self._required_group()
         return self._group.metadata()
+
+    async def heartbeat(self) -> None:
+        """Ask the group's coordinator now whether this member still has its partitions; a rebalance that has begun
+        leaves them until the next poll. Raises CommitFailed if it has not, RequestTimedOut, ConfigError without a group
+        id."""
+        self._require_open()
+        self._required_group()
+        if self._group is not None:
+            await self._group.check_membership(Deadline.after(self._api_timeout_ms))
 
     def _required_group(self) -> ConsumerGroupMetadata:
         if self._group_id is None:

@@ -21,7 +21,7 @@ from oncelog.client.assignors import (
 )
 from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import FatalError, KafkaError, error_for, raise_for
+from oncelog.client.errors import CommitFailed, FatalError, KafkaError, error_for, raise_for
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
@@ -251,7 +251,22 @@ class GroupMembership:
                 if error.fatal:
                     self._ask_for_join()
 
+    async def check_membership(self, deadline: Deadline) -> None:
+        """Raises CommitFailed if the coordinator does not know this member any more."""
+        if not self.is_member:
+            raise CommitFailed(f"not a member of group {self._settings.group_id!r} now")
+        code = await self._send_heartbeat(deadline)
+        if code:
+            self._on_lost(code)
+        if code and code != ErrorCode.REBALANCE_IN_PROGRESS:
+            raise error_for(code, f"group {self._settings.group_id!r}")
+
     async def _heartbeat(self) -> None:
+        code = await self._send_heartbeat(Deadline.after(self._settings.session_timeout_ms))
+        if code:
+            self._on_lost(code)
+
+    async def _send_heartbeat(self, deadline: Deadline) -> int:
         request = HeartbeatRequest(
             self._settings.group_id, self._generation_id, self._member_id, self._settings.group_instance_id
         )
@@ -260,11 +275,10 @@ class GroupMembership:
             self._settings.group_id,
             HEARTBEAT,
             request,
-            Deadline.after(self._settings.session_timeout_ms),
+            deadline,
             lambda each: each.error_code,
         )
-        if response.error_code:
-            self._on_lost(response.error_code)
+        return response.error_code
 
     def _on_lost(self, code: int) -> None:
         """Update the membership from a response's error code."""

@@ -301,6 +301,12 @@ class Producer:
         """
         return await self._transactions().initialize(keeps_prepared=keep_prepared)
 
+    async def regain_epoch(self) -> ProducerIdentity:
+        """After ProducerFenced: become usable again, if no other producer has taken the transactional id and only the
+        coordinator had ended the transaction, for its age. Returns the new epoch; raises ProducerFenced otherwise.
+        """
+        return await self._transactions().regain_epoch()
+
     async def complete(self, prepared: PreparedTxnState | str) -> str:
         """Commit the transaction prepared under this transactional id if it is `prepared`, which `Transaction.prepare`
         returned here or in an earlier process; otherwise abort it. Returns "committed", "aborted" or "none" (KIP-939).

@@ -194,6 +194,17 @@ class TransactionManager:
         self._move(_S.PREPARED if self._prepared.has_transaction else _S.READY)
         return self._identity
 
+    async def regain_epoch(self) -> ProducerIdentity:
+        """Ask the coordinator for an epoch after our own: it has one unless another producer took the id (KIP-360)."""
+        if self.state is _S.FENCED:
+            await self._stop_adding()
+            self._sender.accumulator.abandon(TransactionAborted())
+            await self._sender.settle()
+            self._sender.accumulator.abandon(TransactionAborted())
+            self._move(_S.UNINITIALIZED)
+            self._began_at_s = asyncio.get_running_loop().time()
+        return await self.initialize()
+
     async def begin(self) -> None:
         if self.state is _S.ABORTING:
             # The last abort got no response. Our own epoch must not be bumped over an open transaction: the coordinator

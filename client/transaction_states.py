@@ -18,13 +18,14 @@ class TransactionState(Enum):
     PREPARED = "prepared"
     """All records are written and no more are accepted: an external coordinator decides (KIP-939)."""
     FENCED = "fenced"
-    """Final: another producer has the transactional id, or the broker rejects this one."""
+    """Another producer has the transactional id, or the broker rejects this one. Only an epoch after its own, where the
+    coordinator still gives it one, makes it usable again."""
 
 
 _S = TransactionState
 VALID_PREVIOUS: dict[TransactionState, frozenset[TransactionState]] = {
     _S.INITIALIZING: frozenset((_S.UNINITIALIZED, _S.READY)),
-    _S.UNINITIALIZED: frozenset((_S.INITIALIZING,)),
+    _S.UNINITIALIZED: frozenset((_S.INITIALIZING, _S.FENCED)),
     _S.READY: frozenset((_S.INITIALIZING, _S.COMMITTING, _S.ABORTING)),
     _S.OPEN: frozenset((_S.READY,)),
     _S.FAILED: frozenset((_S.OPEN, _S.COMMITTING)),

@@ -1,0 +1,273 @@
+"""Read-process-write as a loop: each batch of records is one transaction, which its group's offsets are part of.
+
+Owns: a consumer and a producer, which offsets a transaction commits, what happens to a batch that does not commit. Does
+not own: the protocol of transactions (`transaction`), membership (`group`).
+
+Invariants
+- What is committed is exactly the batch: its results, and the positions after it.
+- A batch that was not committed comes again, here or at the member that owns its partitions by then.
+- Partitions are revoked only between batches, when no transaction is open; a member that lost them commits nothing
+  (KIP-447).
+- A batch is left uncommitted without an exception only for what passes by itself: a rebalance, a lost connection.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, suppress
+from types import TracebackType
+from typing import Self
+
+from oncelog.client.batch import Delivery
+from oncelog.client.consumer import Consumer, ConsumerRecords
+from oncelog.client.errors import (
+    CommitFailed,
+    CommitUnknown,
+    ConfigError,
+    DeliveryTimeout,
+    InvalidState,
+    KafkaError,
+    OutOfOrderSequence,
+    ProducerFenced,
+    RetriableError,
+)
+from oncelog.client.producer import Producer
+from oncelog.client.records import Headers, OffsetAndMetadata, Record, RecordMetadata, TopicPartition
+from oncelog.client.settings import ConsumerOptions, ProducerOptions
+from oncelog.client.transaction import Transaction
+
+_POLL_MS = 1_000
+_DEFAULT_MAX_RECORDS = 500
+_log = logging.getLogger("oncelog.client")
+
+
+class TransactionalSession:
+    """Reads topics in a group, and writes the results of each batch and the group's offsets in one transaction.
+
+        async with TransactionalSession("orders", bootstrap_servers="host:9092", group_id="billing") as session:
+            async for batch in session:
+                async with batch:
+                    for record in batch:
+                        await batch.send_soon("invoices", invoice(record.value), key=record.key)
+
+    A clean exit of `async with batch` commits. An exception in it aborts, moves the consumer back to the beginning of
+    the batch, and is raised; the loop may go on and gets the same records again. A rebalance and a lost connection are
+    not raised: the batch is aborted, `batch.committed` is False, and the records come again, here or at the member that
+    has their partitions then. So the body of the block may run more than once for a record; its results are in the
+    topics once.
+
+    `transactional_id` is one for each instance that runs at a time: an instance that is started again with the same id
+    ends at once what the one before left open; without it (a new id each time) `transaction_timeout_ms` does.
+    `consumer` and `producer` are more options of `Consumer` and `Producer`. Entering the block raises what they raise;
+    the loop raises ProducerFenced if another instance has the same `transactional_id`.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        group_id: str,
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
+        transactional_id: str | None = None,
+        max_records: int = _DEFAULT_MAX_RECORDS,
+        max_wait_ms: float = 0,
+        consumer: ConsumerOptions | None = None,
+        producer: ProducerOptions | None = None,
+    ) -> None:
+        """`max_records` bounds a transaction; one of fewer records waits `max_wait_ms` for more to come. Raises
+        ConfigError."""
+        if not topics:
+            raise ConfigError("a session needs the topics to read")
+        read: ConsumerOptions = {"auto_offset_reset": "earliest", **(consumer or {})}
+        if read.get("isolation_level", "read_committed") != "read_committed" or read.get("enable_auto_commit"):
+            raise ConfigError("a session reads committed records, and commits their offsets in its transactions")
+        self._max_records = max_records
+        self._max_wait_ms = max_wait_ms
+        self._bootstrap_servers = bootstrap_servers
+        self._producer_options: ProducerOptions = {
+            **(producer or {}),
+            "transactional_id": transactional_id
+            or f"{group_id}-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}",
+        }
+        read |= {"bootstrap_servers": bootstrap_servers, "group_id": group_id}
+        self._consumer = Consumer(*topics, **read)
+        self._producer = Producer(bootstrap_servers, **self._producer_options)
+        self._stack = AsyncExitStack()
+        self._batch: SessionBatch | None = None
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        """By this session, since the group last assigned partitions."""
+        self._committed_in = 0
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            # The producer first: whoever had this id is fenced before the group hands out its partitions.
+            await stack.enter_async_context(self._producer)
+            await self._producer.init_transactions()
+            await stack.enter_async_context(self._consumer)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, traceback)
+
+    @property
+    def consumer(self) -> Consumer:
+        """The consumer, for its assignment, positions and lag. Its offsets are the session's to commit."""
+        return self._consumer
+
+    @property
+    def transactional_id(self) -> str:
+        """The transactional id of this instance."""
+        return str(self._producer_options["transactional_id"])
+
+    async def __aiter__(self) -> "AsyncIterator[SessionBatch]":
+        """Endless; raises what `Consumer.poll` and `Producer.transaction` raise, and InvalidState if the last batch was
+        left out."""
+        while True:
+            if self._batch is not None and not self._batch.has_ended:
+                raise InvalidState("the last batch was neither committed nor aborted", hint="`async with batch:`")
+            records = await self._consumer.next_batch(max_records=self._max_records, max_wait_ms=self._max_wait_ms)
+            self._batch = SessionBatch(self, records, self._producer.transaction())
+            yield self._batch
+
+    async def _commit(self, batch: "SessionBatch", transaction: Transaction) -> None:
+        if self._committed_in != self._consumer.assignment_count:
+            self._committed, self._committed_in = {}, self._consumer.assignment_count
+        moved = {each: to for each, to in batch.next_offsets.items() if self._committed.get(each) != to}
+        await transaction.send_offsets(moved, group=self._consumer)
+        # Until the transaction ends, no other member can read the offsets; a member that is gone should not end it.
+        await self._consumer.heartbeat()
+        while True:
+            try:
+                await transaction.commit()
+                self._committed |= moved
+                return
+            except CommitUnknown as error:
+                _log.warning("%s; asking again", error)
+
+    async def _goes_on_after(self, error: KafkaError) -> bool:
+        """Whether the batch comes again by itself. Raises ProducerFenced if another instance has the id."""
+        if isinstance(error, CommitFailed):
+            # The next poll joins again, once the membership is known to be lost.
+            with suppress(KafkaError):
+                await self._consumer.heartbeat()
+        return _passes_by_itself(error) or await self._regains(error)
+
+    async def _regains(self, error: KafkaError) -> bool:
+        """Whether a fenced producer may go on: the coordinator had aborted its transaction for its age, and still knows
+        it as the last of its id (KIP-360)."""
+        if not isinstance(error, ProducerFenced):
+            return False
+        await self._producer.regain_epoch()
+        return True
+
+    def _rewind(self, records: ConsumerRecords) -> None:
+        first: dict[TopicPartition, int] = {}
+        for record in records:
+            first.setdefault(record.topic_partition, record.offset)
+        for topic_partition in self._consumer.assignment():
+            if topic_partition in first:
+                self._consumer.seek(topic_partition, first[topic_partition])
+
+
+class SessionBatch(Sequence[Record]):
+    """Some records, and the transaction of their results: `async with batch`."""
+
+    def __init__(self, session: TransactionalSession, records: ConsumerRecords, transaction: Transaction) -> None:
+        self.records = records
+        """The records, with the offsets behind them."""
+        self.committed = False
+        """The results and the offsets of this batch are committed."""
+        self.error: KafkaError | None = None
+        """Why it was aborted, if that was not raised."""
+        self._session = session
+        self._transaction = transaction
+        self._is_entered = False
+        self.has_ended = False
+
+    async def __aenter__(self) -> Self:
+        if self._is_entered:
+            raise InvalidState("a batch is processed once; if it is not committed it comes again by itself")
+        self._is_entered = True
+        await self._transaction.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        self.has_ended = True
+        if error is None:
+            try:
+                await self._session._commit(self, self._transaction)
+            except (KafkaError, asyncio.CancelledError) as problem:
+                error = problem
+            else:
+                self.committed = True
+                return False
+        is_ours = kind is None
+        await self._transaction.__aexit__(type(error), error, error.__traceback__)
+        self._session._rewind(self.records)
+        if isinstance(error, KafkaError) and await self._session._goes_on_after(error):
+            self.error = error
+            _log.info("a batch of %d records was aborted and comes again: %s", len(self.records), error)
+            return True
+        if is_ours:
+            raise error
+        return False
+
+    @property
+    def transaction(self) -> Transaction:
+        """The transaction itself, for its producer id and epoch."""
+        return self._transaction
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Write one result and wait until it is written (not committed). Arguments and errors as `Producer.send`."""
+        return await self._transaction.send(
+            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+        )
+
+    async def send_soon(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Buffer one result; the commit waits for it. Arguments and errors as `Producer.send_soon`."""
+        return await self._transaction.send_soon(
+            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+        )
+
+    @property
+    def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What is committed with the batch: the positions after it, past markers and aborted records."""
+        return self.records.next_offsets
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self.records[index]
+
+
+def _passes_by_itself(error: KafkaError) -> bool:
+    if isinstance(error, ProducerFenced):
+        return False
+    passing = (CommitFailed, RetriableError, DeliveryTimeout, OutOfOrderSequence)
+    return isinstance(error, passing) or (error.code is not None and error.code.retriable)

@@ -1,0 +1,99 @@
+"""A session outlasts its broker, and a transaction that was open for too long."""
+
+import asyncio
+
+import pytest
+
+from oncelog.client import Admin, Consumer, NewTopic, Producer, ProducerFenced, TransactionalSession
+from oncelog.faults import Action, ApiKey, FaultClient, Point, Rule, Selector
+from tests.conftest import Start
+from tests.daemon.test_spark_sink import with_faults
+from tests.support.daemon import Daemon
+
+COUNT = 20
+
+
+async def fill(daemon: Daemon) -> None:
+    async with Admin(daemon.bootstrap) as admin:
+        await admin.create_topics(NewTopic("in", 1, 1), NewTopic("out", 1, 1))
+    async with Producer(daemon.bootstrap) as producer:
+        for number in range(COUNT):
+            await producer.send_soon("in", b"%d" % number)
+
+
+async def results(daemon: Daemon) -> list[bytes | None]:
+    async with Consumer("out", bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest") as consumer:
+        found: list[bytes | None] = []
+        while len(found) < COUNT or await consumer.poll(0):
+            found += [each.value for each in await consumer.poll(10_000)]
+        return found
+
+
+@pytest.mark.parametrize("version", [1, 2], ids=["first-protocol", "second-protocol"])
+@pytest.mark.parametrize("point", [Point.REQUEST, Point.ANSWER])
+@pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN], ids=lambda api: api.name)
+async def test_a_broker_that_dies_in_a_transaction_changes_nothing_and_raises_nothing(
+    start_daemon: Start, api: ApiKey, point: Point, version: int
+) -> None:
+    daemon, faults = with_faults(start_daemon, f"oncelog.feature.transaction.version={version}")
+    await fill(daemon)
+    faults.plant(Rule(point, Action.CRASH, Selector(api=api, transactional_id="copier")))
+
+    async def revive() -> None:
+        await asyncio.to_thread(daemon.process.wait, 30)
+        await asyncio.to_thread(daemon.start)
+
+    reviving = asyncio.ensure_future(revive())
+    async with TransactionalSession(
+        "in",
+        bootstrap_servers=daemon.bootstrap,
+        group_id="copiers",
+        transactional_id="copier",
+        max_records=6,
+        producer={"retry_backoff_ms": 20},
+        consumer={"retry_backoff_ms": 20},
+    ) as session:
+        done = 0
+        async for batch in session:
+            async with batch:
+                for record in batch:
+                    await batch.send_soon("out", record.value)
+            done += len(batch) if batch.committed else 0
+            if done >= COUNT:
+                break
+    await reviving
+    assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
+
+
+async def overstay(daemon: Daemon, faults: FaultClient) -> None:
+    """The first transaction is open for longer than it may, and its member away for longer than the group waits."""
+    async with TransactionalSession(
+        "in", bootstrap_servers=daemon.bootstrap, group_id="copiers", transactional_id="copier", max_records=COUNT
+    ) as session:
+        is_late = True
+        async for batch in session:
+            async with batch:
+                for record in batch:
+                    await batch.send("out", record.value)
+                if is_late:
+                    faults.advance_time(100_000)
+            assert not (is_late and batch.committed)
+            is_late = False
+            if batch.committed:
+                return
+
+
+async def test_a_transaction_that_was_open_for_too_long_is_done_again(start_daemon: Start) -> None:
+    daemon, faults = with_faults(start_daemon)
+    await fill(daemon)
+    await overstay(daemon, faults)
+    assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
+
+
+async def test_in_the_first_protocol_such_a_transaction_is_told_since_it_may_be_another_instance(
+    start_daemon: Start,
+) -> None:
+    daemon, faults = with_faults(start_daemon, "oncelog.feature.transaction.version=1")
+    await fill(daemon)
+    with pytest.raises(ProducerFenced):
+        await overstay(daemon, faults)
