@@ -57,25 +57,39 @@ class ProducerSettings:
     values and combinations that are not allowed."""
 
     transactional_id: str | None = None
+    """Makes the producer transactional; one at a time may have an id, and a new one fences the last."""
     enable_idempotence: bool | None = None
-    """None: on with acks='all'."""
+    """Number the batches, so that the broker drops what it has already; None is on with acks='all'."""
     acks: Acks = "all"
+    """When the broker answers: 'all', 1 or 0. Idempotence and transactions need 'all'."""
     linger_ms: float = 5
+    """How long a record that nobody awaits waits for others of its partition."""
     batch_size: int = 16_384
+    """Bytes of a batch before compression; a larger record has a batch of its own."""
     compression_type: Compression = "none"
+    """The codec of the batches: none, gzip, snappy, lz4 or zstd."""
     max_in_flight_requests_per_connection: int = 5
+    """Produce requests without an answer, at most 5 with idempotence."""
     delivery_timeout_ms: float = 120_000
+    """A record that is not acknowledged by then fails with DeliveryTimeout."""
     request_timeout_ms: float = 30_000
+    """How long one request waits for its answer before it is sent again."""
     transaction_timeout_ms: int = 60_000
+    """The coordinator aborts a transaction that is open for longer."""
     transaction_two_phase_commit_enable: bool = False
     """Transactions never time out and may be prepared; the broker must allow it. Experimental (KIP-939)."""
     retry_backoff_ms: float = 100
+    """The pause between two attempts."""
     max_block_ms: float = 60_000
+    """How long opening, a new topic, a full buffer and the end of a transaction are waited for."""
     bootstrap_timeout_ms: float = 1_000
     """How long to try to open while nothing accepts a connection."""
     buffer_memory: int = 32 << 20
+    """Bytes of records that are not acknowledged; beyond them a send waits."""
     max_request_size: int = 1 << 20
+    """Bytes of a Produce request, and of the largest record."""
     client_id: str = "oncelog-producer"
+    """The name in the broker's logs and quotas."""
 
     def __post_init__(self) -> None:
         _one_of("acks", self.acks, ("all", -1, 0, 1))
@@ -139,33 +153,55 @@ class ConsumerSettings:
     values and combinations that are not allowed."""
 
     bootstrap_servers: str | Sequence[str] = "localhost:9092"
+    """`host:port,host:port` or a sequence of them: brokers to ask for the others."""
     group_id: str | None = None
+    """The group whose members share the partitions, and whose offsets are committed."""
     isolation_level: IsolationLevel = "read_committed"
+    """read_committed returns neither open nor aborted transactions; read_uncommitted everything."""
     auto_offset_reset: OffsetReset = "latest"
+    """Where to start without a committed offset; 'error' raises NoOffsetForPartition."""
     enable_auto_commit: bool = False
+    """Commit what poll and the iterator have returned, every auto_commit_interval_ms and at the end."""
     auto_commit_interval_ms: float = 5_000
+    """See enable_auto_commit."""
     max_poll_records: int = 500
+    """Records that one poll returns."""
     max_poll_interval_ms: int = 300_000
+    """A member that does not poll for so long leaves its group."""
     session_timeout_ms: int = 45_000
+    """A member without a heartbeat for so long is removed by the coordinator."""
     heartbeat_interval_ms: int = 3_000
+    """Between two heartbeats: at most a third of session_timeout_ms."""
     group_instance_id: str | None = None
+    """Makes a static member: it may come back within session_timeout_ms without a rebalance (KIP-345)."""
     partition_assignment_strategy: Sequence[str] = ("range", "roundrobin")
+    """The assignors that the group may choose from: range, roundrobin."""
     fetch_min_bytes: int = 1
+    """The broker answers a Fetch once it has so much, or after fetch_max_wait_ms."""
     fetch_max_wait_ms: int = 500
+    """See fetch_min_bytes."""
     fetch_max_bytes: int = 50 << 20
+    """Bytes of one Fetch response."""
     max_partition_fetch_bytes: int = 1 << 20
+    """Bytes of one partition in a Fetch response; a larger batch is returned nevertheless."""
     check_crcs: bool = True
+    """Check each batch's checksum."""
     request_timeout_ms: float = 30_000
+    """How long one request waits for its answer before it is sent again."""
     default_api_timeout_ms: float = 60_000
+    """How long a call with all its attempts may take."""
     bootstrap_timeout_ms: float = 1_000
     """How long to try to open while nothing accepts a connection."""
     retry_backoff_ms: float = 100
+    """The pause between two attempts."""
     metadata_max_age_ms: int = 300_000
+    """How often the group's leader looks for new partitions."""
     on_assign: OnPartitions | None = None
     """Awaited inside poll() or the iterator, after the group assigned these partitions."""
     on_revoke: OnPartitions | None = None
     """Awaited before the partitions are revoked."""
     client_id: str = "oncelog-consumer"
+    """The name in the broker's logs and quotas."""
 
     def __post_init__(self) -> None:
         _one_of("isolation_level", self.isolation_level, _ISOLATION_LEVELS)

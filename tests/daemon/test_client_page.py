@@ -1,0 +1,33 @@
+"""docs/client.md and the client's part of the README run as they stand, and the page has the options of the code."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemon import Daemon
+from tools.update_client_page import PAGE, updated
+
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_README = PAGE.parent.parent / "README.md"
+
+
+def scripts(page: Path) -> list[str]:
+    return [each for each in _BLOCK.findall(page.read_text(encoding="utf-8")) if "from oncelog import" in each]
+
+
+@pytest.mark.parametrize("page", [PAGE, _README], ids=lambda page: page.stem)
+def test_every_script_of_a_page_runs_as_it_stands(daemon: Daemon, page: Path) -> None:
+    found = scripts(page)
+    assert found
+    for script in found:
+        text = script.replace("localhost:9092", daemon.bootstrap)
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode == 0, f"{script}\n{done.stderr}"
+
+
+def test_the_page_has_the_options_of_the_code() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert updated(text) == text, "run tools/update_client_page.py"
