@@ -13,7 +13,7 @@ from typing import Self, Unpack
 
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConfigError, InvalidState, KafkaError, NoOffsetForPartition
+from oncelog.client.errors import CommitFailed, ConfigError, InvalidState, KafkaError, NoOffsetForPartition
 from oncelog.client.fetcher import Fetcher, FetchSettings, PartitionState
 from oncelog.client.group import GroupMembership, GroupSettings
 from oncelog.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
@@ -176,6 +176,8 @@ class Consumer:
             while True:
                 ready = await self._maintain(fetcher, deadline)
                 records = fetcher.take(limit) if ready else []
+                if records and self._settings.commit_before_return and not await self._committed_before(records):
+                    continue
                 if records or (ready and fetcher.has_moved) or deadline.expired:
                     return records
                 if ready:
@@ -235,6 +237,21 @@ class Consumer:
     def assignment_count(self) -> int:
         """How often the group has assigned partitions to this member."""
         return self._assignment_count
+
+    async def _committed_before(self, records: list[Record]) -> bool:
+        """Commit what is about to be returned; False if the group has given the partitions away. Without an answer
+        nothing is returned, and the positions are those of before."""
+        try:
+            await self._commit(self._consumed(), Deadline.after(self._api_timeout_ms))
+        except CommitFailed:
+            return False
+        except BaseException:
+            for record in reversed(records):
+                state = self._require_opened().partitions.get(record.topic_partition)
+                if state is not None:
+                    state.seek(record.offset)
+            raise
+        return True
 
     def _take_ahead(self, limit: int) -> list[Record]:
         start = self._ahead_index

@@ -254,6 +254,10 @@ class SessionBatch(Sequence[Record]):
             topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
         )
 
+    async def flush(self) -> None:
+        """Send all results now and wait for their acknowledgements; the commit does it too."""
+        await self._session._producer.flush()
+
     @property
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What is committed with the batch: the positions after it, past markers and aborted records."""

@@ -4,8 +4,8 @@ Owns: names, types, defaults, checks. Each setting is declared twice: as an opti
 with its default; a test keeps the two equal. Times are in milliseconds, sizes in bytes.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Literal, TypedDict
 
 from oncelog.client.assignors import ASSIGNORS
@@ -19,6 +19,8 @@ Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 """The codec of a producer's batches."""
 OffsetReset = Literal["earliest", "latest", "error"]
 """Where to start without a valid committed offset; "error" raises NoOffsetForPartition."""
+DeliveryMode = Literal["at_most_once", "at_least_once", "exactly_once"]
+"""What a fault may do to a record on its way through a consumer and a producer: lose it, double it, or neither."""
 OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None]]
 """A rebalance callback: `async def on_assign(partitions): ...`."""
 
@@ -32,6 +34,7 @@ _CACHED_BATCHES = 5
 class ProducerOptions(TypedDict, total=False):
     """The keyword arguments of `Producer`, for type checkers; `ProducerSettings` has their defaults."""
 
+    delivery: DeliveryMode | None
     transactional_id: str | None
     enable_idempotence: bool | None
     acks: Acks
@@ -56,6 +59,8 @@ class ProducerSettings:
     """The options of `Producer` with their defaults; times in milliseconds, sizes in bytes. Raises ConfigError for
     values and combinations that are not allowed."""
 
+    delivery: DeliveryMode | None = None
+    """Sets acks and enable_idempotence: 0 and off, "all" and off, or "all" and on."""
     transactional_id: str | None = None
     """Makes the producer transactional; one at a time may have an id, and a new one fences the last."""
     enable_idempotence: bool | None = None
@@ -92,6 +97,7 @@ class ProducerSettings:
     """The name in the broker's logs and quotas."""
 
     def __post_init__(self) -> None:
+        _apply(self, self.delivery, _PRODUCER_MODES)
         _one_of("acks", self.acks, ("all", -1, 0, 1))
         _one_of("compression_type", self.compression_type, _COMPRESSIONS)
         in_flight = self.max_in_flight_requests_per_connection
@@ -121,10 +127,12 @@ class ConsumerOptions(TypedDict, total=False):
     """The keyword arguments of `Consumer`, for type checkers; `ConsumerSettings` has their defaults."""
 
     bootstrap_servers: str | Sequence[str]
+    delivery: DeliveryMode | None
     group_id: str | None
     isolation_level: IsolationLevel
     auto_offset_reset: OffsetReset
     enable_auto_commit: bool
+    commit_before_return: bool
     auto_commit_interval_ms: float
     max_poll_records: int
     max_poll_interval_ms: int
@@ -154,6 +162,8 @@ class ConsumerSettings:
 
     bootstrap_servers: str | Sequence[str] = "localhost:9092"
     """`host:port,host:port` or a sequence of them: brokers to ask for the others."""
+    delivery: DeliveryMode | None = None
+    """Sets what is committed when: before records are returned, after them, or in the transaction of their results."""
     group_id: str | None = None
     """The group whose members share the partitions, and whose offsets are committed."""
     isolation_level: IsolationLevel = "read_committed"
@@ -162,6 +172,8 @@ class ConsumerSettings:
     """Where to start without a committed offset; 'error' raises NoOffsetForPartition."""
     enable_auto_commit: bool = False
     """Commit what poll and the iterator have returned, every auto_commit_interval_ms and at the end."""
+    commit_before_return: bool = False
+    """Commit records before they are returned: one that is processed when the consumer dies does not come again."""
     auto_commit_interval_ms: float = 5_000
     """See enable_auto_commit."""
     max_poll_records: int = 500
@@ -204,12 +216,16 @@ class ConsumerSettings:
     """The name in the broker's logs and quotas."""
 
     def __post_init__(self) -> None:
+        _apply(self, self.delivery, _CONSUMER_MODES)
         _one_of("isolation_level", self.isolation_level, _ISOLATION_LEVELS)
         _one_of("auto_offset_reset", self.auto_offset_reset, _RESETS)
         for name in self.partition_assignment_strategy:
             _one_of("partition_assignment_strategy", name, tuple(ASSIGNORS))
-        if self.enable_auto_commit and self.group_id is None:
-            raise ConfigError("enable_auto_commit needs a group_id")
+        for name in ("enable_auto_commit", "commit_before_return"):
+            if getattr(self, name) and self.group_id is None:
+                raise ConfigError(f"{name} needs a group_id")
+        if self.enable_auto_commit and self.commit_before_return:
+            raise ConfigError("enable_auto_commit commits after records are returned, commit_before_return before")
         if self.group_id == "":
             raise ConfigError("group_id is empty")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
@@ -219,6 +235,39 @@ class ConsumerSettings:
     def reads_committed(self) -> bool:
         """Whether the isolation level is read_committed."""
         return self.isolation_level == "read_committed"
+
+
+_PRODUCER_MODES: dict[DeliveryMode, ProducerOptions] = {
+    "at_most_once": {"acks": 0, "enable_idempotence": False},
+    "at_least_once": {"acks": "all", "enable_idempotence": False},
+    "exactly_once": {"acks": "all", "enable_idempotence": True},
+}
+_CONSUMER_MODES: dict[DeliveryMode, ConsumerOptions] = {
+    "at_most_once": {"commit_before_return": True, "enable_auto_commit": False},
+    "at_least_once": {"commit_before_return": False, "enable_auto_commit": True},
+    "exactly_once": {
+        "commit_before_return": False,
+        "enable_auto_commit": False,
+        "isolation_level": "read_committed",
+    },
+}
+
+
+def _apply(
+    settings: ProducerSettings | ConsumerSettings,
+    mode: DeliveryMode | None,
+    modes: Mapping[DeliveryMode, ProducerOptions | ConsumerOptions],
+) -> None:
+    """Set what the mode sets; an option that says something else is a contradiction."""
+    if mode is None:
+        return
+    _one_of("delivery", mode, tuple(modes))
+    defaults = {each.name: each.default for each in fields(settings)}
+    for name, value in modes[mode].items():
+        chosen = getattr(settings, name)
+        if chosen not in (defaults[name], value):
+            raise ConfigError(f"delivery={mode!r} sets {name}={value!r}, and {name}={chosen!r} was passed")
+        object.__setattr__(settings, name, value)  # the settings are frozen once they are made
 
 
 def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:

@@ -90,6 +90,16 @@ def isolation(bootstrap: str | None, as_json: bool) -> None:
 
 
 @demo.command()
+@click.option("--seed", type=int, default=1, show_default=True, help="Where the faults happen.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def delivery(seed: int, as_json: bool) -> None:
+    """At most once, at least once, exactly once: the same work under the same faults, and what was lost and doubled."""
+    from oncelog.tools.demo import delivery as demo_delivery
+
+    raise SystemExit(demo_delivery.run(seed=seed, as_json=as_json))
+
+
+@demo.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @click.option("--step", "waits", is_flag=True, help="Wait for Enter after each step.")
 def crash(as_json: bool, waits: bool) -> None:

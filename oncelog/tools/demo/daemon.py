@@ -63,6 +63,12 @@ class DemoDaemon:
             raise DemoFailed("the daemon did not start; its message is above")
         self.bootstrap = line.removeprefix(READY).strip()
 
+    def wait_killed(self, timeout_s: float) -> None:
+        """Until a fault has ended it. Raises subprocess.TimeoutExpired."""
+        if self._process is not None:
+            self._process.wait(timeout_s)
+        self.kill()
+
     def kill(self) -> None:
         """kill -9."""
         process, self._process = self._process, None

@@ -87,3 +87,21 @@ def test_a_key_goes_where_java_sends_it_and_no_key_stays_until_a_batch_is_full()
     assert {partitioner.partition("t", None, 3) for _ in range(20)} == {first}
     partitioner.on_batch_full("t", 3)
     assert partitioner.partition("t", None, 3) == (first + 1) % 3
+
+
+def test_a_delivery_mode_sets_both_ends_and_contradictions_are_refused() -> None:
+    read, written = ConsumerSettings(delivery="at_most_once", group_id="g"), ProducerSettings(delivery="at_most_once")
+    assert (read.commit_before_return, read.enable_auto_commit) == (True, False)
+    assert (written.acks_value, written.is_idempotent) == (0, False)
+    read, written = ConsumerSettings(delivery="at_least_once", group_id="g"), ProducerSettings(delivery="at_least_once")
+    assert (read.commit_before_return, read.enable_auto_commit) == (False, True)
+    assert (written.acks_value, written.is_idempotent) == (-1, False)
+    read, written = ConsumerSettings(delivery="exactly_once"), ProducerSettings(delivery="exactly_once")
+    assert (read.commit_before_return, read.enable_auto_commit, read.reads_committed) == (False, False, True)
+    assert (written.acks_value, written.is_idempotent) == (-1, True)
+    with pytest.raises(ConfigError, match="acks=1 was passed"):
+        ProducerSettings(delivery="exactly_once", acks=1)
+    with pytest.raises(ConfigError, match="isolation_level='read_uncommitted' was passed"):
+        ConsumerSettings(delivery="exactly_once", isolation_level="read_uncommitted")
+    with pytest.raises(ConfigError, match="needs a group_id"):
+        ConsumerSettings(delivery="at_most_once")
