@@ -36,7 +36,7 @@ from oncelog.client.errors import (
 )
 from oncelog.client.producer import Producer
 from oncelog.client.records import Headers, OffsetAndMetadata, Record, RecordMetadata, TopicPartition
-from oncelog.client.settings import ConsumerOptions, ProducerOptions
+from oncelog.client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions
 from oncelog.client.transaction import Transaction
 
 _POLL_MS = 1_000
@@ -81,8 +81,6 @@ class TransactionalSession:
         if not topics:
             raise ConfigError("a session needs the topics to read")
         read: ConsumerOptions = {"auto_offset_reset": "earliest", **(consumer or {})}
-        if read.get("isolation_level", "read_committed") != "read_committed" or read.get("enable_auto_commit"):
-            raise ConfigError("a session reads committed records, and commits their offsets in its transactions")
         self._max_records = max_records
         self._max_wait_ms = max_wait_ms
         self._bootstrap_servers = bootstrap_servers
@@ -92,6 +90,9 @@ class TransactionalSession:
             or f"{group_id}-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}",
         }
         read |= {"bootstrap_servers": bootstrap_servers, "group_id": group_id}
+        chosen = ConsumerSettings(**read)
+        if not chosen.reads_committed or chosen.enable_auto_commit or chosen.commit_before_return:
+            raise ConfigError("a session reads committed records, and commits their offsets in its transactions")
         self._consumer = Consumer(*topics, **read)
         self._producer = Producer(bootstrap_servers, **self._producer_options)
         self._stack = AsyncExitStack()

@@ -1,4 +1,4 @@
-"""`oncelog demo delivery`: each mode keeps its promise under the same faults, and the two weaker ones show their cost."""
+"""`oncelog demo delivery`: each mode keeps its promise under the same faults, and the weaker two show their cost."""
 
 import json
 

@@ -171,5 +171,7 @@ async def test_a_batch_that_is_left_out_is_named(bootstrap: str) -> None:
 def test_options_that_contradict_a_session_are_refused() -> None:
     with pytest.raises(ConfigError, match="commits their offsets"):
         TransactionalSession("topic", group_id="group", consumer={"enable_auto_commit": True})
+    with pytest.raises(ConfigError, match="commits their offsets"):
+        TransactionalSession("topic", group_id="group", consumer={"delivery": "at_most_once"})
     with pytest.raises(ConfigError, match="needs the topics"):
         TransactionalSession(group_id="group")
