@@ -14,7 +14,7 @@ from typing import Literal
 Fate = Literal["spared", "cut", "reset", "silent", "repeated"]
 _FATES: tuple[Fate, ...] = ("spared", "cut", "reset", "silent", "repeated")
 _CHUNK_BYTES = 4096
-_MOST_BYTES = 20_000
+_MOST_BYTES = 10_000
 _KEPT_BYTES = 256 * 1024
 
 
