@@ -9,6 +9,7 @@ Coordinator requests have their own connections, so that a heartbeat never waits
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -379,6 +380,14 @@ class Cluster:
             if not cause.retriable or deadline.expired:
                 raise cause
             await deadline.pause(self.retry_backoff_ms, f"topic {name!r}", cause)
+
+    async def matching(self, pattern: str, deadline: Deadline) -> tuple[str, ...]:
+        """The names of all topics that match as a whole, sorted; internal topics are left out."""
+        whole = re.compile(pattern)
+        topics = (await self.refresh(None, deadline)).topics
+        return tuple(
+            sorted(each.name for each in topics if each.name and not each.is_internal and whole.fullmatch(each.name))
+        )
 
     async def _unknown_topic(self, name: str, deadline: Deadline) -> UnknownTopic:
         known = [each.name for each in (await self.refresh(None, deadline)).topics if each.name is not None]

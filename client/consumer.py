@@ -62,6 +62,8 @@ class Consumer:
 
     def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
         settings = self._settings = ConsumerSettings(**options)
+        if topics and settings.pattern is not None:
+            raise ConfigError("topics and pattern exclude each other")
         self._topics = topics
         self._group_id = settings.group_id
         self._isolation = settings.isolation_level
@@ -96,9 +98,10 @@ class Consumer:
         if self._group_id is not None:
             self._group = GroupMembership(self._cluster, _group_settings(self._settings, self._group_id), self._topics)
             self._group.on_rejoin_needed = fetcher.notify
-        elif self._topics:
+        elif self._topics or self._settings.pattern is not None:
+            pattern = self._settings.pattern
             partitions = []
-            for name in self._topics:
+            for name in self._topics if pattern is None else await self._cluster.matching(pattern, deadline):
                 topic = await self._cluster.topic(name, deadline)
                 partitions += [TopicPartition(name, index) for index in range(topic.partition_count)]
             fetcher.assign(partitions, keep=False)
@@ -353,7 +356,7 @@ class Consumer:
         Raises InvalidState if the group assigns the partitions (a group id together with topics).
         """
         fetcher = self._require_open()
-        if self._group is not None and self._topics:
+        if self._group is not None and self._group.subscribes:
             raise InvalidState("the group assigns the partitions: leave out the topics to assign them yourself")
         self._drop_ahead(None)
         fetcher.assign(partitions, keep=True)
@@ -558,7 +561,7 @@ class Consumer:
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._next_auto_commit_s and not self._commits:
             self._next_auto_commit_s = now_s + self._auto_commit_s
-            if self._group.is_member or not self._topics:
+            if self._group.is_member or not self._group.subscribes:
                 self.commit_async()
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -596,4 +599,5 @@ def _group_settings(settings: ConsumerSettings, group_id: str) -> GroupSettings:
         heartbeat_interval_ms=settings.heartbeat_interval_ms,
         max_poll_interval_ms=settings.max_poll_interval_ms,
         metadata_max_age_ms=settings.metadata_max_age_ms,
+        pattern=settings.pattern,
     )

@@ -51,11 +51,15 @@ class GroupSettings:
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
     metadata_max_age_ms: int
+    pattern: str | None = None
+    """Chooses the topics, at each join; a change in what it matches is a reason to join again."""
 
 
 class GroupMembership:
     def __init__(self, cluster: Cluster, settings: GroupSettings, topics: Sequence[str]) -> None:
-        self.needs_join = bool(topics)
+        self.subscribes = bool(topics) or settings.pattern is not None
+        """The group assigns the partitions."""
+        self.needs_join = self.subscribes
         self.was_member = False
         """It has joined before."""
         self.on_rejoin_needed: Callable[[], None] = lambda: None
@@ -85,6 +89,8 @@ class GroupMembership:
         """Join (again) and return this member's assignment; repeats until the group is stable."""
         await self._stop_heartbeats()
         while True:
+            if self._settings.pattern is not None:
+                self._topics = await self._cluster.matching(self._settings.pattern, deadline)
             joined = await self._join_once(deadline)
             if joined is not None:
                 assigned = await self._sync(joined, deadline)
@@ -243,8 +249,8 @@ class GroupMembership:
                 return
             try:
                 await self._heartbeat()
-                if self._is_leader and loop.time() >= look_again_at_s:
-                    await self._look_for_new_partitions()
+                if loop.time() >= look_again_at_s:
+                    await self._look_for_changes()
                     look_again_at_s = loop.time() + self._metadata_age_s()
             except KafkaError as error:
                 # An unreachable coordinator is retried with the next heartbeat.
@@ -288,6 +294,14 @@ class GroupMembership:
         elif code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.FENCED_INSTANCE_ID):
             self._ask_for_join()
 
+    async def _look_for_changes(self) -> None:
+        deadline = Deadline.after(self._cluster.request_timeout_ms)
+        pattern = self._settings.pattern
+        if pattern is not None and await self._cluster.matching(pattern, deadline) != self._topics:
+            self._ask_for_join()
+        elif self._is_leader:
+            await self._look_for_new_partitions()
+
     async def _look_for_new_partitions(self) -> None:
         counts = await self._count_partitions(
             {*self._topics, *self._partition_counts}, Deadline.after(self._cluster.request_timeout_ms)
@@ -303,12 +317,12 @@ class GroupMembership:
         self._ask_for_join()
 
     def _metadata_age_s(self) -> float:
-        if any(topic not in self._partition_counts for topic in self._topics):
+        if self._is_leader and any(topic not in self._partition_counts for topic in self._topics):
             return _MISSING_TOPIC_POLL_S
         return self._settings.metadata_max_age_ms / 1000
 
     def _ask_for_join(self) -> None:
-        if self._topics and not self.needs_join:
+        if self.subscribes and not self.needs_join:
             self.needs_join = True
             self.on_rejoin_needed()
 

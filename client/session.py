@@ -78,7 +78,7 @@ class TransactionalSession:
     ) -> None:
         """`max_records` bounds a transaction; one of fewer records waits `max_wait_ms` for more to come. Raises
         ConfigError."""
-        if not topics:
+        if not topics and not (consumer or {}).get("pattern"):
             raise ConfigError("a session needs the topics to read")
         read: ConsumerOptions = {"auto_offset_reset": "earliest", **(consumer or {})}
         self._max_records = max_records

@@ -4,6 +4,7 @@ Owns: names, types, defaults, checks. Each setting is declared twice: as an opti
 with its default; a test keeps the two equal. Times are in milliseconds, sizes in bytes.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, TypedDict
@@ -128,6 +129,7 @@ class ConsumerOptions(TypedDict, total=False):
 
     bootstrap_servers: str | Sequence[str]
     delivery: DeliveryMode | None
+    pattern: str | None
     group_id: str | None
     isolation_level: IsolationLevel
     auto_offset_reset: OffsetReset
@@ -164,6 +166,8 @@ class ConsumerSettings:
     """`host:port,host:port` or a sequence of them: brokers to ask for the others."""
     delivery: DeliveryMode | None = None
     """Sets what is committed when: before records are returned, after them, or in the transaction of their results."""
+    pattern: str | None = None
+    """Instead of topics: a regular expression that whole names match; a group looks for new ones."""
     group_id: str | None = None
     """The group whose members share the partitions, and whose offsets are committed."""
     isolation_level: IsolationLevel = "read_committed"
@@ -207,7 +211,7 @@ class ConsumerSettings:
     retry_backoff_ms: float = 100
     """The pause between two attempts."""
     metadata_max_age_ms: int = 300_000
-    """How often the group's leader looks for new partitions."""
+    """How often a group looks for new partitions, and for new topics of `pattern`."""
     on_assign: OnPartitions | None = None
     """Awaited inside poll() or the iterator, after the group assigned these partitions."""
     on_revoke: OnPartitions | None = None
@@ -221,6 +225,11 @@ class ConsumerSettings:
         _one_of("auto_offset_reset", self.auto_offset_reset, _RESETS)
         for name in self.partition_assignment_strategy:
             _one_of("partition_assignment_strategy", name, tuple(ASSIGNORS))
+        if self.pattern is not None:
+            try:
+                re.compile(self.pattern)
+            except re.error as error:
+                raise ConfigError(f"pattern={self.pattern!r} is not a regular expression: {error}") from None
         for name in ("enable_auto_commit", "commit_before_return"):
             if getattr(self, name) and self.group_id is None:
                 raise ConfigError(f"{name} needs a group_id")

@@ -28,7 +28,7 @@ from oncelog.client.errors import (
 )
 from oncelog.client.offsets import IsolationLevel
 from oncelog.client.ranges import RangeReader
-from oncelog.client.settings import Acks, Compression, ProducerOptions
+from oncelog.client.settings import Acks, Compression, ConsumerOptions, ProducerOptions
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
 from oncelog.protocol.records.record import decode_records
@@ -473,6 +473,37 @@ async def test_a_member_that_the_group_forgot_can_commit_nothing_in_any_way(boot
             outsider.assign([place])
             with pytest.raises(CommitFailed):
                 await outsider.commit_sync({place: 9})
+
+
+async def test_a_pattern_reads_the_topics_it_matches_and_those_that_come_later(bootstrap: str) -> None:
+    prefix = fresh("pattern")
+
+    async def put(name: str) -> None:
+        async with Admin(bootstrap) as admin:
+            await admin.create_topics(NewTopic(name, 1, 1))
+        async with Producer(bootstrap) as producer:
+            await producer.send(name, name.encode())
+
+    for name in (f"{prefix}-a", f"{prefix}-b", f"not-{prefix}-c"):
+        await put(name)
+    options = ConsumerOptions(
+        bootstrap_servers=bootstrap,
+        pattern=f"{prefix}-.",
+        auto_offset_reset="earliest",
+        metadata_max_age_ms=200,
+        heartbeat_interval_ms=100,
+    )
+    async with Consumer(**options) as alone, Consumer(group_id=fresh("group"), **options) as member:
+        for consumer in (alone, member):
+            found: list[bytes | None] = []
+            while len(found) < 2:
+                found += values(await consumer.poll(10_000))
+            assert sorted(found, key=str) == [f"{prefix}-a".encode(), f"{prefix}-b".encode()]
+        await put(f"{prefix}-z")
+        later: list[bytes | None] = []
+        while f"{prefix}-z".encode() not in later:
+            later += values(await member.poll(10_000))
+        assert {each.topic for each in member.assignment()} == {f"{prefix}-{letter}" for letter in "abz"}
 
 
 async def test_positions_can_be_chosen_paused_and_looked_up_by_time(bootstrap: str) -> None:

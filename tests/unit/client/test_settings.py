@@ -5,6 +5,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from oncelog.client.consumer import Consumer
 from oncelog.client.errors import AbortableError, ConfigError, FatalError, InvalidState, RetriableError, error_for
 from oncelog.client.partitioner import Partitioner
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions, ProducerSettings
@@ -105,3 +106,10 @@ def test_a_delivery_mode_sets_both_ends_and_contradictions_are_refused() -> None
         ConsumerSettings(delivery="exactly_once", isolation_level="read_uncommitted")
     with pytest.raises(ConfigError, match="needs a group_id"):
         ConsumerSettings(delivery="at_most_once")
+
+
+def test_a_pattern_that_is_none_is_refused_and_so_are_topics_beside_it() -> None:
+    with pytest.raises(ConfigError, match="not a regular expression"):
+        ConsumerSettings(pattern="orders-(")
+    with pytest.raises(ConfigError, match="exclude each other"):
+        Consumer("orders", pattern="orders-.*")
