@@ -3,16 +3,23 @@
 `oncelog` re-exports the same names; `oncelog.sync` has blocking versions of the clients.
 """
 
-from oncelog.client.admin import (
-    Admin,
+from oncelog.client.admin import Admin
+from oncelog.client.batch import Delivery, ProducerIdentity
+from oncelog.client.consumer import Consumer, ConsumerRecords
+from oncelog.client.descriptions import (
     ClusterDescription,
+    ConfigEntry,
+    GroupDescription,
+    ListedGroup,
     ListedTransaction,
+    LogDirDescription,
+    MemberDescription,
     NewTopic,
+    PartitionDescription,
+    PartitionLag,
     TopicDescription,
     TransactionDescription,
 )
-from oncelog.client.batch import Delivery, ProducerIdentity
-from oncelog.client.consumer import Consumer, ConsumerRecords
 from oncelog.client.errors import (
     AbortableError,
     CommitFailed,
@@ -68,6 +75,7 @@ __all__ = [
     "CommitFailed",
     "CommitUnknown",
     "Compression",
+    "ConfigEntry",
     "ConfigError",
     "ConnectionLost",
     "Consumer",
@@ -80,11 +88,15 @@ __all__ = [
     "DeliveryMode",
     "DeliveryTimeout",
     "FatalError",
+    "GroupDescription",
     "Headers",
     "InvalidState",
     "IsolationLevel",
     "KafkaError",
+    "ListedGroup",
     "ListedTransaction",
+    "LogDirDescription",
+    "MemberDescription",
     "NewTopic",
     "NoOffsetForPartition",
     "OffsetAndMetadata",
@@ -93,6 +105,8 @@ __all__ = [
     "Offsets",
     "OnPartitions",
     "OutOfOrderSequence",
+    "PartitionDescription",
+    "PartitionLag",
     "PreparedTxnState",
     "Producer",
     "ProducerFenced",

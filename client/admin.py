@@ -1,13 +1,13 @@
-"""Topics, configs, offsets and transactions of a cluster.
+"""Topics, settings, records, groups, offsets and transactions of a cluster.
 
-Owns: one method per request, returning plain values. Does not own: retries (`cluster`).
+Owns: the public names of the requests, and those that many programs make. Does not own: the others (`admin_cluster`,
+`admin_groups`, each imported at its first use), the values (`descriptions`), retries (`cluster`).
+Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadata without auto-creation.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
-from uuid import UUID
+from typing import Literal, Self
 
 from oncelog.client.apis import (
     CREATE_TOPICS,
@@ -22,11 +22,32 @@ from oncelog.client.apis import (
     RequestT,
     ResponseT,
 )
-from oncelog.client.cluster import Cluster, CoordinatorKind, Purpose, Topic
+from oncelog.client.cluster import Cluster, CoordinatorKind, Purpose
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import error_for, raise_for
-from oncelog.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, IsolationLevel, fetch_committed, list_offsets
-from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from oncelog.client.descriptions import (
+    ClusterDescription,
+    ConfigEntry,
+    GroupDescription,
+    ListedGroup,
+    ListedTransaction,
+    LogDirDescription,
+    NewTopic,
+    PartitionDescription,
+    PartitionLag,
+    TopicDescription,
+    TransactionDescription,
+)
+from oncelog.client.errors import ConfigError, error_for, raise_for
+from oncelog.client.offsets import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    IsolationLevel,
+    fetch_committed,
+    leader_of,
+    list_offsets,
+)
+from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
@@ -36,6 +57,7 @@ from oncelog.protocol.generated.describe_producers_response import ProducerState
 from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
+from oncelog.protocol.generated.metadata_response import MetadataResponseTopic
 from oncelog.protocol.generated.write_txn_markers_request import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -44,71 +66,21 @@ from oncelog.protocol.generated.write_txn_markers_request import (
 
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
+_GROUP_RESOURCE = 32
+_CONFIG_SOURCES = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
+"""As Kafka's ConfigEntry.ConfigSource names them."""
 _FENCE_TIMEOUT_MS = 60_000
 """The next instance sets its own."""
 _SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP}
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """A topic to create; -1 means the broker's default. `NewTopic("t", partition_count=3, configs={"retention.ms":
-    "-1"})`."""
-
-    name: str
-    partition_count: int = -1
-    replication_factor: int = -1
-    configs: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
-    """One topic as the cluster's metadata describes it."""
-
-    name: str
-    topic_id: UUID
-    leaders: tuple[int, ...]
-    """Node id of each partition's leader."""
-    is_internal: bool
-
-    @property
-    def partition_count(self) -> int:
-        """Number of partitions."""
-        return len(self.leaders)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterDescription:
-    """The cluster's id, controller, nodes (id to host and port) and finalized feature levels."""
-
-    cluster_id: str | None
-    controller_id: int
-    nodes: Mapping[int, tuple[str, int]]
-    finalized_features: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionDescription:
-    """One transaction as its coordinator describes it; `start_time_ms` is milliseconds since the epoch, -1 if none is
-    open."""
-
-    transactional_id: str
-    state: str
-    producer_id: int
-    producer_epoch: int
-    timeout_ms: int
-    start_time_ms: int
-    partitions: tuple[TopicPartition, ...]
-    coordinator_id: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class ListedTransaction:
-    """One transactional id as ListTransactions reports it, with the node that coordinates it."""
-
-    transactional_id: str
-    coordinator_id: int
-    producer_id: int
-    state: str
 
 
 class Admin:
@@ -206,43 +178,130 @@ class Admin:
     async def describe_topics(self, *names: str) -> list[TopicDescription]:
         """Describe these topics, or all. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) if one does not exist."""
         response = await self._cluster.refresh(names or None, self._deadline())
-        chosen = names or [topic.name for topic in response.topics if topic.name]
-        return [_description(self._require_known(name)) for name in chosen]
+        found = {topic.name: topic for topic in response.topics if topic.name is not None}
+        for topic in found.values():
+            raise_for(topic.error_code, f"topic {topic.name!r}")
+        return [_description(found[name]) for name in names or found]
+
+    async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
+        """Raise the number of partitions of topics to these counts; they never shrink.
+
+            await admin.create_partitions({"events": 6})
+
+        Records with a key may then go to another partition than before. Raises INVALID_PARTITIONS (a ConfigError) if a
+        topic has as many already, and UNKNOWN_TOPIC_OR_PARTITION (a RetriableError).
+        """
+        from oncelog.client import admin_cluster
+
+        request = admin_cluster.create_partitions_request_of(counts, int(self._api_timeout_ms), validate_only)
+        response = await self._call_controller(admin_cluster.CREATE_PARTITIONS, request, self._deadline())
+        for result in response.results:
+            raise_for(result.error_code, f"topic {result.name!r}: {result.error_message or ''}")
+        self._cluster.forget_leaders(counts)
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete the records below these offsets (-1: all that are readable); returns where each partition starts now.
+
+            await admin.delete_records({TopicPartition("events", 0): 1_000})
+
+        Raises OFFSET_OUT_OF_RANGE beyond the end, POLICY_VIOLATION for a topic that is only compacted.
+        """
+        from oncelog.client import admin_cluster
+
+        deadline = self._deadline()
+        await self._require({each.topic for each in offsets}, deadline)
+        return await admin_cluster.delete_records(self._cluster, offsets, deadline)
 
     async def _require(self, names: Collection[str], deadline: Deadline) -> None:
         """Raise UNKNOWN_TOPIC_OR_PARTITION at once for a topic that does not exist, without creating it."""
         await self._cluster.refresh(names, deadline)
         for name in names:
-            self._require_known(name)
+            if name not in self._cluster.topics:
+                raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
 
-    def _require_known(self, name: str) -> Topic:
-        topic = self._cluster.topics.get(name)
-        if topic is None:
-            raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
-        return topic
+    # --- settings, nodes ----------------------------------------------------------------------------------------------
 
-    async def describe_configs(self, *, topic: str | None = None, node_id: int | None = None) -> dict[str, str | None]:
-        """All settings of a topic or of a node (default: any node).
+    async def describe_configs(
+        self, *, topic: str | None = None, node_id: int | None = None, group: str | None = None
+    ) -> dict[str, str | None]:
+        """The values of all settings of a topic, a group or a node (default: any node).
 
             configs = await admin.describe_configs(topic="events")
             retention_ms = int(configs["retention.ms"])
 
         A value is None for a secret. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) if the topic does not exist.
         """
+        entries = await self.describe_config_entries(topic=topic, node_id=node_id, group=group)
+        return {each.name: each.value for each in entries}
+
+    async def describe_config_entries(
+        self, *, topic: str | None = None, node_id: int | Literal["all"] | None = None, group: str | None = None
+    ) -> list[ConfigEntry]:
+        """As `describe_configs`, with the source of each value. Of node "all": what is set for all nodes at once."""
         deadline = self._deadline()
-        if topic is not None:
-            resource = DescribeConfigsResource(_TOPIC_RESOURCE, topic, None)
-        else:
-            node_id = next(iter(self._cluster.nodes)) if node_id is None else node_id
-            resource = DescribeConfigsResource(_BROKER_RESOURCE, str(node_id), None)
-        request = DescribeConfigsRequest(resources=[resource])
-        if node_id is None:
-            response = await self._cluster.call_any(DESCRIBE_CONFIGS, request, deadline)
-        else:
+        await self._cluster.refresh((), deadline)
+        if topic is None and group is None and node_id is None:
+            node_id = min(self._cluster.nodes)
+        request = DescribeConfigsRequest(
+            resources=[DescribeConfigsResource(*_resource(topic, node_id, group), configuration_keys=None)]
+        )
+        if isinstance(node_id, int):
             response = await self._cluster.call_node(node_id, DESCRIBE_CONFIGS, request, deadline)
+        else:
+            response = await self._cluster.call_any(DESCRIBE_CONFIGS, request, deadline)
         result = response.results[0]
         raise_for(result.error_code, result.error_message or "")
-        return {each.name: each.value for each in result.configs}
+        return [
+            ConfigEntry(
+                each.name,
+                each.value,
+                _CONFIG_SOURCES.get(each.config_source, "UNKNOWN"),
+                each.read_only,
+                each.is_sensitive,
+            )
+            for each in result.configs
+        ]
+
+    async def alter_configs(
+        self,
+        values: Mapping[str, str] = {},
+        *,
+        topic: str | None = None,
+        node_id: int | Literal["all"] | None = None,
+        group: str | None = None,
+        reset: Iterable[str] = (),
+        append: Mapping[str, str] = {},
+        subtract: Mapping[str, str] = {},
+        validate_only: bool = False,
+    ) -> None:
+        """Set settings of a topic, a group, a node or all nodes, and reset others to their defaults; all others stay
+        (KIP-339). `append` and `subtract` change lists.
+
+            await admin.alter_configs({"retention.ms": "60000"}, topic="events", reset=["segment.bytes"])
+
+        All of it takes effect, or nothing. Raises INVALID_CONFIG and the like as ConfigError, and
+        UNKNOWN_TOPIC_OR_PARTITION (a RetriableError).
+        """
+        from oncelog.client import admin_cluster
+
+        deadline = self._deadline()
+        request = admin_cluster.alterations(
+            *_resource(topic, node_id, group),
+            values=values,
+            reset=reset,
+            append=append,
+            subtract=subtract,
+            validate_only=validate_only,
+        )
+        if isinstance(node_id, int):
+            await self._cluster.refresh((), deadline)
+            response = await self._cluster.call_node(
+                node_id, admin_cluster.INCREMENTAL_ALTER_CONFIGS, request, deadline
+            )
+        else:
+            response = await self._call_controller(admin_cluster.INCREMENTAL_ALTER_CONFIGS, request, deadline)
+        for result in response.responses:
+            raise_for(result.error_code, result.error_message or "")
 
     async def describe_cluster(self) -> ClusterDescription:
         """The cluster id, controller, nodes and features."""
@@ -255,6 +314,31 @@ class Admin:
             dict(self._cluster.nodes),
             dict(transport.connection.finalized_features),
         )
+
+    async def describe_log_dirs(self, *node_ids: int) -> list[LogDirDescription]:
+        """The data directories of these nodes (default: all), and the size of each partition in them."""
+        from oncelog.client import admin_cluster
+
+        deadline = self._deadline()
+        await self._cluster.refresh((), deadline)
+        return await admin_cluster.describe_log_dirs(self._cluster, node_ids or sorted(self._cluster.nodes), deadline)
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, allow_downgrade: bool = False, validate_only: bool = False
+    ) -> None:
+        """Finalize these feature levels, all or none (KIP-584); `describe_cluster` has the current ones.
+
+            await admin.update_features({"transaction.version": 2})
+
+        Raises INVALID_UPDATE_VERSION or FEATURE_UPDATE_FAILED as ConfigError.
+        """
+        from oncelog.client import admin_cluster
+
+        request = admin_cluster.feature_updates(levels, int(self._api_timeout_ms), allow_downgrade, validate_only)
+        response = await self._call_controller(admin_cluster.UPDATE_FEATURES, request, self._deadline())
+        raise_for(response.error_code, response.error_message or "")
+        for result in response.results:
+            raise_for(result.error_code, f"{result.feature}: {result.error_message or ''}")
 
     # --- offsets ------------------------------------------------------------------------------------------------------
 
@@ -278,14 +362,84 @@ class Admin:
         await self._require({each.topic for each in wanted}, deadline)
         return await list_offsets(self._cluster, wanted, isolation_level, deadline)
 
+    # --- groups -------------------------------------------------------------------------------------------------------
+
+    async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
+        """The groups of all nodes that pass the filters: in one of `states` ("Stable", "Empty", ...), of one of `types`
+        ("classic", "consumer"). Brokers before Kafka 2.6 and 3.7 do not know the filters: UNSUPPORTED_VERSION."""
+        from oncelog.client import admin_groups
+
+        return await admin_groups.list_groups(self._cluster, states, types, self._deadline())
+
+    async def describe_groups(self, *group_ids: str) -> list[GroupDescription]:
+        """State and members of these groups, classic or KIP-848. Raises GROUP_ID_NOT_FOUND (a ConfigError)."""
+        from oncelog.client import admin_groups
+
+        return [await admin_groups.describe_group(self._cluster, each, self._deadline()) for each in group_ids]
+
+    async def delete_groups(self, *group_ids: str) -> None:
+        """Delete groups without members, with their offsets. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP (a
+        ConfigError) for the first that it cannot delete."""
+        from oncelog.client import admin_groups
+
+        for group_id in group_ids:
+            await admin_groups.delete_group(self._cluster, group_id, self._deadline())
+
     async def list_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], *, require_stable: bool = True
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = True
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The group's committed offsets of these partitions; those without one are left out. With `require_stable` it
-        waits for open transactions that hold offsets of the group (KIP-447)."""
+        """The group's committed offsets of these partitions (default: all); those without one are left out. With
+        `require_stable` it waits for open transactions that hold offsets of the group (KIP-447). A group that does not
+        exist has no offsets."""
         return await fetch_committed(
             self._cluster, group_id, partitions, self._deadline(), require_stable=require_stable
         )
+
+    async def alter_group_offsets(self, group_id: str, offsets: Offsets) -> None:
+        """Set committed offsets of a group without members; a group that does not exist is created.
+
+            await admin.alter_group_offsets("readers", {TopicPartition("events", 0): 42})
+
+        Raises UNKNOWN_MEMBER_ID (a ConfigError) while the group has members, and UNKNOWN_TOPIC_OR_PARTITION (a
+        RetriableError).
+        """
+        from oncelog.client import admin_groups
+
+        deadline = self._deadline()
+        await self._require({topic for topic, _ in offsets}, deadline)
+        for place in offsets:
+            leader_of(self._cluster, place)
+        await admin_groups.alter_offsets(self._cluster, group_id, offsets, deadline)
+
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Delete committed offsets of a group that reads none of these topics. Raises GROUP_ID_NOT_FOUND,
+        GROUP_SUBSCRIBED_TO_TOPIC or NON_EMPTY_GROUP (a ConfigError)."""
+        from oncelog.client import admin_groups
+
+        await admin_groups.delete_offsets(self._cluster, group_id, partitions, self._deadline())
+
+    async def list_group_lag(self, group_id: str) -> list[PartitionLag]:
+        """How far the group is behind in each partition that it has an offset of or reads now, sorted. Raises
+        GROUP_ID_NOT_FOUND (a ConfigError)."""
+        (group,) = await self.describe_groups(group_id)
+        readers = {place: member for member in group.members for place in member.partitions}
+        committed = await self.list_group_offsets(group_id, require_stable=False)
+        deadline = self._deadline()
+        await self._cluster.refresh({place.topic for place in (*committed, *readers)}, deadline)
+        # The offsets of a deleted topic stay for a while: there is nothing to be behind of.
+        places = sorted(place for place in {*committed, *readers} if place.topic in self._cluster.topics)
+        starts = await self.list_offsets(places, "earliest")
+        ends = await self.list_offsets(places)
+        stable = await self.list_offsets(places, isolation_level="read_committed")
+        lags = []
+        for place in places:
+            offset = committed[place].offset if place in committed else None
+            position = starts[place].offset if offset is None else offset
+            end = ends[place].offset
+            lags.append(
+                PartitionLag(place, offset, stable[place].offset, end, max(0, end - position), readers.get(place))
+            )
+        return lags
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
@@ -294,7 +448,7 @@ class Admin:
         deadline = self._deadline()
         await self._require((topic_partition.topic,), deadline)
         request = DescribeProducersRequest(topics=[TopicRequest(topic_partition.topic, (topic_partition.partition,))])
-        node_id = self._cluster.leader(topic_partition)
+        node_id = leader_of(self._cluster, topic_partition)
         response = await self._cluster.call_node(node_id, DESCRIBE_PRODUCERS, request, deadline)
         answer = response.topics[0].partitions[0]
         raise_for(answer.error_code, answer.error_message or "")
@@ -377,7 +531,7 @@ class Admin:
             coordinator_epoch=coordinator_epoch,
         )
         response = await self._cluster.call_node(
-            self._cluster.leader(topic_partition),
+            leader_of(self._cluster, topic_partition),
             WRITE_TXN_MARKERS,
             WriteTxnMarkersRequest(markers=[marker]),
             deadline,
@@ -417,5 +571,19 @@ class Admin:
         return await transport.request(api, request, deadline.remaining_s)
 
 
-def _description(topic: Topic) -> TopicDescription:
-    return TopicDescription(topic.name, topic.topic_id, topic.leaders, topic.is_internal)
+def _description(topic: MetadataResponseTopic) -> TopicDescription:
+    partitions = [
+        PartitionDescription(each.partition_index, each.leader_id, tuple(each.replica_nodes), tuple(each.isr_nodes))
+        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+    ]
+    return TopicDescription(topic.name or "", topic.topic_id, tuple(partitions), topic.is_internal)
+
+
+def _resource(topic: str | None, node_id: int | Literal["all"] | None, group: str | None) -> tuple[int, str]:
+    """The type and name of what has settings. Raises ConfigError unless exactly one is named."""
+    node = None if node_id is None else "" if node_id == "all" else str(node_id)
+    named = [(_TOPIC_RESOURCE, topic), (_GROUP_RESOURCE, group), (_BROKER_RESOURCE, node)]
+    found = [(kind, name) for kind, name in named if name is not None]
+    if len(found) != 1:
+        raise ConfigError("name one of topic, group and node_id")
+    return found[0]

@@ -40,10 +40,7 @@ async def list_offsets(
         by_node: dict[int, dict[TopicPartition, int]] = {}
         for topic_partition, when in left.items():
             await cluster.topic(topic_partition.topic, deadline)
-            node_id = cluster.leader(topic_partition)
-            if node_id < 0:
-                raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {topic_partition}")
-            by_node.setdefault(node_id, {})[topic_partition] = when
+            by_node.setdefault(leader_of(cluster, topic_partition), {})[topic_partition] = when
         for node_id, asked in by_node.items():
             try:
                 failed = await _list_offsets_of(cluster, node_id, asked, isolation, deadline, found)
@@ -54,6 +51,17 @@ async def list_offsets(
                 cause = failed
         if len(found) < len(timestamps):
             await deadline.pause(cluster.retry_backoff_ms, "LIST_OFFSETS", cause)
+
+
+def leader_of(cluster: Cluster, place: TopicPartition) -> int:
+    """Node id of the leader of a known topic's partition. Raises UNKNOWN_TOPIC_OR_PARTITION for one that it lacks."""
+    topic = cluster.topics.get(place.topic)
+    if topic is None:
+        raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {place.topic!r}")
+    if not 0 <= place.partition < topic.partition_count:
+        text = f"topic {place.topic!r} has no partition {place.partition}: the last is {topic.partition_count - 1}"
+        raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    return topic.leaders[place.partition]
 
 
 async def _list_offsets_of(
@@ -93,22 +101,21 @@ async def _list_offsets_of(
 async def fetch_committed(
     cluster: Cluster,
     group_id: str,
-    partitions: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition] | None,
     deadline: Deadline,
     *,
     require_stable: bool = True,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The group's committed offsets of these partitions; those without one are left out.
+    """The group's committed offsets of these partitions, or of all (None); those without one are left out.
 
     With `require_stable` it waits for open transactions that hold offsets of these partitions (KIP-447).
     """
     topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
+    for topic, partition in partitions or ():
         topics.setdefault(topic, []).append(partition)
+    named = [OffsetFetchRequestTopic(name, parts) for name, parts in topics.items()]
     request = OffsetFetchRequest(
-        group_id=group_id,
-        topics=[OffsetFetchRequestTopic(name, parts) for name, parts in topics.items()],
-        require_stable=require_stable,
+        group_id=group_id, topics=None if partitions is None else named, require_stable=require_stable
     )
     error_of: Callable[[OffsetFetchResponse], int] = _offset_fetch_error
     while True:

@@ -1,24 +1,18 @@
 """Blocking clients, for scripts and for functions that Spark calls.
 
-Owns: one loop in its own thread per object, and the calls into it. Does not own: any Kafka logic; each method runs the
-asyncio one and waits for it. Invariant: leaving the `with` block ends the thread.
+Owns: one method for each of the asyncio clients', which it runs and waits for. Does not own: any Kafka logic, the
+thread of the loop (`loop_thread`), Admin (`sync_admin`).
 """
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
-from oncelog.client.admin import Admin as AsyncAdmin
-from oncelog.client.admin import ClusterDescription, NewTopic, TopicDescription
 from oncelog.client.batch import Delivery as AsyncDelivery
 from oncelog.client.batch import ProducerIdentity
 from oncelog.client.consumer import Consumer as AsyncConsumer
-from oncelog.client.errors import InvalidState, RequestTimedOut
-from oncelog.client.offsets import IsolationLevel
+from oncelog.client.loop_thread import Facade
 from oncelog.client.prepared import PreparedTxnState
 from oncelog.client.producer import Producer as AsyncProducer
 from oncelog.client.ranges import NO_TOPIC_ID, RangePiece
@@ -35,82 +29,13 @@ from oncelog.client.records import (
     TopicPartition,
 )
 from oncelog.client.settings import ConsumerOptions, ProducerOptions
+from oncelog.client.sync_admin import Admin
 from oncelog.client.transaction import HasGroupMetadata
 from oncelog.client.transaction import Transaction as AsyncTransaction
 
 T = TypeVar("T")
-ClientT = TypeVar("ClientT", bound=AbstractAsyncContextManager[Any])
-_STOP_TIMEOUT_S = 30.0
 
-
-class LoopThread:
-    """An event loop in a thread."""
-
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Run on the loop and wait here. An exception here, Ctrl-C for one, cancels it there."""
-        if not self._thread.is_alive():
-            work.close()
-            raise InvalidState("the client is closed")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result(timeout_s)
-        except TimeoutError:
-            if future.done():
-                raise
-            raise RequestTimedOut(f"not finished within {timeout_s} s") from None
-        finally:
-            if not future.done():
-                future.cancel()
-
-    def stop(self) -> None:
-        """End the loop and its thread."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_STOP_TIMEOUT_S)
-            self._loop.close()
-
-
-class _Facade(Generic[ClientT]):
-    """Common to the three clients: `with` opens and closes them."""
-
-    def __init__(self, client: ClientT) -> None:
-        self._client = client
-        self._thread: LoopThread | None = None
-
-    def __enter__(self) -> Self:
-        self._thread = LoopThread(type(self).__name__)
-        opened = False
-        try:
-            self._run(self._client.__aenter__())
-            opened = True
-        finally:
-            if not opened:
-                self._stop()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            self._run(self._client.__aexit__(kind, error, traceback))
-        finally:
-            self._stop()
-
-    def _run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        if self._thread is None:
-            work.close()
-            raise InvalidState("the client is not open", hint="use it in a `with` block")
-        return self._thread.run(work, timeout_s)
-
-    def _stop(self) -> None:
-        if self._thread is not None:
-            thread, self._thread = self._thread, None
-            thread.stop()
+__all__ = ["Admin", "Consumer", "Delivery", "Producer", "RangeReader", "Transaction"]
 
 
 class Delivery:
@@ -133,7 +58,7 @@ class Delivery:
 class _Run:
     """Runs coroutines on the client's loop, for the objects that it returns."""
 
-    def __init__(self, facade: "_Facade[Any]") -> None:
+    def __init__(self, facade: "Facade[Any]") -> None:
         self._facade = facade
 
     def __call__(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
@@ -233,7 +158,7 @@ class Transaction:
         self._run(self._transaction.abort())
 
 
-class Producer(_Facade[AsyncProducer]):
+class Producer(Facade[AsyncProducer]):
     """A blocking `oncelog.Producer`.
 
         with Producer("host:9092") as producer:
@@ -308,7 +233,7 @@ class Producer(_Facade[AsyncProducer]):
         return self._run(self._client.resend_last_batch(topic, partition))
 
 
-class Consumer(_Facade[AsyncConsumer]):
+class Consumer(Facade[AsyncConsumer]):
     """A blocking `oncelog.Consumer`, with the same arguments, options and errors.
 
         with Consumer("topic", bootstrap_servers="host:9092", group_id="readers") as consumer:
@@ -402,61 +327,7 @@ class Consumer(_Facade[AsyncConsumer]):
         return self._run(_call(self._client.group_metadata))
 
 
-class Admin(_Facade[AsyncAdmin]):
-    """A blocking `oncelog.Admin`.
-
-        with Admin("host:9092") as admin:
-            admin.create_topics("topic")
-
-    The arguments and errors are the same.
-    """
-
-    def __init__(self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **settings: Any) -> None:
-        super().__init__(AsyncAdmin(bootstrap_servers, **settings))
-
-    def create_topics(self, *topics: NewTopic | str, exist_ok: bool = False) -> None:
-        """Create topics and wait for their leaders. Raises as `oncelog.Admin.create_topics`."""
-        self._run(self._client.create_topics(*topics, exist_ok=exist_ok))
-
-    def delete_topics(self, *names: str) -> None:
-        """Delete topics with their records. Raises as `oncelog.Admin.delete_topics`."""
-        self._run(self._client.delete_topics(*names))
-
-    def list_topics(self, *, include_internal: bool = False) -> list[str]:
-        """Names of all topics, sorted; with `include_internal`, also Kafka's own."""
-        return self._run(self._client.list_topics(include_internal=include_internal))
-
-    def describe_topics(self, *names: str) -> list[TopicDescription]:
-        """Describe these topics, or all. Raises as `oncelog.Admin.describe_topics`."""
-        return self._run(self._client.describe_topics(*names))
-
-    def describe_configs(self, *, topic: str | None = None, node_id: int | None = None) -> dict[str, str | None]:
-        """All settings of a topic or of a node (default: any node): name to value, None for secrets."""
-        return self._run(self._client.describe_configs(topic=topic, node_id=node_id))
-
-    def describe_cluster(self) -> ClusterDescription:
-        """The cluster id, controller, nodes and features."""
-        return self._run(self._client.describe_cluster())
-
-    def list_offsets(
-        self,
-        partitions: Iterable[TopicPartition],
-        at: str | int = "latest",
-        *,
-        isolation_level: IsolationLevel = "read_uncommitted",
-    ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Look up offsets: "latest", "earliest", "max_timestamp" or a time in ms. Raises as
-        `oncelog.Admin.list_offsets`."""
-        return self._run(self._client.list_offsets(partitions, at, isolation_level=isolation_level))
-
-    def list_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], *, require_stable: bool = True
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The group's committed offsets of these partitions; those without one are left out."""
-        return self._run(self._client.list_group_offsets(group_id, partitions, require_stable=require_stable))
-
-
-class RangeReader(_Facade[AsyncRangeReader]):
+class RangeReader(Facade[AsyncRangeReader]):
     """A blocking `oncelog.client.ranges.RangeReader`, with the same arguments, options and errors.
 
     The next piece is fetched in the client's own thread while this one is used.

@@ -15,7 +15,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from oncelog.client.sync import Admin, NewTopic, Producer
+from oncelog.client import NewTopic
+from oncelog.client.sync import Admin, Producer
 from oncelog.pipeline.demo.data import Purchase
 from oncelog.pipeline.demo.verify import read_topic
 

@@ -17,7 +17,7 @@ def test_facade_has_the_public_names_of_the_client() -> None:
 def test_every_error_and_setting_of_the_client_is_public() -> None:
     public = {
         name
-        for module in (client.errors, client.records, client.settings, client.admin)
+        for module in (client.errors, client.records, client.settings, client.admin, client.descriptions)
         for name, value in vars(module).items()
         if isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_")
     }

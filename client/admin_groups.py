@@ -1,0 +1,259 @@
+"""The requests about groups, of both protocols: list, describe, delete, and change their offsets.
+
+Owns: the requests, and their errors as exceptions. Does not own: reading committed offsets (`offsets`), the public
+names (`admin`, which imports this at the first use: few programs need it). Each request goes to the group's
+coordinator, ListGroups to every node. KIPs: 222, 229, 496, 518, 848, 1043.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from oncelog.client.apis import OFFSET_COMMIT, Api
+from oncelog.client.assignors import decode_assignment
+from oncelog.client.cluster import Cluster, CoordinatorKind
+from oncelog.client.deadline import Deadline
+from oncelog.client.descriptions import GroupDescription, ListedGroup, MemberDescription
+from oncelog.client.errors import ConfigError, KafkaError, error_for, raise_for
+from oncelog.client.records import Offsets, TopicPartition, as_offset
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated import (
+    consumer_group_describe_request,
+    consumer_group_describe_response,
+    delete_groups_request,
+    delete_groups_response,
+    describe_groups_request,
+    describe_groups_response,
+    list_groups_request,
+    list_groups_response,
+    offset_delete_request,
+    offset_delete_response,
+)
+from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from oncelog.protocol.generated.consumer_group_describe_response import Member
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
+from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
+from oncelog.protocol.generated.describe_groups_response import DescribedGroupMember
+from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
+from oncelog.protocol.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from oncelog.protocol.generated.offset_commit_response import OffsetCommitResponse
+from oncelog.protocol.generated.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+
+_LIST = Api(
+    ApiKey.LIST_GROUPS,
+    list_groups_request.encode,
+    list_groups_response.decode,
+    list_groups_request.FLEXIBLE_FROM,
+    0,
+    5,
+)
+_DESCRIBE = Api(
+    ApiKey.DESCRIBE_GROUPS,
+    describe_groups_request.encode,
+    describe_groups_response.decode,
+    describe_groups_request.FLEXIBLE_FROM,
+    0,
+    6,
+)
+_DESCRIBE_CONSUMER = Api(
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    consumer_group_describe_request.encode,
+    consumer_group_describe_response.decode,
+    consumer_group_describe_request.FLEXIBLE_FROM,
+    0,
+    1,
+)
+_DELETE = Api(
+    ApiKey.DELETE_GROUPS,
+    delete_groups_request.encode,
+    delete_groups_response.decode,
+    delete_groups_request.FLEXIBLE_FROM,
+    0,
+    2,
+)
+_DELETE_OFFSETS = Api(
+    ApiKey.OFFSET_DELETE,
+    offset_delete_request.encode,
+    offset_delete_response.decode,
+    offset_delete_request.FLEXIBLE_FROM,
+    0,
+    0,
+)
+_NOT_A_CONSUMER_GROUP = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION))
+_HAS_MEMBERS = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION))
+
+
+async def list_groups(
+    cluster: Cluster, states: Sequence[str], types: Sequence[str], deadline: Deadline
+) -> list[ListedGroup]:
+    await cluster.refresh((), deadline)
+    found: list[ListedGroup] = []
+    request = ListGroupsRequest(states_filter=states, types_filter=types)
+    for node_id in sorted(cluster.nodes):
+        while True:
+            response = await cluster.call_node(node_id, _LIST, request, deadline)
+            if response.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                break
+            await deadline.pause(cluster.retry_backoff_ms, "LIST_GROUPS", error_for(response.error_code))
+        raise_for(response.error_code)
+        found += [
+            ListedGroup(each.group_id, node_id, each.protocol_type, each.group_state, each.group_type)
+            for each in response.groups
+        ]
+    return sorted(found, key=lambda each: each.group_id)
+
+
+async def describe_group(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupDescription:
+    """As a consumer group (KIP-848) first, then as a classic one; a coordinator knows one id as one of the two."""
+    return await _describe_consumer_group(cluster, group_id, deadline) or await _describe_classic_group(
+        cluster, group_id, deadline
+    )
+
+
+async def _describe_consumer_group(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupDescription | None:
+    try:
+        response = await cluster.call_coordinator(
+            CoordinatorKind.GROUP,
+            group_id,
+            _DESCRIBE_CONSUMER,
+            ConsumerGroupDescribeRequest(group_ids=(group_id,)),
+            deadline,
+            lambda each: each.groups[0].error_code,
+        )
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:  # before Kafka 3.7 there was one kind of group
+            return None
+        raise
+    group = response.groups[0]
+    if group.error_code in _NOT_A_CONSUMER_GROUP:
+        return None
+    raise_for(group.error_code, f"group {group_id!r}: {group.error_message or ''}")
+    coordinator_id = cluster.known_coordinator(CoordinatorKind.GROUP, group_id)
+    return GroupDescription(
+        group_id,
+        "consumer",
+        group.group_state,
+        "consumer",
+        group.assignor_name,
+        group.group_epoch,
+        coordinator_id,
+        tuple(map(_consumer_member, group.members)),
+    )
+
+
+def _consumer_member(member: Member) -> MemberDescription:
+    owned = [
+        TopicPartition(topic.topic_name, index)
+        for topic in member.assignment.topic_partitions
+        for index in topic.partitions
+    ]
+    return MemberDescription(member.member_id, member.instance_id, member.client_id, member.client_host, tuple(owned))
+
+
+async def _describe_classic_group(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupDescription:
+    response = await cluster.call_coordinator(
+        CoordinatorKind.GROUP,
+        group_id,
+        _DESCRIBE,
+        DescribeGroupsRequest(groups=(group_id,)),
+        deadline,
+        lambda each: each.groups[0].error_code,
+    )
+    group = response.groups[0]
+    # Before version 6 (KIP-1043) a group that nobody knows is dead, without an error.
+    code = group.error_code or (ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == "Dead" else 0)
+    raise_for(code, f"group {group_id!r} does not exist")
+    is_consumers = group.protocol_type == "consumer"
+    members = [_classic_member(member, is_consumers) for member in group.members]
+    coordinator_id = cluster.known_coordinator(CoordinatorKind.GROUP, group_id)
+    return GroupDescription(
+        group_id,
+        "classic",
+        group.group_state,
+        group.protocol_type,
+        group.protocol_data,
+        -1,
+        coordinator_id,
+        tuple(members),
+    )
+
+
+def _classic_member(member: DescribedGroupMember, is_consumers: bool) -> MemberDescription:
+    """The assignment of another protocol, such as Kafka Connect's, is not partitions."""
+    partitions = decode_assignment(bytes(member.member_assignment)) if is_consumers else []
+    return MemberDescription(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(partitions)
+    )
+
+
+async def delete_group(cluster: Cluster, group_id: str, deadline: Deadline) -> None:
+    response = await cluster.call_coordinator(
+        CoordinatorKind.GROUP,
+        group_id,
+        _DELETE,
+        DeleteGroupsRequest(groups_names=(group_id,)),
+        deadline,
+        lambda each: each.results[0].error_code,
+    )
+    code = response.results[0].error_code
+    if code == ErrorCode.NON_EMPTY_GROUP:
+        raise _has_members(group_id, ErrorCode.NON_EMPTY_GROUP)
+    raise_for(code, f"group {group_id!r}")
+
+
+async def alter_offsets(cluster: Cluster, group_id: str, offsets: Offsets, deadline: Deadline) -> None:
+    """A commit by nobody, which the coordinator accepts while the group has no members."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, partition), value in offsets.items():
+        offset = as_offset(value)
+        topics.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
+        )
+    named = [OffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()]
+    request = OffsetCommitRequest(group_id=group_id, topics=named)
+    response = await cluster.call_coordinator(
+        CoordinatorKind.GROUP, group_id, OFFSET_COMMIT, request, deadline, _commit_error
+    )
+    for each in response.topics:
+        for answer in each.partitions:
+            if answer.error_code in _HAS_MEMBERS:
+                raise _has_members(group_id, ErrorCode(answer.error_code))
+            raise_for(answer.error_code, f"group {group_id!r}, {each.name}-{answer.partition_index}")
+
+
+def _commit_error(response: OffsetCommitResponse) -> int:
+    codes = [each.error_code for topic in response.topics for each in topic.partitions]
+    return next((code for code in codes if code), 0)
+
+
+async def delete_offsets(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> None:
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition))
+    request = OffsetDeleteRequest(
+        group_id=group_id, topics=[OffsetDeleteRequestTopic(name, each) for name, each in topics.items()]
+    )
+    response = await cluster.call_coordinator(
+        CoordinatorKind.GROUP, group_id, _DELETE_OFFSETS, request, deadline, lambda each: each.error_code
+    )
+    if response.error_code == ErrorCode.NON_EMPTY_GROUP:
+        raise _has_members(group_id, ErrorCode.NON_EMPTY_GROUP)
+    raise_for(response.error_code, f"group {group_id!r}")
+    for each in response.topics:
+        for answer in each.partitions:
+            if answer.error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
+                raise _has_members(group_id, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+            raise_for(answer.error_code, f"group {group_id!r}, {each.name}-{answer.partition_index}")
+
+
+def _has_members(group_id: str, code: ErrorCode) -> ConfigError:
+    return ConfigError(f"group {group_id!r} has members", code=code, hint="stop its consumers first")

@@ -1,0 +1,170 @@
+"""What Admin takes and returns: topics, nodes, settings, groups and transactions as plain values.
+
+Owns: the classes. Does not own: the requests (`admin`). Times are milliseconds since the epoch, sizes bytes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from oncelog.client.records import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create; -1 means the broker's default. `NewTopic("t", partition_count=3, configs={"retention.ms":
+    "-1"})`."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """One partition: the node ids of its leader (-1 while there is none), its replicas, and those in sync."""
+
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """One topic as the cluster's metadata describes it."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionDescription, ...]
+    """In the order of their numbers."""
+    is_internal: bool
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        """Node id of each partition's leader."""
+        return tuple(each.leader for each in self.partitions)
+
+    @property
+    def partition_count(self) -> int:
+        """Number of partitions."""
+        return len(self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster's id, controller, nodes (id to host and port) and finalized feature levels."""
+
+    cluster_id: str | None
+    controller_id: int
+    nodes: Mapping[int, tuple[str, int]]
+    finalized_features: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirDescription:
+    """One data directory of a node. `sizes_bytes` has each partition in it; the volume's sizes are -1 where the broker
+    does not report them (KIP-827)."""
+
+    node_id: int
+    path: str
+    sizes_bytes: Mapping[TopicPartition, int]
+    total_bytes: int
+    usable_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting of a topic, node or group. `value` is None for a secret; `source` is Kafka's name of where the value
+    comes from, such as DYNAMIC_TOPIC_CONFIG or DEFAULT_CONFIG."""
+
+    name: str
+    value: str | None
+    source: str
+    is_read_only: bool
+    is_sensitive: bool
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it."""
+        return self.source == "DEFAULT_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """One group as ListGroups reports it, with the node that coordinates it; `state` and `type` are "" where the broker
+    does not report them (before Kafka 2.6 and 3.7)."""
+
+    group_id: str
+    coordinator_id: int
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """One member of a group, and the partitions that it owns now."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """One group of either protocol. `type` is "classic" or "consumer" (KIP-848); `epoch` is -1 for a classic group."""
+
+    group_id: str
+    type: str
+    state: str
+    protocol_type: str
+    assignor: str
+    epoch: int
+    coordinator_id: int
+    members: tuple[MemberDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """How far a group is behind in one partition. An offset is None where nothing is committed.
+
+    `lag` counts offsets from the committed one (or the first of the partition) to `log_end_offset`, markers included,
+    as Kafka's own tool does. What lies at and above `last_stable_offset` waits for open transactions.
+    """
+
+    topic_partition: TopicPartition
+    committed_offset: int | None
+    last_stable_offset: int
+    log_end_offset: int
+    lag: int
+    member: MemberDescription | None
+    """Who reads it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """One transaction as its coordinator describes it; `start_time_ms` is milliseconds since the epoch, -1 if none is
+    open."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int
+    partitions: tuple[TopicPartition, ...]
+    coordinator_id: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTransaction:
+    """One transactional id as ListTransactions reports it, with the node that coordinates it."""
+
+    transactional_id: str
+    coordinator_id: int
+    producer_id: int
+    state: str
