@@ -250,7 +250,7 @@ class Admin:
         else:
             response = await self._cluster.call_any(DESCRIBE_CONFIGS, request, deadline)
         result = response.results[0]
-        raise_for(result.error_code, result.error_message or "")
+        raise_for(result.error_code, f"{result.resource_name!r}: {result.error_message or ''}")
         return [
             ConfigEntry(
                 each.name,
@@ -301,7 +301,7 @@ class Admin:
         else:
             response = await self._call_controller(admin_cluster.INCREMENTAL_ALTER_CONFIGS, request, deadline)
         for result in response.responses:
-            raise_for(result.error_code, result.error_message or "")
+            raise_for(result.error_code, f"{result.resource_name!r}: {result.error_message or ''}")
 
     async def describe_cluster(self) -> ClusterDescription:
         """The cluster id, controller, nodes and features."""

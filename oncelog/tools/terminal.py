@@ -4,8 +4,10 @@ Owns: lines, tables, JSON, colours, the exit with a message. Invariant: text sta
 by the terminal (`protocol.printable`); colours come from `Styled` alone.
 """
 
+import shutil
 import sys
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -40,6 +42,19 @@ def say_json(value: Any, indent: int | None = 2) -> None:
     click.echo(json_text(value, indent=indent))
 
 
+def say_bytes(pieces: Iterable[tuple[bytes, bool]]) -> None:
+    """Pieces of a format (False) and data that came from clients (True): to a pipe as they are, to the byte; on a
+    terminal data is text of one line."""
+    if sys.stdout.isatty():
+        shown = (
+            printable(piece.decode(errors="backslashreplace")) if is_data else piece.decode(errors="replace")
+            for piece, is_data in pieces
+        )
+        click.echo("".join(shown), nl=False)
+    else:
+        click.echo(b"".join(piece for piece, _ in pieces), nl=False)
+
+
 def say_progress(text: str) -> None:
     """Replace the previous progress line, on a terminal; prints no newline."""
     click.echo(f"\r\x1b[K{printable(text)}", nl=False, err=True)
@@ -51,32 +66,60 @@ def fail(message: str, exit_code: int) -> NoReturn:
 
 
 def say_table(rows: Sequence[Row]) -> None:
-    """Rows with the same names, and a heading."""
-    from rich.console import Console
-    from rich.table import Table
+    """Rows with the same names, and a heading. A terminal's lines end at its edge and never wrap; a pipe gets whole
+    lines, since a truncated name cannot be copied or searched for."""
+    cells = [list(rows[0]), *(list(map(text_of, row.values())) for row in rows)]
+    is_number = [any(isinstance(row[name], int | float) for row in rows) for name in rows[0]]
+    widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
+    is_terminal = sys.stdout.isatty()
+    edge = shutil.get_terminal_size().columns if is_terminal else None
+    for number, line in enumerate(cells):
+        padded = [
+            " " * (width - cell_width(cell)) + cell if right else cell + " " * (width - cell_width(cell))
+            for cell, width, right in zip(line, widths, is_number, strict=True)
+        ]
+        say(Styled(_cut("  ".join(padded).rstrip(), edge), is_bold=is_terminal and not number))
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in rows[0]:
-        is_number = isinstance(rows[0][name], int)
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(text_of, row.values()))
-    # A pipe gets whole lines: a truncated name cannot be copied or searched for.
-    width = None if sys.stdout.isatty() else 1_000
-    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+
+def cell_width(text: str) -> int:
+    """Columns of a terminal that a printable text takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
+    return len(text) + wide - sum(unicodedata.category(each) in ("Mn", "Me") for each in text)
+
+
+def _cut(text: str, edge: int | None) -> str:
+    if edge is None or cell_width(text) <= edge:
+        return text
+    while cell_width(text) >= edge:
+        text = text[:-1]
+    return f"{text}…"
 
 
 def say_pairs(row: Row) -> None:
-    """One name and value per line."""
-    width = max(map(len, row))
-    for name, value in row.items():
+    """One name and value per line; a list of rows is a table below."""
+    pairs = {name: value for name, value in row.items() if not _is_table(value)}
+    width = max(map(len, pairs))
+    for name, value in pairs.items():
         say(f"{name:<{width}}  {text_of(value)}")
+    for name, value in row.items():
+        if _is_table(value):
+            say()
+            say(Styled(name, is_bold=sys.stdout.isatty()))
+            say_table(value)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
 def text_of(value: Any) -> str:
     """A value in a cell. List separators inside a value are escaped."""
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(map(printable, value)) or "-"
     return printable(str(value))

@@ -14,16 +14,13 @@ from oncelog.client.errors import KafkaError
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.describe_producers_response import ProducerState
+from oncelog.tools.asking import NotFound
 
 Row = dict[str, Any]
 
 _MS_IN_A_MINUTE = 60_000
 _OVER = frozenset(("Empty", "CompleteCommit", "CompleteAbort", "Dead"))
 """States without a running transaction. DescribeTransactions does not say when the last one ended."""
-
-
-class NotFound(Exception):
-    """What was named does not exist; the message says what to do next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +107,7 @@ async def find_hanging(
     ]
     if partition is not None and not searched:
         raise NotFound(
-            f"topic {topic!r} has no partition {partition}; kcat -L or `kafka-topics.sh --describe` lists them"
+            f"topic {topic!r} has no partition {partition}; `oncelog topic describe {topic}` lists those that it has"
         )
     candidates = [
         each for each in await _find_open(admin, searched) if now_ms - each.producer.last_timestamp > max_timeout_ms

@@ -6,7 +6,6 @@ Owns: options, the line, its colours, the end by Ctrl-C or after --count lines. 
 
 import asyncio
 import re
-import sys
 from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -14,13 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from oncelog.protocol.printable import printable
-from oncelog.tools.terminal import Styled, fail, say, say_json
+from oncelog.tools.asking import attempt, connection_options, reach
+from oncelog.tools.terminal import Styled, say, say_json
 
 if TYPE_CHECKING:
+    from oncelog.tools.profiles import Target
     from oncelog.tools.txn.tail import Transition
 
-EXIT_FAILED = 2
-_TIMEOUT_MS = 10_000
 _STATE_WIDTH = 17
 _NAMED_PARTITIONS = 3
 _COLOURS = {
@@ -34,8 +33,7 @@ _COLOURS = {
 
 
 @click.command()
-@click.option("--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
+@connection_options
 @click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match completely.")
 @click.option(
     "--state", "states", metavar="STATE", multiple=True, help="Only transitions into this state, such as CompleteAbort."
@@ -43,36 +41,31 @@ _COLOURS = {
 @click.option("--from-beginning", is_flag=True, help="Start with the transitions that the log still has.")
 @click.option("--count", metavar="NUMBER", type=click.IntRange(1), help="Stop after this many transitions.")
 def tail(
-    bootstrap: str, as_json: bool, pattern: str | None, states: tuple[str, ...], from_beginning: bool, count: int | None
+    bootstrap: str | None,
+    profile: str | None,
+    timeout_s: float | None,
+    as_json: bool,
+    pattern: str | None,
+    states: tuple[str, ...],
+    from_beginning: bool,
+    count: int | None,
 ) -> None:
     """Show each transition of each transaction as its coordinator logs it. Ctrl-C stops it.
 
     A line: time, transactional id, producer id and epoch, from → to, how long the transaction has lasted, its
     partitions.
     """
-    from oncelog.client.errors import KafkaError
-    from oncelog.protocol.errors import ProtocolError
-
     try:
         wanted = re.compile(pattern) if pattern is not None else None
     except re.error as error:
         raise click.BadParameter(f"{pattern!r} is not a regular expression: {error}") from error
-    printer = Printer(as_json)
-    try:
-        asyncio.run(_follow(bootstrap, wanted, frozenset(states), from_beginning, count, printer))
-    except KeyboardInterrupt:
-        return
-    except (KafkaError, ProtocolError) as error:
-        fail(str(error), EXIT_FAILED)
-    except BrokenPipeError:  # the reader of our output has seen enough
-        sys.stderr.close()
-    except OSError as error:
-        message = f"{bootstrap} does not respond: {error}; `oncelog health --bootstrap {bootstrap}` checks again"
-        fail(message, EXIT_FAILED)
+    chosen = reach(bootstrap, profile, timeout_s)
+    following = _follow(chosen, wanted, frozenset(states), from_beginning, count, Printer(as_json))
+    attempt(lambda: asyncio.run(following), chosen)
 
 
 async def _follow(
-    bootstrap: str,
+    chosen: "Target",
     wanted: re.Pattern[str] | None,
     states: frozenset[str],
     from_beginning: bool,
@@ -82,9 +75,10 @@ async def _follow(
     from oncelog.tools.txn.tail import transitions
 
     def on_ready() -> None:
-        say(f"following {bootstrap}; press Ctrl-C to stop", err=True)
+        say(f"following {chosen.bootstrap}; press Ctrl-C to stop", err=True)
 
-    all_of_them = transitions(bootstrap, from_beginning=from_beginning, timeout_ms=_TIMEOUT_MS, on_ready=on_ready)
+    timeout_ms = chosen.timeout_s * 1000
+    all_of_them = transitions(chosen.bootstrap, from_beginning=from_beginning, timeout_ms=timeout_ms, on_ready=on_ready)
     async with aclosing(all_of_them) as followed:  # type: ignore[type-var]
         async for transition in followed:
             if wanted is not None and wanted.fullmatch(transition.transactional_id) is None:

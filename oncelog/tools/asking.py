@@ -1,0 +1,217 @@
+"""Commands that ask a cluster: one way to connect, to show what comes back, and to fail.
+
+Owns: the options that all of them have, the one place where an error becomes a sentence and an exit code, the choice
+between table and JSON. Does not own: which cluster (`profiles`), printing (`terminal`), what is asked: a command is an
+async function of a `Session` and of its own options that returns rows, one row, or an `Answer`:
+
+    @asks(topic, "list")
+    @click.option("--internal", is_flag=True)
+    async def list_(session: Session, internal: bool) -> Shown:
+        return [{"topic": each} for each in await session.admin.list_topics(include_internal=internal)]
+
+Exit codes: 0 done, 1 what an `Answer` says (something was found that should not be there), 2 failed, unknown names and
+unusable options included. A broker that does not listen is known at once, before anything is retried.
+"""
+
+import functools
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from oncelog.tools.terminal import Row, fail, say, say_json, say_pairs, say_table
+
+if TYPE_CHECKING:
+    from oncelog.client.admin import Admin
+    from oncelog.tools.profiles import Target
+
+EXIT_FOUND = 1
+EXIT_FAILED = 2
+
+
+class NotFound(Exception):
+    """What was named does not exist, or cannot be; the message says what to do next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command shows: `nothing` is said instead of an empty table, `hint` below a full one; neither in JSON."""
+
+    value: list[Row] | Row
+    nothing: str = "Nothing matches."
+    hint: str = ""
+    exit_code: int = 0
+
+
+Shown = list[Row] | Row | Answer | None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a command works with: an open Admin, and what it needs to open clients of its own."""
+
+    admin: "Admin"
+    bootstrap: str
+    timeout_ms: float
+    as_json: bool
+
+
+_Function = Callable[..., Any]
+
+
+def connection_options(function: _Function) -> _Function:
+    """-b/--bootstrap, --profile, --timeout, --json."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs."),
+        click.option(
+            "--timeout",
+            "timeout_s",
+            metavar="SECONDS",
+            type=click.FloatRange(0, min_open=True),
+            help="How long to wait for the cluster.  [default: 10]",
+        ),
+        click.option("--profile", metavar="NAME", help="A cluster of the configuration file (ONCELOG_PROFILE)."),
+        click.option(
+            "-b",
+            "--bootstrap",
+            metavar="HOST:PORT",
+            help="Any broker of the cluster (ONCELOG_BOOTSTRAP).  [default: 127.0.0.1:9092]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def asks(group: click.Group, name: str | None = None) -> Callable[[Callable[..., Awaitable[Shown]]], click.Command]:
+    """Makes a command of `group` from an async function."""
+
+    def decorate(function: Callable[..., Awaitable[Shown]]) -> click.Command:
+        @functools.wraps(function)
+        def command(
+            bootstrap: str | None, profile: str | None, timeout_s: float | None, as_json: bool, **options: Any
+        ) -> None:
+            chosen = reach(bootstrap, profile, timeout_s)
+            show(run(chosen, as_json, lambda session: function(session, **options)), as_json)
+
+        return group.command(name or function.__name__)(connection_options(command))
+
+    return decorate
+
+
+def reach(bootstrap: str | None, profile: str | None, timeout_s: float | None) -> "Target":
+    """The cluster to ask, one of whose brokers responds. Ends the command with a sentence if none does."""
+    chosen = choose(bootstrap, profile, timeout_s)
+    probe(chosen, EXIT_FAILED)
+    return chosen
+
+
+def choose(bootstrap: str | None, profile: str | None, timeout_s: float | None) -> "Target":
+    import os
+
+    from oncelog.tools.profiles import ProfileError, target
+
+    try:
+        return target(bootstrap, profile, timeout_s, os.environ)
+    except ProfileError as error:
+        fail(str(error), EXIT_FAILED)
+
+
+def probe(chosen: "Target", exit_code: int) -> int:
+    """The number of APIs that the first broker to respond has."""
+    from oncelog.health import NotHealthy, check_health
+
+    problems = []
+    for host, port in chosen.addresses:
+        try:
+            return check_health(host, port, chosen.timeout_s)
+        except NotHealthy as error:
+            problems.append(str(error))
+    step = "start a broker with `oncelog serve`, or name another with --bootstrap HOST:PORT"
+    fail(f"{'; '.join(problems)}; {step}", exit_code)
+
+
+def run(chosen: "Target", as_json: bool, work: Callable[[Session], Awaitable[Any]]) -> Any:
+    """What `work` returns, of an open Admin. Every expected error ends the command with one sentence."""
+    import asyncio
+
+    from oncelog.client.admin import Admin
+
+    timeout_ms = chosen.timeout_s * 1000
+
+    async def call() -> Any:
+        async with Admin(chosen.bootstrap, default_api_timeout_ms=timeout_ms, client_id="oncelog") as admin:
+            return await work(Session(admin, chosen.bootstrap, timeout_ms, as_json))
+
+    return attempt(lambda: asyncio.run(call()), chosen)
+
+
+_HINTS = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "`oncelog topic list` and `oncelog topic describe` show those there are",
+    "GROUP_ID_NOT_FOUND": "`oncelog group list` shows those there are",
+    "TRANSACTIONAL_ID_NOT_FOUND": "`oncelog txn list` shows those there are",
+}
+"""By error name; the client's own hints speak of its arguments."""
+
+
+def attempt(work: Callable[[], Any], chosen: "Target") -> Any:
+    from oncelog.client.errors import KafkaError
+    from oncelog.protocol.errors import ProtocolError
+
+    try:
+        return work()
+    except KafkaError as error:
+        fail(f"{error.message}; {_HINTS[error.name]}" if error.name in _HINTS else str(error), EXIT_FAILED)
+    except (ProtocolError, NotFound) as error:
+        fail(str(error), EXIT_FAILED)
+    except UnicodeEncodeError as error:
+        fail(f"{error.object} is not valid UTF-8, as names must be", EXIT_FAILED)
+    except KeyboardInterrupt:  # how a command that follows something ends
+        sys.exit(0)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        message = f"{chosen.bootstrap} does not respond: {error}; `oncelog doctor` looks for the reason"
+        fail(message, EXIT_FAILED)
+
+
+def show(shown: Shown, as_json: bool) -> None:
+    """Print, and exit with the answer's code if it is not 0."""
+    if shown is None:
+        return
+    answer = shown if isinstance(shown, Answer) else Answer(shown)
+    if as_json:
+        say_json(answer.value)
+    elif not answer.value:
+        say(answer.nothing)
+    elif isinstance(answer.value, dict):
+        say_pairs(answer.value)
+    else:
+        say_table(answer.value)
+    if answer.hint and answer.value and not as_json:
+        say()
+        say(answer.hint)
+    if answer.exit_code:
+        sys.exit(answer.exit_code)
+
+
+def planned(rows: list[Row], dry_run: bool) -> Answer:
+    """What was done, or would be."""
+    return Answer(rows, hint="Nothing was changed: --dry-run." if dry_run else "")
+
+
+def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    """NAME=VALUE of a repeated option."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            refuse(f"{text!r} is not of the form NAME=VALUE", option)
+        found[name] = value
+    return found
+
+
+def refuse(message: str, option: str) -> NoReturn:
+    raise click.BadParameter(message, param_hint=option)

@@ -1,0 +1,226 @@
+"""`oncelog doctor`: the usual troubles of a cluster and of the machine that a broker runs on, each as one row.
+
+Owns: the checks, and what to do about what they find. Does not own: the requests. Nothing is changed.
+Exit codes: 0 nothing is wrong ("look" is advice), 1 something is, 2 the doctor itself failed.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from oncelog.tools.asking import EXIT_FOUND, Answer, attempt, choose, connection_options, show
+
+if TYPE_CHECKING:
+    from oncelog.client.admin import Admin
+    from oncelog.tools.profiles import Target
+
+_SYNC_COUNT = 50
+_SLOW_SYNC_MS = 20.0
+"""A producer that waits for each record then writes fewer than 50 a second. An SSD takes 0.1 to 5 ms, a disk 10."""
+_FEW_OPEN_FILES = 1024
+"""What many systems give; each connection and each open segment takes one."""
+_FULL_PERCENT = 95
+_AHEAD_MS = 60_000
+_MOST_PARTITIONS = 1_000
+"""That are asked for the timestamp of their newest record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`result` is ok, look (perhaps wanted), or wrong."""
+
+    check: str
+    result: Literal["ok", "look", "wrong"]
+    detail: str
+
+
+@click.command()
+@connection_options
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Also the disk below DIR, and this machine's limits: run it where the broker runs.",
+)
+def doctor(
+    bootstrap: str | None, profile: str | None, timeout_s: float | None, as_json: bool, data_dir: Path | None
+) -> None:
+    """Look for the usual troubles: addresses that clients cannot reach, missing leaders, hanging transactions, clocks.
+
+    With --data-dir also a slow or full disk, and too few open files.
+    """
+    chosen = choose(bootstrap, profile, timeout_s)
+    findings = attempt(lambda: asyncio.run(_of_cluster(chosen)), chosen)
+    if data_dir is not None:
+        findings += _of_machine(data_dir)
+    is_wrong = any(each.result == "wrong" for each in findings)
+    show(Answer([asdict(each) for each in findings], exit_code=EXIT_FOUND if is_wrong else 0), as_json)
+
+
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+
+async def _of_cluster(chosen: "Target") -> list[Finding]:
+    from oncelog.client.admin import Admin
+    from oncelog.client.errors import KafkaError
+
+    findings = [_reach(f"{host}:{port}", host, port, chosen.timeout_s) for host, port in chosen.addresses]
+    if all(each.result == "wrong" for each in findings):
+        return findings
+    checks: list[Callable[[Admin], Awaitable[list[Finding]]]] = [_leaders, _internal_topics, _transactions, _clocks]
+    async with Admin(
+        chosen.bootstrap, default_api_timeout_ms=chosen.timeout_s * 1000, client_id="oncelog-doctor"
+    ) as admin:
+        nodes = (await admin.describe_cluster()).nodes
+        advertised = [_advertised(node_id, *nodes[node_id], chosen.timeout_s) for node_id in sorted(nodes)]
+        findings += advertised
+        if any(each.result == "wrong" for each in advertised):
+            return findings
+        for check in checks:
+            try:
+                findings += await check(admin)
+            except KafkaError as error:
+                findings.append(Finding(check.__name__.strip("_").replace("_", " "), "wrong", str(error)))
+    return findings
+
+
+def _reach(check: str, host: str, port: int, timeout_s: float) -> Finding:
+    from oncelog.health import NotHealthy, check_health
+
+    begun_s = time.perf_counter()
+    try:
+        check_health(host, port, timeout_s)
+    except NotHealthy as error:
+        return Finding(check, "wrong", str(error))
+    return Finding(check, "ok", f"responds after {(time.perf_counter() - begun_s) * 1000:.1f} ms")
+
+
+def _advertised(node_id: int, host: str, port: int, timeout_s: float) -> Finding:
+    found = _reach(f"node {node_id}", host, port, timeout_s)
+    if found.result == "ok":
+        return Finding(found.check, "ok", f"advertises {host}:{port}, which {found.detail}")
+    advice = f"set advertised.listeners of node {node_id} to an address that its clients reach"
+    return Finding(found.check, "wrong", f"it tells clients to connect to {host}:{port}, but {found.detail}: {advice}")
+
+
+async def _leaders(admin: "Admin") -> list[Finding]:
+    topics = await admin.describe_topics()
+    parts = [(each.name, part) for each in topics for part in each.partitions]
+    lost = [f"{name}-{part.partition}" for name, part in parts if part.leader < 0]
+    behind = [f"{name}-{part.partition}" for name, part in parts if len(part.in_sync_replicas) < len(part.replicas)]
+    if lost:
+        return [Finding("leaders", "wrong", f"without a leader: {_some(lost)}; start the brokers that have them")]
+    if behind:
+        return [Finding("leaders", "look", f"a replica is not in sync: {_some(behind)}")]
+    return [Finding("leaders", "ok", f"{len(parts)} partitions of {len(topics)} topics have one")]
+
+
+async def _internal_topics(admin: "Admin") -> list[Finding]:
+    """A cluster of one or two nodes with Kafka's defaults never gets its internal topics, and clients wait for them."""
+    node_count = len((await admin.describe_cluster()).nodes)
+    existing = await admin.list_topics(include_internal=True)
+    configs = await admin.describe_configs()
+    too_many = [
+        f"{key}={configs[key]}"
+        for topic, key in (
+            ("__transaction_state", "transaction.state.log.replication.factor"),
+            ("__transaction_state", "transaction.state.log.min.isr"),
+            ("__consumer_offsets", "offsets.topic.replication.factor"),
+        )
+        if topic not in existing and int(configs.get(key) or 1) > node_count
+    ]
+    if too_many:
+        detail = f"groups and transactions wait for more brokers than the {node_count} there are: {', '.join(too_many)}"
+        return [Finding("internal topics", "wrong", f"{detail}; lower these settings")]
+    return [Finding("internal topics", "ok", "are there, or can be created")]
+
+
+async def _transactions(admin: "Admin") -> list[Finding]:
+    from oncelog.tools.txn.operations import find_hanging
+
+    hanging = await find_hanging(admin, time.time_ns() // 1_000_000)
+    if hanging:
+        places = _some([f"{row['topic']}-{row['partition']}" for row in hanging])
+        advice = "read_committed readers wait there; `oncelog txn find-hanging` tells more"
+        return [Finding("transactions", "wrong", f"hanging in {places}: {advice}")]
+    return [Finding("transactions", "ok", "none hangs")]
+
+
+async def _clocks(admin: "Admin") -> list[Finding]:
+    from oncelog.client.records import TopicPartition
+
+    places = [
+        TopicPartition(each.name, part.partition)
+        for each in await admin.describe_topics()
+        for part in each.partitions
+        if not each.is_internal
+    ][:_MOST_PARTITIONS]
+    newest = await admin.list_offsets(places, "max_timestamp")
+    now_ms = time.time_ns() // 1_000_000
+    ahead = {place: found.timestamp_ms - now_ms for place, found in newest.items()}
+    early = [f"{place.topic}-{place.partition}" for place in places if ahead[place] > _AHEAD_MS]
+    if early:
+        most_s = max(ahead.values()) // 1000
+        advice = "a producer's clock is ahead (or this one behind): retention by time keeps such records longer"
+        return [Finding("clocks", "look", f"records up to {most_s} s in the future in {_some(early)}: {advice}")]
+    return [Finding("clocks", "ok", "no record is from the future")]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+# --- the machine ------------------------------------------------------------------------------------------------------
+
+
+def _of_machine(data_dir: Path) -> list[Finding]:
+    try:
+        return [_sync_speed(data_dir), _free_space(data_dir), *_open_files()]
+    except OSError as error:
+        return [Finding("disk", "wrong", f"{data_dir}: {error.strerror or error}")]
+
+
+def _sync_speed(data_dir: Path) -> Finding:
+    import os
+    import tempfile
+
+    times_ms = []
+    with tempfile.TemporaryFile(dir=data_dir) as file:
+        for _ in range(_SYNC_COUNT):
+            begun_s = time.perf_counter()
+            file.write(bytes(4096))
+            file.flush()
+            os.fsync(file.fileno())
+            times_ms.append((time.perf_counter() - begun_s) * 1000)
+    times_ms.sort()
+    middle_ms, slowest_ms = times_ms[len(times_ms) // 2], times_ms[-1]
+    detail = f"fsync takes {middle_ms:.2f} ms, at most {slowest_ms:.2f} ms of {_SYNC_COUNT} times"
+    if middle_ms > _SLOW_SYNC_MS:
+        advice = "each acknowledgement waits for one: use a faster disk, or oncelog.flush.policy=os (see configuration)"
+        return Finding("disk", "look", f"{detail}; {advice}")
+    return Finding("disk", "ok", detail)
+
+
+def _free_space(data_dir: Path) -> Finding:
+    import shutil
+
+    usage = shutil.disk_usage(data_dir)
+    percent = 100 * (usage.total - usage.free) / usage.total
+    detail = f"{percent:.0f} % used, {usage.free >> 20} MiB free"
+    return Finding("disk space", "ok" if percent < _FULL_PERCENT else "look", detail)
+
+
+def _open_files() -> Iterator[Finding]:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft <= _FEW_OPEN_FILES:
+        detail = f"a process may open {soft} (at most {hard}): `ulimit -n {hard}` before `oncelog serve` allows more"
+        yield Finding("open files", "look", f"{detail} connections and segments")
+    else:
+        yield Finding("open files", "ok", f"a process may open {soft}")

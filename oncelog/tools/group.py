@@ -1,0 +1,170 @@
+"""`oncelog group`: consumer groups of both protocols, their lag and their offsets.
+
+Owns: the options and rows. Does not own: connecting, printing, errors (`asking`), positions (`positions`).
+"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, planned
+from oncelog.tools.positions import HELP, Position, offsets_at, partitions_of, position_option
+
+if TYPE_CHECKING:
+    from oncelog.client.records import TopicPartition
+
+_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
+_TYPES = ("classic", "consumer", "share", "streams")
+_group = click.argument("group_id", metavar="GROUP")
+
+
+@click.group()
+def group() -> None:
+    """List and describe consumer groups; show and move their offsets."""
+
+
+@asks(group, "list")
+@click.option("--state", "states", type=click.Choice(_STATES), multiple=True)
+@click.option("--type", "types", type=click.Choice(_TYPES), multiple=True)
+async def list_(session: Session, states: tuple[str, ...], types: tuple[str, ...]) -> Shown:
+    """Every group, of all coordinators."""
+    return Answer(
+        [
+            {
+                "group": each.group_id,
+                "state": each.state,
+                "type": each.type,
+                "protocol_type": each.protocol_type,
+                "coordinator": each.coordinator_id,
+            }
+            for each in await session.admin.list_groups(states=states, types=types)
+        ],
+        "There is no such group." if states or types else "There is no group.",
+    )
+
+
+@asks(group)
+@_group
+async def describe(session: Session, group_id: str) -> Shown:
+    """One group: its state, and its members with their partitions."""
+    (found,) = await session.admin.describe_groups(group_id)
+    return {
+        "group": found.group_id,
+        "state": found.state,
+        "type": found.type,
+        "protocol_type": found.protocol_type,
+        "assignor": found.assignor or None,
+        "epoch": found.epoch if found.epoch >= 0 else None,
+        "coordinator": found.coordinator_id,
+        "members": [
+            {
+                "member_id": each.member_id,
+                "instance_id": each.group_instance_id,
+                "client_id": each.client_id,
+                "host": each.host,
+                "partitions": [f"{place.topic}-{place.partition}" for place in sorted(each.partitions)],
+            }
+            for each in found.members
+        ],
+    }
+
+
+@asks(group)
+@_group
+async def lag(session: Session, group_id: str) -> Shown:
+    """How far the group is behind in each partition, and who reads it.
+
+    The lag counts offsets up to the end, markers of transactions included. A read_committed reader cannot pass
+    last_stable_offset until the transactions open there have ended.
+    """
+    return Answer(
+        [
+            {
+                "topic": each.topic_partition.topic,
+                "partition": each.topic_partition.partition,
+                "committed_offset": each.committed_offset,
+                "last_stable_offset": each.last_stable_offset,
+                "end_offset": each.log_end_offset,
+                "lag": each.lag,
+                "client_id": None if each.member is None else each.member.client_id,
+                "host": None if each.member is None else each.member.host,
+            }
+            for each in await session.admin.list_group_lag(group_id)
+        ],
+        "The group has no offsets and reads nothing.",
+    )
+
+
+@asks(group)
+@_group
+async def offsets(session: Session, group_id: str) -> Shown:
+    """What the group has committed."""
+    await session.admin.describe_groups(group_id)
+    found = await session.admin.list_group_offsets(group_id, require_stable=False)
+    return Answer(
+        [
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "committed_offset": each.offset,
+                "leader_epoch": each.leader_epoch if each.leader_epoch >= 0 else None,
+                "metadata": each.metadata,
+            }
+            for place, each in sorted(found.items())
+        ],
+        "The group has committed nothing.",
+    )
+
+
+@asks(group)
+@_group
+@click.option(
+    "-t", "--topic", "topics", metavar="TOPIC[:0,1]", multiple=True, help="Default: all that it has offsets of."
+)
+@click.option("--to", "wanted", metavar="POSITION", required=True, callback=position_option, help=HELP)
+@click.option("--create", is_flag=True, help="Give offsets to a group that does not exist yet.")
+@click.option("--dry-run", is_flag=True, help="Show what would be committed, and stop there.")
+async def reset(
+    session: Session, group_id: str, topics: tuple[str, ...], wanted: Position, create: bool, dry_run: bool
+) -> Shown:
+    """Move the committed offsets of a group that has no members now."""
+    admin = session.admin
+    if not create:
+        await admin.describe_groups(group_id)
+    committed = await admin.list_group_offsets(group_id)
+    places: list[TopicPartition] = sorted(committed)
+    if topics:
+        places = [place for text in topics for place in await partitions_of(admin, text)]
+    if not places:
+        raise NotFound(f"group {group_id!r} has no offsets: name a topic with --topic")
+    new = await offsets_at(admin, places, wanted)
+    if not dry_run:
+        await admin.alter_group_offsets(group_id, new)
+    rows = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "committed_offset": committed[place].offset if place in committed else None,
+            "new_offset": new[place],
+        }
+        for place in places
+    ]
+    return planned(rows, dry_run)
+
+
+@asks(group)
+@click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True)
+@click.option("-t", "--topic", "topics", metavar="TOPIC[:0,1]", multiple=True, help="Only its offsets of this topic.")
+async def delete(session: Session, group_ids: tuple[str, ...], topics: tuple[str, ...]) -> Shown:
+    """Delete groups that have no members, with all their offsets; or only their offsets of some topics.
+
+    Nothing is deleted if one of the groups does not exist.
+    """
+    await session.admin.describe_groups(*group_ids)
+    places = [place for text in topics for place in await partitions_of(session.admin, text)]
+    for group_id in group_ids:
+        if topics:
+            await session.admin.delete_group_offsets(group_id, places)
+        else:
+            await session.admin.delete_groups(group_id)
+    return [{"group": group_id, "deleted": list(topics) or ["all"]} for group_id in group_ids]

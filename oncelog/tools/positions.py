@@ -1,0 +1,123 @@
+"""Positions in partitions as people write them: `start`, `end`, `42`, `-10`, `@2026-11-01T10:00`, `@-15m`.
+
+Owns: the words, and the offsets that they mean. Does not own: who moves there (`record consume`, `group reset`, ...).
+"""
+
+import re
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from oncelog.tools.asking import NotFound
+
+if TYPE_CHECKING:
+    from oncelog.client.admin import Admin
+    from oncelog.client.offsets import IsolationLevel
+    from oncelog.client.records import TopicPartition
+
+HELP = "start, end, an OFFSET, -COUNT from the end, or @TIME: milliseconds since 1970, 2026-11-01T10:00, or -15m ago."
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """`value` is an offset, a count from the end, or milliseconds since the epoch."""
+
+    kind: Literal["start", "end", "offset", "last", "time"]
+    value: int = 0
+
+
+def duration_ms(text: str) -> int:
+    """`30s`, `500ms`, `2m`, `1.5h`, `7d`. Raises BadParameter."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a duration such as 30s, 500ms or 2m")
+    return int(float(match[1]) * _UNITS_MS[match[2]])
+
+
+def position(text: str, now_ms: int) -> Position:
+    """Raises BadParameter."""
+    if text in ("start", "beginning", "earliest"):
+        return Position("start")
+    if text in ("end", "latest"):
+        return Position("end")
+    if re.fullmatch(r"\d+", text):
+        return Position("offset", int(text))
+    if re.fullmatch(r"-\d+", text):
+        return Position("last", -int(text))
+    if text.startswith("@"):
+        return Position("time", _time_ms(text[1:], now_ms))
+    raise click.BadParameter(f"{text!r} is not a position: {HELP}")
+
+
+def position_option(_context: click.Context, _parameter: click.Parameter, text: str) -> Position:
+    """A click callback."""
+    return position(text, time.time_ns() // 1_000_000)
+
+
+def duration_option(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int:
+    """A click callback; milliseconds, 0 if the option is not given."""
+    return 0 if text is None else duration_ms(text)
+
+
+def _time_ms(text: str, now_ms: int) -> int:
+    if text.startswith("-"):
+        return now_ms - duration_ms(text[1:])
+    if text.isdecimal():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not a time: {error}") from error
+
+
+async def offsets_at(
+    admin: "Admin",
+    places: Collection["TopicPartition"],
+    wanted: Position,
+    isolation_level: "IsolationLevel" = "read_uncommitted",
+) -> "dict[TopicPartition, int]":
+    """The offset of each partition. After the newest record a time means the end. Raises NotFound for an offset that a
+    partition does not have."""
+    starts = {place: each.offset for place, each in (await admin.list_offsets(places, "earliest")).items()}
+    if wanted.kind == "start":
+        return starts
+    found = await admin.list_offsets(places, isolation_level=isolation_level)
+    ends = {place: each.offset for place, each in found.items()}
+    if wanted.kind == "end":
+        return ends
+    if wanted.kind == "last":
+        return {place: max(starts[place], ends[place] - wanted.value) for place in places}
+    if wanted.kind == "time":
+        at = await admin.list_offsets(places, wanted.value)
+        return {place: at[place].offset if at[place].offset >= 0 else ends[place] for place in places}
+    for place in places:
+        if not starts[place] <= wanted.value <= ends[place]:
+            raise NotFound(
+                f"{place.topic}-{place.partition} has no offset {wanted.value}: "
+                f"it starts at {starts[place]} and ends at {ends[place]}"
+            )
+    return dict.fromkeys(places, wanted.value)
+
+
+async def partitions_of(admin: "Admin", text: str) -> "list[TopicPartition]":
+    """The partitions that TOPIC or TOPIC:0,2 names. Raises UNKNOWN_TOPIC_OR_PARTITION, NotFound."""
+    from oncelog.client.records import TopicPartition
+
+    # A topic's name has no colon.
+    topic, colon, numbers = text.partition(":")
+    (described,) = await admin.describe_topics(topic)
+    if not colon:
+        return [TopicPartition(topic, index) for index in range(described.partition_count)]
+    if not re.fullmatch(r"\d+(,\d+)*", numbers):
+        raise click.BadParameter(f"{text!r} is not TOPIC or TOPIC:0,1,2")
+    wanted = [int(number) for number in numbers.split(",")]
+    if max(wanted) >= described.partition_count:
+        last = described.partition_count - 1
+        raise NotFound(f"topic {topic!r} has no partition {max(wanted)}: the last is {last}")
+    return [TopicPartition(topic, number) for number in wanted]

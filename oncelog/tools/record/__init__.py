@@ -1,0 +1,1 @@
+"""`oncelog record`: records produced, consumed and deleted, with what became of their transactions."""

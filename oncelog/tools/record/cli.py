@@ -1,0 +1,189 @@
+"""`oncelog record`: produce, consume, delete.
+
+Owns: the options, and which records are asked for. Does not own: reading (`consume`), sending (`produce`), formats
+(`formats`), connecting and errors (`oncelog.tools.asking`).
+"""
+
+from contextlib import aclosing
+from typing import Any
+
+import click
+
+from oncelog.tools.asking import Session, Shown, asks, pairs
+from oncelog.tools.positions import (
+    HELP,
+    Position,
+    duration_option,
+    offsets_at,
+    partitions_of,
+    position_option,
+)
+from oncelog.tools.terminal import say, say_bytes, say_json
+
+_ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_WITHOUT_LETTERS, _WITH_LETTERS = "%s\\n", "%C\\t%s\\n"
+_topic = click.argument("topic", metavar="TOPIC[:0,1]")
+
+
+@click.group()
+def record() -> None:
+    """Produce, consume and delete records."""
+
+
+@asks(record)
+@_topic
+@click.option(
+    "-o", "--offset", "start", metavar="POSITION", default="end", show_default=True, callback=position_option, help=HELP
+)
+@click.option("-e", "--exit", "exits", is_flag=True, help="Stop at what is the end now, instead of waiting for more.")
+@click.option("-n", "--count", metavar="NUMBER", type=click.IntRange(1), help="Stop after so many records.")
+@click.option(
+    "-f", "--format", "text", metavar="FORMAT", help=r"As kcat's: %t %p %o %k %s %h %T %S %K %C, \n \t. [default: %s\n]"
+)
+@click.option("--isolation", type=click.Choice(_ISOLATION_LEVELS), help="[default: read_committed]")
+@click.option(
+    "--show-txn", is_flag=True, help="Also what is aborted and open: C committed, A aborted, O open, - no transaction."
+)
+@click.option("--show-control", is_flag=True, help="Also the markers that end transactions: M.")
+async def consume(
+    session: Session,
+    topic: str,
+    start: Position,
+    exits: bool,
+    count: int | None,
+    text: str | None,
+    isolation: str | None,
+    show_txn: bool,
+    show_control: bool,
+) -> Shown:
+    """Print the records of a topic; Ctrl-C stops it. With --json, one object per line.
+
+    What --show-txn says of a transaction is true when it is printed: an open one may still end either way.
+    """
+    from oncelog.client.consumer import Consumer
+    from oncelog.tools.record.consume import plain, with_fates
+    from oncelog.tools.record.formats import as_row, parsed
+
+    has_letters = show_txn or show_control
+    pieces = parsed(text or (_WITH_LETTERS if has_letters else _WITHOUT_LETTERS))
+    committed = (isolation or ("read_uncommitted" if show_txn else "read_committed")) == "read_committed"
+    level: Any = "read_committed" if committed else "read_uncommitted"
+    places = await partitions_of(session.admin, topic)
+    starts = await offsets_at(session.admin, places, start, level)
+    ends = await offsets_at(session.admin, places, Position("end"), level) if exits else None
+    consumer = Consumer(
+        bootstrap_servers=session.bootstrap,
+        isolation_level=level,
+        auto_offset_reset="error",
+        default_api_timeout_ms=session.timeout_ms,
+        client_id="oncelog",
+    )
+    async with consumer:
+        found = plain(consumer, starts, ends)
+        if has_letters:
+            found = with_fates(consumer, starts, ends, markers=show_control, read_committed=committed)
+        async with aclosing(found) as records:
+            async for shown in records:
+                if session.as_json:
+                    say_json(as_row(shown), indent=None)
+                else:
+                    say_bytes([(each, False) if isinstance(each, bytes) else (each(shown), True) for each in pieces])
+                count = None if count is None else count - 1
+                if count == 0:
+                    break
+    return None
+
+
+@asks(record)
+@click.argument("topic", metavar="TOPIC")
+@click.argument("values", metavar="[VALUE]...", nargs=-1)
+@click.option("-k", "--key", metavar="KEY", help="The key of every record.")
+@click.option("-K", "--key-delimiter", "delimiter", metavar="TEXT", help="Each value is KEY TEXT VALUE.")
+@click.option(
+    "-p", "--partition", metavar="NUMBER", type=click.IntRange(0), help="Default: by the key, as Java's producer does."
+)
+@click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True)
+@click.option("-z", "--compression", "codec", type=click.Choice(_CODECS), default="none", show_default=True)
+@click.option("--tombstone", is_flag=True, help="One record of --key without a value.")
+@click.option("--transactional-id", metavar="ID", help="Send all records in one transaction, and commit it.")
+@click.option("--abort", is_flag=True, help="Abort the transaction.")
+@click.option(
+    "--leave-open",
+    "open_ms",
+    metavar="DURATION",
+    callback=duration_option,
+    help="Keep the transaction open so long, such as 30s, before it ends.",
+)
+async def produce(
+    session: Session,
+    topic: str,
+    values: tuple[str, ...],
+    key: str | None,
+    delimiter: str | None,
+    partition: int | None,
+    headers: tuple[str, ...],
+    codec: str,
+    tombstone: bool,
+    transactional_id: str | None,
+    abort: bool,
+    open_ms: int,
+) -> Shown:
+    """Send each VALUE, or else each line of standard input, and show where they are.
+
+    The topic must exist. Ctrl-C aborts an open transaction.
+    """
+    from oncelog.client.producer import Producer
+    from oncelog.tools.record.produce import Input, send, send_in_transaction
+
+    if transactional_id is None and (abort or open_ms):
+        raise click.UsageError(f"{'--abort' if abort else '--leave-open'} needs --transactional-id.")
+    if tombstone and (key is None or values):
+        raise click.UsageError("--tombstone needs --key, and takes no VALUE.")
+    await partitions_of(session.admin, topic if partition is None else f"{topic}:{partition}")
+    given = Input(
+        topic,
+        (None,) if tombstone else tuple(map(_bytes, values)),
+        None if key is None else _bytes(key),
+        None if delimiter is None else _bytes(delimiter),
+        partition,
+        tuple((name, _bytes(value)) for name, value in pairs(headers, "--header").items()),
+    )
+    options: Any = {"compression_type": codec, "client_id": "oncelog", "max_block_ms": session.timeout_ms}
+    if transactional_id is None:
+        async with Producer(session.bootstrap, **options) as producer:
+            return (await send(producer, given)).rows(topic)
+    if open_ms:
+        say(f"the transaction stays open for {open_ms / 1000:g} s", err=True)
+    # The coordinator must not end it before we do.
+    options["transaction_timeout_ms"] = max(60_000, open_ms + 30_000)
+    async with Producer(session.bootstrap, transactional_id=transactional_id, **options) as producer:
+        return (await send_in_transaction(producer, given, abort=abort, leave_open_ms=open_ms)).rows(topic)
+
+
+def _bytes(text: str) -> bytes:
+    """What was typed, to the byte."""
+    return text.encode(errors="surrogateescape")
+
+
+@asks(record)
+@_topic
+@click.option("--before", "wanted", metavar="POSITION", required=True, callback=position_option, help=HELP)
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and stop there.")
+async def delete(session: Session, topic: str, wanted: Position, dry_run: bool) -> Shown:
+    """Delete the records of a topic before a position; `--before end` deletes all."""
+    places = await partitions_of(session.admin, topic)
+    starts = await offsets_at(session.admin, places, Position("start"))
+    new = await offsets_at(session.admin, places, wanted)
+    if not dry_run:
+        new = await session.admin.delete_records(new)
+    rows = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "start_offset": starts[place],
+            "new_start_offset": new[place],
+        }
+        for place in places
+    ]
+    return planned(rows, dry_run)

@@ -1,0 +1,113 @@
+"""`oncelog topic`: list, create, describe, alter, delete.
+
+Owns: the options and rows. Does not own: connecting, printing, errors (`asking`).
+"""
+
+import click
+
+from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, pairs, planned
+
+_names = click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+
+
+@click.group()
+def topic() -> None:
+    """Create, list, describe, alter and delete topics."""
+
+
+@asks(topic, "list")
+@click.option("--internal", is_flag=True, help="Also Kafka's own, such as __consumer_offsets.")
+async def list_(session: Session, internal: bool) -> Shown:
+    """Every topic, with its number of partitions."""
+    found = await session.admin.describe_topics()
+    rows = [
+        {"topic": each.name, "partitions": each.partition_count, "internal": each.is_internal}
+        for each in sorted(found, key=lambda each: each.name)
+        if internal or not each.is_internal
+    ]
+    return Answer(rows, "There is no topic: `oncelog topic create NAME` makes one.")
+
+
+@asks(topic)
+@_names
+@click.option("-p", "--partitions", metavar="COUNT", type=click.IntRange(1), help="Default: num.partitions.")
+@click.option("-r", "--replicas", metavar="COUNT", type=click.IntRange(1), help="Default: default.replication.factor.")
+@click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A setting; may be repeated.")
+@click.option("--if-not-exists", is_flag=True, help="Leave a topic that exists as it is.")
+async def create(
+    session: Session,
+    names: tuple[str, ...],
+    partitions: int | None,
+    replicas: int | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+) -> Shown:
+    """Create topics, and show them."""
+    from oncelog.client.descriptions import NewTopic
+
+    settings = pairs(configs, "--config")
+    wanted = [NewTopic(name, partitions or -1, replicas or -1, settings) for name in names]
+    await session.admin.create_topics(*wanted, exist_ok=if_not_exists)
+    return [
+        {"topic": each.name, "partitions": each.partition_count, "replicas": len(each.partitions[0].replicas)}
+        for each in await session.admin.describe_topics(*names)
+    ]
+
+
+@asks(topic)
+@_names
+async def describe(session: Session, names: tuple[str, ...]) -> Shown:
+    """The partitions of topics: who has them, and from where to where they can be read.
+
+    A read_committed reader stops at last_stable_offset, where the first open transaction begins.
+    """
+    from oncelog.client.records import TopicPartition
+
+    described = await session.admin.describe_topics(*dict.fromkeys(names))
+    places = [TopicPartition(each.name, part.partition) for each in described for part in each.partitions]
+    starts = await session.admin.list_offsets(places, "earliest")
+    stable = await session.admin.list_offsets(places, isolation_level="read_committed")
+    ends = await session.admin.list_offsets(places)
+    parts = [part for each in described for part in each.partitions]
+    return [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "leader": part.leader,
+            "replicas": list(map(str, part.replicas)),
+            "in_sync": list(map(str, part.in_sync_replicas)),
+            "start_offset": starts[place].offset,
+            "last_stable_offset": stable[place].offset,
+            "end_offset": ends[place].offset,
+        }
+        for place, part in zip(places, parts, strict=True)
+    ]
+
+
+@asks(topic)
+@click.argument("name", metavar="TOPIC")
+@click.option(
+    "-p", "--partitions", metavar="COUNT", type=click.IntRange(1), required=True, help="How many there will be."
+)
+@click.option("--dry-run", is_flag=True, help="Let the broker check it, and change nothing.")
+async def alter(session: Session, name: str, partitions: int, dry_run: bool) -> Shown:
+    """Add partitions to a topic. `oncelog config alter --topic TOPIC` changes its settings.
+
+    Records with a key may then go to another partition than before.
+    """
+    await session.admin.create_partitions({name: partitions}, validate_only=dry_run)
+    return planned([{"topic": name, "partitions": partitions}], dry_run)
+
+
+@asks(topic)
+@_names
+async def delete(session: Session, names: tuple[str, ...]) -> Shown:
+    """Delete topics with all their records. Nothing is deleted if one of them does not exist."""
+    known = set(await session.admin.list_topics(include_internal=True))
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise NotFound(
+            f"there is no topic {missing[0]!r}: nothing was deleted; `oncelog topic list` shows those there are"
+        )
+    await session.admin.delete_topics(*names)
+    return [{"topic": name, "deleted": True} for name in names]
