@@ -4,7 +4,6 @@ Owns: lines, tables, JSON, colours, the exit with a message. Invariant: text sta
 by the terminal (`protocol.printable`); colours come from `Styled` alone.
 """
 
-import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -72,13 +71,19 @@ def say_table(rows: Sequence[Row]) -> None:
     is_number = [any(isinstance(row[name], int | float) for row in rows) for name in rows[0]]
     widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
     is_terminal = sys.stdout.isatty()
-    edge = shutil.get_terminal_size().columns if is_terminal else None
+    edge = _terminal_width() if is_terminal else None
     for number, line in enumerate(cells):
         padded = [
             " " * (width - cell_width(cell)) + cell if right else cell + " " * (width - cell_width(cell))
             for cell, width, right in zip(line, widths, is_number, strict=True)
         ]
         say(Styled(_cut("  ".join(padded).rstrip(), edge), is_bold=is_terminal and not number))
+
+
+def _terminal_width() -> int:
+    import shutil  # with its compression modules: a pipe does not need them
+
+    return shutil.get_terminal_size().columns
 
 
 def cell_width(text: str) -> int:

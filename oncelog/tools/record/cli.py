@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from oncelog.tools.asking import Session, Shown, asks, pairs
+from oncelog.tools.asking import Session, Shown, asks, pairs, planned
 from oncelog.tools.positions import (
     HELP,
     Position,
