@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import click
 import pytest
@@ -14,8 +15,20 @@ from click.testing import CliRunner, Result
 
 from oncelog.broker.storage.local.survey import LostRange, Survey
 from oncelog.cli import main
+from oncelog.client.descriptions import (
+    ClusterDescription,
+    ConfigEntry,
+    GroupDescription,
+    ListedGroup,
+    LogDirDescription,
+    MemberDescription,
+    PartitionDescription,
+    PartitionLag,
+    TopicDescription,
+)
 from oncelog.client.errors import KafkaError
-from oncelog.client.records import TopicPartition
+from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from oncelog.client.records import Record as ClientRecord
 from oncelog.health import NotHealthy
 from oncelog.pipeline.sink.marker import Marker
 from oncelog.pipeline.sink.plan import sink_id_of
@@ -84,7 +97,46 @@ class ForeignCluster:
         return [self.name]
 
     async def describe_topics(self, *_: str) -> list[Any]:
-        return [SimpleNamespace(name=self.name, leaders=[0])]
+        partition = PartitionDescription(0, 0, (0,), (0,))
+        return [TopicDescription(self.name, UUID(int=0), (partition,), False)]
+
+    async def create_topics(self, *_: Any, **__: Any) -> None: ...
+
+    delete_topics = create_partitions = alter_configs = update_features = create_topics
+    delete_groups = delete_group_offsets = alter_group_offsets = create_topics
+
+    async def list_offsets(self, places: Any, *_: Any, **__: Any) -> Any:
+        return {place: OffsetAndTimestamp(0, 2**62) for place in places}
+
+    async def delete_records(self, offsets: Any) -> Any:
+        return offsets
+
+    async def describe_config_entries(self, **_: Any) -> list[Any]:
+        return [ConfigEntry(self.name, self.name, self.name, False, False)]
+
+    async def describe_configs(self, **_: Any) -> dict[str, str]:
+        return {self.name: self.name}
+
+    async def describe_cluster(self) -> Any:
+        return ClusterDescription(self.name, 0, {0: (self.name, 1)}, {self.name: 1})
+
+    async def describe_log_dirs(self) -> list[Any]:
+        return [LogDirDescription(0, self.name, {TopicPartition(self.name, 0): 1}, 1, 1)]
+
+    async def list_groups(self, **_: Any) -> list[Any]:
+        return [ListedGroup(self.name, 0, self.name, self.name, self.name)]
+
+    async def describe_groups(self, *_: str) -> list[Any]:
+        return [GroupDescription(self.name, self.name, self.name, self.name, self.name, 0, 0, (self.member(),))]
+
+    def member(self) -> MemberDescription:
+        return MemberDescription(self.name, self.name, self.name, self.name, (TopicPartition(self.name, 0),))
+
+    async def list_group_offsets(self, *_: Any, **__: Any) -> Any:
+        return {TopicPartition(self.name, 0): OffsetAndMetadata(0, self.name)}
+
+    async def list_group_lag(self, _: str) -> list[Any]:
+        return [PartitionLag(TopicPartition(self.name, 0), 0, 0, 0, 0, self.member())]
 
     async def describe_producers(self, _: TopicPartition) -> list[Any]:
         return [
@@ -113,9 +165,26 @@ def cluster(monkeypatch: pytest.MonkeyPatch, name: str) -> type[ForeignCluster]:
     return Cluster
 
 
-# --- oncelog txn ------------------------------------------------------------------------------------------------------
+@pytest.fixture(autouse=True)
+def a_broker_that_responds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncelog.health.check_health", lambda *_: 1)
+
+
+# --- what asks a cluster ----------------------------------------------------------------------------------------------
 
 ASKING: dict[str, tuple[tuple[str, ...], int]] = {
+    "cluster describe": ((), 10),
+    "cluster log-dirs": (("--partitions",), 2),
+    "config describe": (("--topic", "t"), 2),
+    "doctor": ((), 7),
+    "group describe": (("g",), 11),
+    "group lag": (("g",), 2),
+    "group list": ((), 2),
+    "group offsets": (("g",), 2),
+    "group reset": (("g", "--to", "start", "--dry-run"), 4),
+    "topic create": (("t",), 2),
+    "topic describe": (("t",), 2),
+    "topic list": ((), 2),
     "txn list": ((), 2),
     "txn describe": (("id",), 9),
     "txn producers": (PLACE, 2),
@@ -131,7 +200,7 @@ def test_what_a_cluster_answers_stays_in_its_row(command: str, name: str, cluste
     require_shown(run(*command.split(), *arguments), lines)
     shown = run(*command.split(), *arguments, "--json")
     require_shown(shown)
-    assert command == "txn producers" or name in strings(json.loads(shown.stdout))
+    assert command in ("txn producers", "doctor") or name in strings(json.loads(shown.stdout))
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -147,13 +216,25 @@ def test_what_an_operator_pastes_is_shown_as_well(name: str, cluster: type[Forei
     require_shown(run("txn", "fence", "--", name), 2)
     require_shown(run("txn", "abort", "--topic", name, "--partition", "0", "--start-offset", "5"), 2)
     require_shown(run("txn", "abort", "--topic", name, "--partition", "0", "--start-offset", "6"))
+    require_shown(run("topic", "delete", "--", name), 2)
+    require_shown(run("topic", "delete", "--", f"{name}s"), 0)
+    require_shown(run("topic", "alter", "--partitions", "2", "--", name), 2)
+    require_shown(run("group", "delete", "--", name), 2)
+    require_shown(run("config", "alter", "--topic", name, "--set", f"a{name}={name}"), 2)
+    require_shown(run("cluster", "alter", "--feature", f"a{name.replace('=', '')}=1"), 2)
+    require_shown(run("record", "delete", "--before", "start", "--", name.replace(":", "")), 2)
 
 
 @every_name
-@pytest.mark.parametrize("command", [*ASKING, "txn abort", "txn fence"])
+@pytest.mark.parametrize("command", [*ASKING, "record consume", "record produce", "txn abort", "txn fence"])
 def test_what_a_cluster_says_is_wrong_stays_in_its_line(command: str, name: str, cluster: type[ForeignCluster]) -> None:
     cluster.error = KafkaError(name, code=ErrorCode.UNKNOWN_SERVER_ERROR, hint=name)
-    arguments = {"txn abort": (*PLACE, "--start-offset", "5"), "txn fence": ("id",)}.get(command)
+    arguments = {
+        "txn abort": (*PLACE, "--start-offset", "5"),
+        "txn fence": ("id",),
+        "record consume": ("t",),
+        "record produce": ("t", "value"),
+    }.get(command)
     result = run(*command.split(), *(ASKING[command][0] if arguments is None else arguments))
     require_shown(result)
     assert result.exit_code == 2 and len(result.stderr.splitlines()) == 1
@@ -171,6 +252,60 @@ def test_each_transition_is_one_line_of_the_tail(monkeypatch: pytest.MonkeyPatch
     shown = run("txn", "tail", "--count", "4", "--json")
     require_shown(shown, 4)
     assert json.loads(shown.stdout.splitlines()[0])["transactional_id"] == name
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+class Consumer:
+    """Stands for the client's: one record with the name wherever it can be, then the end."""
+
+    name = ""
+    offset = 0
+
+    def __init__(self, **_: Any) -> None: ...
+
+    async def __aenter__(self) -> "Consumer":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None: ...
+
+    def assign(self, _: Any) -> None: ...
+
+    def seek(self, *_: Any) -> None: ...
+
+    async def poll(self, _: float) -> list[ClientRecord]:
+        text = self.name.encode(errors="surrogatepass")
+        self.offset += 1
+        return [
+            ClientRecord(
+                self.name, 0, self.offset - 1, 0, text, text, [(self.name.encode(errors="replace").decode(), text)]
+            )
+        ]
+
+
+@every_name
+def test_a_record_is_harmless_on_a_terminal_and_itself_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, cluster: type[ForeignCluster], name: str
+) -> None:
+    class OneRecord(Consumer): ...
+
+    OneRecord.name = name
+    monkeypatch.setattr("oncelog.client.consumer.Consumer", OneRecord)
+    asked = ["record", "consume", "t", "--count", "2", "--format", r"%k|%s|%h|%t\n"]
+    text = name.encode(errors="surrogatepass")
+    assert run(*asked).stdout_bytes.startswith(text + b"|" + text)
+    shown = run("record", "consume", "t", "--count", "2", "--json")
+    require_shown(shown, 2)
+    assert json.loads(shown.stdout.splitlines()[0])["topic"] == name
+    terminal = Terminal(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", terminal)
+    main.main(asked, standalone_mode=False)
+    printed = terminal.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    require_harmless(printed)
+    assert len(printed.splitlines()) == 2
 
 
 # --- oncelog log ------------------------------------------------------------------------------------------------------
@@ -210,11 +345,6 @@ def test_the_map_of_a_directory_with_such_a_name_is_drawn(tmp_path: Path, name: 
     require_shown(run("log", "map", directory))
     require_shown(run("log", "map", directory, "--json"))
     require_shown(run("log", "map", tmp_path / f"no-{directory_name}"))
-
-
-class Terminal(io.TextIOWrapper):
-    def isatty(self) -> bool:
-        return True
 
 
 @every_name
@@ -315,6 +445,9 @@ def test_no_command_is_left_out() -> None:
     driven = {
         *ASKING,
         *(f"txn {name}" for name in ("abort", "fence", "tail")),
+        *("cluster alter", "config alter", "group delete", "topic alter", "topic delete"),
+        *(f"record {name}" for name in ("consume", "delete", "produce")),
+        "completion",
         *(f"log {name}" for name in ("verify", "repair", "map", "dump")),
         *(f"spark {name}" for name in ("state", "repair")),
         "health",
