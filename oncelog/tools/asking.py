@@ -10,7 +10,7 @@ async function of a `Session` and of its own options that returns rows, one row,
         return [{"topic": each} for each in await session.admin.list_topics(include_internal=internal)]
 
 Exit codes: 0 done, 1 what an `Answer` says (something was found that should not be there), 2 failed, unknown names and
-unusable options included. A broker that does not listen is known at once, before anything is retried.
+unusable options included, 130 interrupted. A broker that does not listen is known at once, before anything is retried.
 """
 
 import functools
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 EXIT_FOUND = 1
 EXIT_FAILED = 2
+EXIT_INTERRUPTED = 130
 
 
 class NotFound(Exception):
@@ -84,8 +85,10 @@ def connection_options(function: _Function) -> _Function:
     return function
 
 
-def asks(group: click.Group, name: str | None = None) -> Callable[[Callable[..., Awaitable[Shown]]], click.Command]:
-    """Makes a command of `group` from an async function."""
+def asks(
+    group: click.Group, name: str | None = None, *, follows: bool = False
+) -> Callable[[Callable[..., Awaitable[Shown]]], click.Command]:
+    """Makes a command of `group` from an async function; Ctrl-C is the proper end of one that `follows`."""
 
     def decorate(function: Callable[..., Awaitable[Shown]]) -> click.Command:
         @functools.wraps(function)
@@ -93,7 +96,7 @@ def asks(group: click.Group, name: str | None = None) -> Callable[[Callable[...,
             bootstrap: str | None, profile: str | None, timeout_s: float | None, as_json: bool, **options: Any
         ) -> None:
             chosen = reach(bootstrap, profile, timeout_s)
-            show(run(chosen, as_json, lambda session: function(session, **options)), as_json)
+            show(run(chosen, as_json, follows, lambda session: function(session, **options)), as_json)
 
         return group.command(name or function.__name__)(connection_options(command))
 
@@ -132,7 +135,7 @@ def probe(chosen: "Target", exit_code: int) -> int:
     fail(f"{'; '.join(problems)}; {step}", exit_code)
 
 
-def run(chosen: "Target", as_json: bool, work: Callable[[Session], Awaitable[Any]]) -> Any:
+def run(chosen: "Target", as_json: bool, follows: bool, work: Callable[[Session], Awaitable[Any]]) -> Any:
     """What `work` returns, of an open Admin. Every expected error ends the command with one sentence."""
     import asyncio
 
@@ -144,7 +147,7 @@ def run(chosen: "Target", as_json: bool, work: Callable[[Session], Awaitable[Any
         async with Admin(chosen.bootstrap, default_api_timeout_ms=timeout_ms, client_id="oncelog") as admin:
             return await work(Session(admin, chosen.bootstrap, timeout_ms, as_json))
 
-    return attempt(lambda: asyncio.run(call()), chosen)
+    return attempt(lambda: asyncio.run(call()), chosen, follows)
 
 
 _HINTS = {
@@ -155,7 +158,7 @@ _HINTS = {
 """By error name; the client's own hints speak of its arguments."""
 
 
-def attempt(work: Callable[[], Any], chosen: "Target") -> Any:
+def attempt(work: Callable[[], Any], chosen: "Target", follows: bool = False) -> Any:
     from oncelog.client.errors import KafkaError
     from oncelog.protocol.errors import ProtocolError
 
@@ -167,8 +170,8 @@ def attempt(work: Callable[[], Any], chosen: "Target") -> Any:
         fail(str(error), EXIT_FAILED)
     except UnicodeEncodeError as error:
         fail(f"{error.object} is not valid UTF-8, as names must be", EXIT_FAILED)
-    except KeyboardInterrupt:  # how a command that follows something ends
-        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(0 if follows else EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
         sys.exit(0)

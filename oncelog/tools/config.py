@@ -41,7 +41,8 @@ async def describe(
     session: Session, topic: str | None, group: str | None, broker: int | None, all_brokers: bool, changed: bool
 ) -> Shown:
     """Every setting, its value, and where the value comes from."""
-    entries = await session.admin.describe_config_entries(**_named(topic, group, broker, all_brokers))
+    resource = _named(topic, group, broker, all_brokers)
+    entries = await session.admin.describe_config_entries(**resource)
     return Answer(
         [
             {"name": each.name, "value": each.value, "source": each.source, "read_only": each.is_read_only}

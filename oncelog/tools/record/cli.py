@@ -31,7 +31,7 @@ def record() -> None:
     """Produce, consume and delete records."""
 
 
-@asks(record)
+@asks(record, follows=True)
 @_topic
 @click.option(
     "-o", "--offset", "start", metavar="POSITION", default="end", show_default=True, callback=position_option, help=HELP

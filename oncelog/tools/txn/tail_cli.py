@@ -61,7 +61,7 @@ def tail(
         raise click.BadParameter(f"{pattern!r} is not a regular expression: {error}") from error
     chosen = reach(bootstrap, profile, timeout_s)
     following = _follow(chosen, wanted, frozenset(states), from_beginning, count, Printer(as_json))
-    attempt(lambda: asyncio.run(following), chosen)
+    attempt(lambda: asyncio.run(following), chosen, follows=True)
 
 
 async def _follow(

@@ -1,0 +1,284 @@
+"""The command line against our daemon and, where its jars are, against Apache Kafka: the same tests and answers."""
+
+import json
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from oncelog.cli import main
+from oncelog.client import TopicPartition
+from oncelog.client.sync import Admin, Consumer, Producer
+from tests.support.daemon import Daemon
+from tests.support.kafka import Kafka
+
+
+@dataclass(frozen=True)
+class Operator:
+    bootstrap: str
+
+    def run(self, *arguments: str, exit_code: int = 0, given: bytes = b"") -> Result:
+        result = CliRunner().invoke(main, [*arguments, "--bootstrap", self.bootstrap], input=given)
+        assert result.exit_code == exit_code, (result.output, result.exception)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result
+
+    def rows(self, *arguments: str) -> Any:
+        return json.loads(self.run(*arguments, "--json").stdout)
+
+    def lines(self, *arguments: str) -> list[str]:
+        return self.run(*arguments).stdout.splitlines()
+
+    def refused(self, *arguments: str) -> str:
+        """What a command says that fails: one sentence."""
+        (line,) = self.run(*arguments, exit_code=2).stderr.splitlines()
+        return str(line)
+
+    def topic(self, partitions: int = 1) -> str:
+        name = fresh("topic")
+        self.run("topic", "create", name, "--partitions", str(partitions))
+        return name
+
+
+@pytest.fixture(scope="module", params=["oncelog", pytest.param("kafka", marks=pytest.mark.kafka)])
+def operator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    directory = tmp_path_factory.mktemp(request.param)
+    running: Daemon | Kafka
+    if request.param == "kafka":
+        running = Kafka(directory)
+    else:
+        running = Daemon(directory / "data", "group.initial.rebalance.delay.ms=0")
+    yield Operator(running.bootstrap)
+    running.stop()
+
+
+def fresh(kind: str) -> str:
+    return f"{kind}-{uuid.uuid4().hex[:8]}"
+
+
+# --- topics, settings, the cluster ------------------------------------------------------------------------------------
+
+
+def test_topics_are_created_listed_described_extended_and_deleted(operator: Operator) -> None:
+    name, other = fresh("topic"), fresh("topic")
+    created = operator.rows("topic", "create", name, other, "-p", "2", "-c", "retention.ms=60000")
+    assert created == [{"topic": each, "partitions": 2, "replicas": 1} for each in (name, other)]
+    assert "TOPIC_ALREADY_EXISTS" in operator.refused("topic", "create", name)
+    operator.run("topic", "create", name, "--if-not-exists")
+    assert {"topic": name, "partitions": 2, "internal": False} in operator.rows("topic", "list")
+    assert operator.lines("topic", "list")[0].split() == ["topic", "partitions", "internal"]
+    described = operator.rows("topic", "describe", name)
+    assert [(row["partition"], row["start_offset"], row["end_offset"]) for row in described] == [(0, 0, 0), (1, 0, 0)]
+    assert "Nothing was changed" in operator.run("topic", "alter", name, "-p", "3", "--dry-run").stdout
+    assert len(operator.rows("topic", "describe", name)) == 2
+    operator.run("topic", "alter", name, "-p", "3")
+    assert "INVALID_PARTITIONS" in operator.refused("topic", "alter", name, "-p", "3")
+    missing = fresh("no")
+    assert "nothing was deleted" in operator.refused("topic", "delete", name, missing)
+    operator.run("topic", "delete", name, other)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in operator.refused("topic", "describe", missing)
+
+
+def test_settings_are_described_with_their_source_and_altered(operator: Operator) -> None:
+    name = operator.topic()
+    changes = ("--set", "retention.ms=60000", "--append", "cleanup.policy=compact")
+    assert "Nothing was changed" in operator.run("config", "alter", "--topic", name, *changes, "--dry-run").stdout
+    operator.run("config", "alter", "--topic", name, *changes)
+    changed = {
+        row["name"]: (row["value"], row["source"]) for row in operator.rows("config", "describe", "--topic", name)
+    }
+    assert changed["retention.ms"] == ("60000", "DYNAMIC_TOPIC_CONFIG")
+    assert changed["cleanup.policy"] == ("delete,compact", "DYNAMIC_TOPIC_CONFIG")
+    operator.run("config", "alter", "--topic", name, "--reset", "retention.ms", "--subtract", "cleanup.policy=compact")
+    kept = {row["name"] for row in operator.rows("config", "describe", "--topic", name, "--changed")}
+    assert "retention.ms" not in kept
+    assert "INVALID_CONFIG" in operator.refused("config", "alter", "--topic", name, "--set", "retention.ms=soon")
+    missing = fresh("no")
+    assert missing in operator.refused("config", "describe", "--topic", missing)
+
+
+def test_the_cluster_is_described(operator: Operator) -> None:
+    described = operator.rows("cluster", "describe")
+    ((host, port),) = [(node["host"], node["port"]) for node in described["nodes"]]
+    assert f"{host}:{port}" == operator.bootstrap
+    assert "transaction.version" in [each["feature"] for each in described["features"]]
+    (directory,) = operator.rows("cluster", "log-dirs")
+    assert directory["total_bytes"] > directory["bytes"]
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def test_records_of_arguments_and_of_standard_input_come_back(operator: Operator) -> None:
+    name = operator.topic()
+    operator.run("record", "produce", name, "one", "-k", "key", "-H", "a=1", "-H", "b=2")
+    operator.run("record", "produce", name, "-K", ":", "-z", "lz4", given=b"k2:two\nk3:\xff:3\n\nlast")
+    operator.run("record", "produce", name, "-k", "gone", "--tombstone")
+    rows = [json.loads(line) for line in operator.lines("record", "consume", name, "-o", "start", "-e", "--json")]
+    assert [(row["offset"], row.get("key"), row.get("value")) for row in rows] == [
+        (0, "key", "one"),
+        (1, "k2", "two"),
+        (2, "k3", None),
+        (3, None, ""),
+        (4, None, "last"),
+        (5, "gone", None),
+    ]
+    assert rows[2]["value_base64"] == "/zoz" and "value" not in rows[2]
+    assert rows[0]["headers"] == [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}]
+    shown = operator.run(
+        "record", "consume", name, "-o", "start", "-n", "3", "-f", r"%t-%p@%o %k(%K)=%s(%S) %h%%\x21\n"
+    )
+    assert shown.stdout_bytes.splitlines() == [
+        f"{name}-0@0 key(3)=one(3) a=1,b=2%!".encode(),
+        f"{name}-0@1 k2(2)=two(3) %!".encode(),
+        f"{name}-0@2 k3(2)=".encode() + b"\xff:3(3) %!",
+    ]
+    tombstone = operator.run("record", "consume", name, "-o", "-1", "-e", "-f", r"%s|%S\n").stdout
+    assert tombstone == "|-1\n"
+
+
+def test_reading_begins_at_an_offset_a_count_from_the_end_or_a_time(operator: Operator) -> None:
+    name = operator.topic()
+    with Producer(operator.bootstrap) as producer:
+        for number in range(5):
+            producer.send(name, b"%d" % number, timestamp_ms=1_000_000 + 1_000 * number)
+    starts = {"start": "01234", "end": "", "2": "234", "-2": "34", "@1002500": "34", "@-1m": "", "@1970-01-02": ""}
+    for start, values in starts.items():
+        assert "".join(operator.lines("record", "consume", name, "-o", start, "-e")) == values, start
+    assert "it starts at 0 and ends at 5" in operator.refused("record", "consume", name, "-o", "9", "-e")
+
+
+def test_what_became_of_each_transaction_is_shown(operator: Operator) -> None:
+    name = operator.topic()
+    transaction = ("--transactional-id", fresh("id"))
+    operator.run("record", "produce", name, "plain")
+    (row,) = operator.rows("record", "produce", name, "good", "better", *transaction)
+    assert (row["records"], row["transaction"]) == (2, "committed")
+    (row,) = operator.rows("record", "produce", name, "bad", *transaction, "--abort")
+    assert row["transaction"] == "aborted"
+    with Producer(operator.bootstrap, transactional_id=fresh("id")) as producer, producer.transaction() as opened:
+        opened.send(name, b"undecided")
+        letters = operator.lines("record", "consume", name, "-o", "start", "-e", "--show-txn", "--show-control")
+        shown = operator.lines("record", "consume", name, "-o", "start", "-e", "--show-txn", "--json")
+        committed = ("record", "consume", name, "-o", "start", "-e", "--isolation", "read_committed")
+        assert operator.lines(*committed) == ["plain", "good", "better"]
+        assert operator.lines(*committed, "--show-txn") == ["-\tplain", "C\tgood", "C\tbetter"]
+        everything = operator.lines("record", "consume", name, "-o", "start", "-e", "--isolation", "read_uncommitted")
+        assert everything == ["plain", "good", "better", "bad", "undecided"]
+    assert letters == ["-\tplain", "C\tgood", "C\tbetter", "M\tCOMMIT", "A\tbad", "M\tABORT", "O\tundecided"]
+    assert [json.loads(line)["transaction"] for line in shown] == ["-", "C", "C", "A", "O"]
+
+
+def test_a_transaction_is_left_open_for_others_to_see_and_aborted_by_an_interrupt(operator: Operator) -> None:
+    name, transactional_id = operator.topic(), fresh("id")
+    arguments = ("record", "produce", name, "x", "--transactional-id", transactional_id, "--leave-open", "60s")
+    command = [sys.executable, "-m", "oncelog", *arguments, "-b", operator.bootstrap]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        with Consumer(bootstrap_servers=operator.bootstrap, isolation_level="read_uncommitted") as consumer:
+            consumer.assign([TopicPartition(name, 0)])
+            consumer.seek(TopicPartition(name, 0), 0)
+            assert consumer.poll(20_000)
+        assert operator.rows("txn", "describe", transactional_id)["state"] == "Ongoing"
+        assert operator.lines("record", "consume", name, "-o", "start", "-e", "--show-txn") == ["O\tx"]
+        process.send_signal(signal.SIGINT)
+        assert "open for 60 s" in process.communicate(timeout=20)[1]
+        assert process.returncode == 130
+    finally:
+        process.kill()
+    assert operator.rows("txn", "describe", transactional_id)["state"] in ("PrepareAbort", "CompleteAbort")
+
+
+def test_records_are_deleted_before_a_position(operator: Operator) -> None:
+    name = operator.topic()
+    operator.run("record", "produce", name, "a", "b", "c")
+    assert "Nothing was changed" in operator.run("record", "delete", name, "--before", "2", "--dry-run").stdout
+    assert operator.lines("record", "consume", name, "-o", "start", "-e") == ["a", "b", "c"]
+    operator.run("record", "delete", f"{name}:0", "--before", "2")
+    assert operator.lines("record", "consume", name, "-o", "start", "-e") == ["c"]
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_is_listed_and_described_with_its_lag(operator: Operator) -> None:
+    name, group = operator.topic(), fresh("group")
+    operator.run("record", "produce", name, "a", "b", "c")
+    with Consumer(
+        name, bootstrap_servers=operator.bootstrap, group_id=group, auto_offset_reset="earliest", client_id="reader"
+    ) as consumer:
+        assert len(consumer.poll(20_000)) == 3
+        consumer.commit_sync({TopicPartition(name, 0): 1})
+        assert group in [row["group"] for row in operator.rows("group", "list", "--state", "Stable")]
+        assert group not in [row["group"] for row in operator.rows("group", "list", "--state", "Empty")]
+        described = operator.rows("group", "describe", group)
+        assert [member["partitions"] for member in described["members"]] == [[f"{name}-0"]]
+        (lag,) = operator.rows("group", "lag", group)
+        assert (lag["committed_offset"], lag["end_offset"], lag["lag"], lag["client_id"]) == (1, 3, 2, "reader")
+        assert "stop its consumers" in operator.refused("group", "reset", group, "--to", "start")
+        assert "stop its consumers" in operator.refused("group", "delete", group)
+    (committed,) = operator.rows("group", "offsets", group)
+    assert committed["committed_offset"] == 1
+
+
+def test_offsets_of_a_group_are_moved_and_deleted(operator: Operator) -> None:
+    name, group = operator.topic(2), fresh("group")
+    with Producer(operator.bootstrap) as producer:
+        for number in range(5):
+            producer.send(name, b"x", partition=0, timestamp_ms=1_000_000 + 1_000 * number)
+    assert "GROUP_ID_NOT_FOUND" in operator.refused("group", "reset", group, "--topic", name, "--to", "start")
+    operator.run("group", "reset", group, "--topic", name, "--to", "end", "--create")
+    planned = operator.rows("group", "reset", group, "--topic", f"{name}:0", "--to", "@1002500", "--dry-run")
+    assert [(row["committed_offset"], row["new_offset"]) for row in planned] == [(5, 3)]
+    assert [row["lag"] for row in operator.rows("group", "lag", group)] == [0, 0]
+    for position, lags in (("@1002500", [2, 0]), ("start", [5, 0]), ("-1", [1, 0])):
+        operator.run("group", "reset", group, "--to", position)
+        assert [row["lag"] for row in operator.rows("group", "lag", group)] == lags, position
+    operator.run("group", "delete", group, "--topic", f"{name}:1")
+    assert [row["partition"] for row in operator.rows("group", "offsets", group)] == [0]
+    operator.run("group", "delete", group)
+    assert "GROUP_ID_NOT_FOUND" in operator.refused("group", "lag", group)
+
+
+# --- what does not exist ----------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_name_is_an_error_and_never_comes_to_exist(operator: Operator) -> None:
+    missing = fresh("no")
+    for arguments in (
+        ("topic", "describe", missing),
+        ("topic", "alter", missing, "-p", "2"),
+        ("config", "describe", "--topic", missing),
+        ("record", "consume", missing, "-e"),
+        ("record", "produce", missing, "value"),
+        ("record", "delete", missing, "--before", "end"),
+        ("txn", "producers", "--topic", missing, "--partition", "0"),
+        ("txn", "find-hanging", "--topic", missing),
+        ("group", "reset", "g", "--create", "--topic", missing, "--to", "start"),
+    ):
+        assert missing in operator.refused(*arguments), arguments
+    for arguments in (
+        ("group", "describe"),
+        ("group", "lag"),
+        ("group", "offsets"),
+        ("group", "delete"),
+        ("txn", "describe"),
+    ):
+        assert f"`oncelog {arguments[0]} list`" in operator.refused(*arguments, missing)
+    for arguments in (("group", "list", "--state", "Stabel"), ("txn", "list", "--state", "Open")):
+        assert "--state" in operator.run(*arguments, exit_code=2).stderr
+    with Admin(operator.bootstrap) as admin:
+        assert missing not in admin.list_topics(include_internal=True)
+        assert missing not in [each.group_id for each in admin.list_groups()]
+
+
+def test_the_doctor_finds_nothing_wrong(operator: Operator) -> None:
+    operator.topic()
+    found = operator.rows("doctor")
+    assert {row["result"] for row in found} == {"ok"}, found

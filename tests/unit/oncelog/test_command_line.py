@@ -1,0 +1,275 @@
+"""What every command has in common: which cluster it asks, how it fails, what it loads, how a table is drawn."""
+
+import io
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from oncelog.cli import main
+from oncelog.client.records import Record
+from oncelog.tools import terminal
+from oncelog.tools.positions import Position, duration_ms, position
+from oncelog.tools.profiles import ProfileError, target
+from oncelog.tools.record.formats import Shown, as_row, parsed
+from oncelog.tools.terminal import say_table
+from tests.unit.oncelog.test_hostile_names import commands
+
+ARGUMENTS = {
+    "cluster alter": ("--feature", "a=1"),
+    "config alter": ("--topic", "t", "--set", "a=1"),
+    "config describe": ("--topic", "t"),
+    "group reset": ("g", "--to", "start"),
+    "record consume": ("t",),
+    "record delete": ("t", "--before", "end"),
+    "record produce": ("t", "v"),
+    "topic alter": ("t", "-p", "2"),
+    "txn abort": ("--topic", "t", "--partition", "0", "--start-offset", "1"),
+    "txn producers": ("--topic", "t", "--partition", "0"),
+    **dict.fromkeys(("group delete", "group describe", "group lag", "group offsets"), ("x",)),
+    **dict.fromkeys(("topic create", "topic delete", "topic describe", "txn describe", "txn fence"), ("x",)),
+}
+"""What a command must be given."""
+
+
+def asking() -> Iterator[str]:
+    """Every command that asks a cluster, by the options that all of these share."""
+    for name in commands(main, ""):
+        command: Any = main
+        for word in name.split():
+            command = command.get_command(click.Context(command), word)
+        if "profile" in [parameter.name for parameter in command.params]:
+            yield name
+
+
+ASKING = sorted(asking())
+
+
+def run(*arguments: str, **environment: str) -> Result:
+    return CliRunner().invoke(main, arguments, env={"ONCELOG_CONFIG": "no-such-file", **environment})
+
+
+@pytest.fixture
+def nothing_listens() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+# --- without a broker -------------------------------------------------------------------------------------------------
+
+
+def test_every_command_about_a_cluster_is_known_here() -> None:
+    assert len(ASKING) > 25
+    assert set(ARGUMENTS) <= set(ASKING)
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_without_a_broker_a_command_says_so_before_it_opens_a_client(
+    name: str, nothing_listens: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client would try again until its time is over."""
+    monkeypatch.setattr("oncelog.client.cluster.Cluster.__init__", None)
+    result = run(*name.split(), *ARGUMENTS.get(name, ()), "--bootstrap", nothing_listens)
+    assert result.exit_code == (1 if name in ("doctor", "health") else 2)
+    said = result.stdout if name == "doctor" else result.stderr
+    assert f"{nothing_listens} does not respond: Connection refused" in said
+    assert name == "doctor" or ("`oncelog serve`" in said and len(said.splitlines()) == 1)
+
+
+def test_a_command_that_fails_to_connect_has_loaded_neither_loop_nor_client(nothing_listens: str) -> None:
+    program = (
+        "import sys\nfrom oncelog.cli import main\n"
+        f"try: main(['topic', 'list', '-b', '{nothing_listens}'])\nexcept SystemExit: pass\n"
+        "print(*sorted({'asyncio', 'oncelog.client', 'oncelog.broker', 'rich', 'construct'} & set(sys.modules)))"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert answer.stdout == "\n", answer
+
+
+def test_help_imports_no_command() -> None:
+    program = (
+        "import sys\nfrom oncelog.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print(*sorted(name for name in sys.modules if name.startswith(('oncelog.tools', 'oncelog.broker'))))"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert answer.stdout.splitlines()[-1] == "", answer
+    assert re.search(r"^  topic +Create, list", answer.stdout, re.MULTILINE)
+
+
+# --- which cluster ----------------------------------------------------------------------------------------------------
+
+PROFILES = """
+profile = "local"
+[profiles.local]
+bootstrap = "local:1"
+[profiles.staging]
+bootstrap = "a:1, b:2"
+timeout = 30
+[profiles.broken]
+bootstrap = 7
+"""
+
+
+def chosen(tmp_path: Path, bootstrap: str | None = None, profile: str | None = None, **environment: str) -> str:
+    (tmp_path / "config.toml").write_text(PROFILES)
+    found = target(bootstrap, profile, None, {"ONCELOG_CONFIG": str(tmp_path / "config.toml"), **environment})
+    return found.bootstrap
+
+
+def test_what_is_typed_wins_then_the_environment_then_the_file(tmp_path: Path) -> None:
+    both = {"ONCELOG_BOOTSTRAP": "env:1", "ONCELOG_PROFILE": "staging"}
+    assert chosen(tmp_path, "typed:1", "staging", **both) == "typed:1"
+    assert chosen(tmp_path, None, "local", **both) == "local:1"
+    assert chosen(tmp_path, **both) == "env:1"
+    assert chosen(tmp_path, ONCELOG_PROFILE="staging") == "a:1, b:2"
+    assert chosen(tmp_path) == "local:1"
+    assert target(None, None, None, {"ONCELOG_CONFIG": str(tmp_path / "none")}).bootstrap == "127.0.0.1:9092"
+    (tmp_path / "oncelog").mkdir()
+    (tmp_path / "oncelog" / "config.toml").write_text('profile = "x"\nprofiles.x.bootstrap = "home:1"')
+    assert target(None, None, None, {"XDG_CONFIG_HOME": str(tmp_path)}).bootstrap == "home:1"
+
+
+def test_a_profile_has_addresses_and_a_timeout(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(PROFILES)
+    environment = {"ONCELOG_CONFIG": str(tmp_path / "config.toml")}
+    found = target(None, "staging", None, environment)
+    assert (found.addresses, found.timeout_s) == ((("a", 1), ("b", 2)), 30)
+    assert target(None, "staging", 5, environment).timeout_s == 5
+
+
+@pytest.mark.parametrize(
+    "arguments, environment, wanted",
+    [
+        (("--bootstrap", "nowhere"), {}, "--bootstrap: 'nowhere' is not of the form HOST:PORT"),
+        ((), {"ONCELOG_BOOTSTRAP": "a:b"}, "ONCELOG_BOOTSTRAP: 'a:b' is not of the form HOST:PORT"),
+        (("--profile", "other"), {}, "--profile: there is no profile 'other'"),
+        ((), {"ONCELOG_PROFILE": "other"}, "ONCELOG_PROFILE: there is no profile 'other'"),
+        (("--profile", "broken"), {}, "profile 'broken' needs bootstrap"),
+    ],
+)
+def test_a_wrong_address_is_named_as_it_was_given(
+    tmp_path: Path, arguments: tuple[str, ...], environment: dict[str, str], wanted: str
+) -> None:
+    (tmp_path / "config.toml").write_text(PROFILES)
+    result = run("topic", "list", *arguments, **{"ONCELOG_CONFIG": str(tmp_path / "config.toml"), **environment})
+    assert result.exit_code == 2 and wanted in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("profile = ")
+    with pytest.raises(ProfileError, match=r"config\.toml cannot be read"):
+        target(None, None, None, {"ONCELOG_CONFIG": str(tmp_path / "config.toml")})
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments, wanted",
+    [
+        (("config", "alter", "--topic", "t"), "--set, --reset"),
+        (("config", "describe"), "--topic, --group"),
+        (("config", "alter", "--topic", "t", "--set", "a"), "--set: 'a' is not of the form NAME=VALUE"),
+        (("record", "produce", "t", "v", "--abort"), "--abort needs --transactional-id"),
+        (("record", "produce", "t", "--tombstone"), "--tombstone needs --key"),
+        (("record", "consume", "t", "-o", "soon"), "'-o' / '--offset': 'soon' is not a position"),
+        (("record", "consume", "t", "-f", "%z"), "%z is unknown"),
+        (("record", "produce", "t", "v", "--transactional-id", "x", "--leave-open", "1"), "'--leave-open': '1'"),
+    ],
+)
+def test_a_wrong_option_is_named(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], wanted: str) -> None:
+    class Nobody:
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+
+        async def __aenter__(self) -> "Nobody":
+            return self
+
+        async def __aexit__(self, *_: Any) -> None: ...
+
+    monkeypatch.setattr("oncelog.health.check_health", lambda *_: 1)
+    monkeypatch.setattr("oncelog.client.admin.Admin", Nobody)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert wanted in result.stderr, result.stderr
+
+
+def test_positions_and_durations() -> None:
+    now_ms = 1_000_000_000
+    for text, wanted in (
+        ("start", Position("start")),
+        ("end", Position("end")),
+        ("42", Position("offset", 42)),
+        ("-3", Position("last", 3)),
+        ("@123", Position("time", 123)),
+        ("@-15m", Position("time", now_ms - 900_000)),
+        ("@1970-01-02T00:00:00+00:00", Position("time", 86_400_000)),
+    ):
+        assert position(text, now_ms) == wanted
+    assert [duration_ms(each) for each in ("500ms", "30s", "1.5h", "2d")] == [500, 30_000, 5_400_000, 172_800_000]
+    for text in ("", "+1", "@", "@soon", "@-15", "1e3"):
+        with pytest.raises(click.BadParameter):
+            position(text, now_ms)
+
+
+def test_a_format_has_kcats_letters() -> None:
+    record = Record("topic", 3, 42, 7, None, b"\xff\n", [("a", b"1"), ("b", None)])
+
+    def text(given: str) -> bytes:
+        return b"".join(each if isinstance(each, bytes) else each(Shown(record, "A")) for each in parsed(given))
+
+    assert text("%t %p %o %T %k %K %S %h %C %%") == b"topic 3 42 7  -1 2 a=1,b= A %"
+    assert text(r"%s\t\x00\\\n") == b"\xff\n\t\x00\\\n"
+    assert text("é 100%% \\q") == "é 100% \\q".encode()
+    row = as_row(Shown(record, "A"))
+    assert (row["key"], row["value_base64"], row["transaction"]) == (None, "/wo=", "A")
+    assert json.loads(json.dumps(row)) == row
+
+
+@pytest.mark.parametrize("shell, cursor", [("bash", "2"), ("zsh", "2"), ("fish", "de")])
+def test_a_shell_completes_commands_by_the_script_that_is_printed(shell: str, cursor: str) -> None:
+    """Shells name the word before the cursor by its number, fish by itself."""
+    script = run("completion", shell).stdout
+    assert f"_ONCELOG_COMPLETE={shell}_complete" in script
+    completed = CliRunner().invoke(
+        main,
+        prog_name="oncelog",
+        env={"_ONCELOG_COMPLETE": f"{shell}_complete", "COMP_WORDS": "oncelog topic de", "COMP_CWORD": cursor},
+    )
+    assert "describe" in completed.stdout and "delete" in completed.stdout
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("name", ["short", "x" * 200, "注文" * 60, "e\u0301" * 100])
+def test_a_row_on_a_terminal_is_one_line_that_ends_at_the_edge(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setenv("COLUMNS", "40")
+    say_table([{"topic": name, "partitions": 3}, {"topic": "t", "partitions": 12}])
+    lines = re.sub("\x1b\\[[0-9;]*m", "", shown.getvalue()).splitlines()
+    assert len(lines) == 3
+    assert all(terminal.cell_width(line) <= 40 for line in lines)
+    assert lines[1].endswith("…") == (len(name) > 40)
+
+
+def test_a_row_in_a_pipe_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    say_table([{"topic": "x" * 500, "count": 3}, {"topic": "注文", "count": 12}])
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first.split() == ["x" * 500, "3"]
+    assert second == "注文" + " " * 496 + "     12"
