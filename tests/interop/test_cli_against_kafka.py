@@ -195,6 +195,33 @@ def test_a_transaction_is_left_open_for_others_to_see_and_aborted_by_an_interrup
     assert operator.rows("txn", "describe", transactional_id)["state"] in ("PrepareAbort", "CompleteAbort")
 
 
+@pytest.mark.parametrize("fates", [(), ("--show-txn",)])
+def test_a_reader_waits_for_what_comes_until_it_is_interrupted(operator: Operator, fates: tuple[str, ...]) -> None:
+    name = operator.topic(2)
+    operator.run("record", "produce", name, "0", "-p", "0")
+    arguments = ("record", "consume", name, "-o", "start", "-f", r"%s\n", *fates)
+    command = [sys.executable, "-m", "oncelog", *arguments, "-b", operator.bootstrap]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        for number in range(3):
+            assert process.stdout.readline() == f"{number}\n"
+            operator.run("record", "produce", name, str(number + 1), "-p", str(number % 2))
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=20)[1] == ""
+        assert process.returncode == 0
+    finally:
+        process.kill()
+
+
+def test_a_reader_whose_output_nobody_wants_ends_quietly(operator: Operator) -> None:
+    name = operator.topic()
+    operator.run("record", "produce", name, given=b"line\n" * 50_000)
+    command = f"{sys.executable} -m oncelog record consume {name} -o start -e -b {operator.bootstrap} | head -1"
+    answer = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30)
+    assert (answer.stdout, answer.stderr) == ("line\n", "")
+
+
 def test_records_are_deleted_before_a_position(operator: Operator) -> None:
     name = operator.topic()
     operator.run("record", "produce", name, "a", "b", "c")

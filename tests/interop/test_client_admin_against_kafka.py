@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
+import confluent_kafka
 import pytest
 
 from oncelog.client import (
@@ -183,6 +184,37 @@ async def test_a_group_is_listed_described_and_its_lag_counted(bootstrap: str) -
                 await admin.delete_group_offsets(group, places[:1])
         offsets = await admin.list_group_offsets(group)
         assert {place: (each.offset, each.metadata) for place, each in offsets.items()} == {places[0]: (4, "note")}
+
+
+async def test_a_group_of_the_consumer_protocol_is_described_and_counted_alike(bootstrap: str) -> None:
+    """KIP-848, as librdkafka speaks it."""
+    group = fresh("group")
+    async with Admin(bootstrap) as admin:
+        topic = await written(admin, bootstrap)
+        settings = {"group.id": group, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+        member = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "client.id": "reader", **settings})
+        member.subscribe([topic])
+        try:
+            async with asyncio.timeout(30):
+                while await asyncio.to_thread(member.poll, 1) is None:
+                    pass
+            (described,) = await admin.describe_groups(group)
+            assert (described.type, described.state, described.assignor) == ("consumer", "Stable", "uniform")
+            assert described.epoch > 0
+            assert [(each.client_id, each.partitions) for each in described.members] == [
+                ("reader", (TopicPartition(topic, 0),))
+            ]
+            (listed,) = [each for each in await admin.list_groups(types=["consumer"]) if each.group_id == group]
+            assert (listed.state, listed.type) == ("Stable", "consumer")
+            (lag,) = await admin.list_group_lag(group)
+            assert (lag.committed_offset, lag.lag, lag.member) == (None, 10, described.members[0])
+            with pytest.raises(ConfigError, match="stop its consumers"):
+                await admin.alter_group_offsets(group, {TopicPartition(topic, 0): 0})
+        finally:
+            await asyncio.to_thread(member.close)
+        await admin.alter_group_offsets(group, {TopicPartition(topic, 0): 4})
+        assert [each.lag for each in await admin.list_group_lag(group)] == [6]
+        await admin.delete_groups(group)
 
 
 async def test_offsets_of_a_group_without_members_are_changed_and_deleted(bootstrap: str) -> None:
