@@ -17,7 +17,7 @@ from tests.support.log_page import make_data
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "log.md"
 IMAGE = ROOT / "docs" / "images" / "log_map.svg"
-_BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 _ONCELOG = f'oncelog() {{ "{sys.executable}" -P -m oncelog "$@"; }}; export LC_ALL=C; '
 _IMAGE_COMMAND = "oncelog log map data/orders-0 --width 80 --svg log_map.svg"
 
@@ -26,17 +26,18 @@ def updated(page: str) -> tuple[str, str]:
     """The page and the image as they should be."""
     with TemporaryDirectory() as directory:
         make_data(Path(directory, "data"))
-        page = _BLOCK.sub(lambda found: _run_block(found[0], directory), page)
+        page = BLOCK.sub(lambda found: run_block(found[0], directory), page)
         _run(_IMAGE_COMMAND, directory)
         return page, Path(directory, "log_map.svg").read_text()
 
 
-def _run_block(block: str, directory: str) -> str:
+def run_block(block: str, directory: str, **environment: str) -> str:
+    """The commands of a block, each with what it prints."""
     commands = [line for line in block.splitlines() if line.startswith("$ ")]
-    return "".join(f"{command}\n{_run(command[2:], directory)}" for command in commands)
+    return "".join(f"{command}\n{_run(command[2:], directory, **environment)}" for command in commands)
 
 
-def _run(command: str, directory: str) -> str:
+def _run(command: str, directory: str, **environment: str) -> str:
     run = subprocess.run(
         ["bash", "-c", _ONCELOG + command],
         check=False,  # a command may fail, and the page shows that
@@ -45,7 +46,7 @@ def _run(command: str, directory: str) -> str:
         stderr=subprocess.STDOUT,
         text=True,
         encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "TERM": "dumb"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "TERM": "dumb", **environment},
     )
     return "".join(f"{line.rstrip()}\n" for line in run.stdout.splitlines())
 
