@@ -37,7 +37,7 @@ from oncelog.client.descriptions import (
     TopicDescription,
     TransactionDescription,
 )
-from oncelog.client.errors import ConfigError, error_for, raise_for
+from oncelog.client.errors import ConfigError, raise_for
 from oncelog.client.offsets import (
     EARLIEST,
     LATEST,
@@ -160,12 +160,11 @@ class Admin:
             await self._cluster.topic(topic.name, deadline, exists=True)
 
     async def delete_topics(self, *names: str) -> None:
-        """Delete topics with their records. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) for the first that
-        does not exist."""
+        """Delete topics with their records. Raises UnknownTopic for the first that does not exist."""
         request = DeleteTopicsRequest(topic_names=names, timeout_ms=int(self._api_timeout_ms))
         response = await self._call_controller(DELETE_TOPICS, request, self._deadline())
         for result in response.responses:
-            raise_for(result.error_code, f"topic {result.name!r}: {result.error_message or ''}")
+            await self._raise_for_topic(result.error_code, result.name or "", result.error_message)
         self._cluster.forget_leaders(names)
 
     async def list_topics(self, *, include_internal: bool = False) -> list[str]:
@@ -176,11 +175,11 @@ class Admin:
         )
 
     async def describe_topics(self, *names: str) -> list[TopicDescription]:
-        """Describe these topics, or all. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) if one does not exist."""
+        """Describe these topics, or all. Raises UnknownTopic if one does not exist."""
         response = await self._cluster.refresh(names or None, self._deadline())
         found = {topic.name: topic for topic in response.topics if topic.name is not None}
-        for topic in found.values():
-            raise_for(topic.error_code, f"topic {topic.name!r}")
+        for name, topic in found.items():
+            await self._raise_for_topic(topic.error_code, name)
         return [_description(found[name]) for name in names or found]
 
     async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
@@ -189,14 +188,14 @@ class Admin:
             await admin.create_partitions({"events": 6})
 
         Records with a key may then go to another partition than before. Raises INVALID_PARTITIONS (a ConfigError) if a
-        topic has as many already, and UNKNOWN_TOPIC_OR_PARTITION (a RetriableError).
+        topic has as many already, and UnknownTopic.
         """
         from oncelog.client import admin_cluster
 
         request = admin_cluster.create_partitions_request_of(counts, int(self._api_timeout_ms), validate_only)
         response = await self._call_controller(admin_cluster.CREATE_PARTITIONS, request, self._deadline())
         for result in response.results:
-            raise_for(result.error_code, f"topic {result.name!r}: {result.error_message or ''}")
+            await self._raise_for_topic(result.error_code, result.name, result.error_message)
         self._cluster.forget_leaders(counts)
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -213,11 +212,16 @@ class Admin:
         return await admin_cluster.delete_records(self._cluster, offsets, deadline)
 
     async def _require(self, names: Collection[str], deadline: Deadline) -> None:
-        """Raise UNKNOWN_TOPIC_OR_PARTITION at once for a topic that does not exist, without creating it."""
+        """Raise UnknownTopic at once for a topic that does not exist, without creating it."""
         await self._cluster.refresh(names, deadline)
         for name in names:
             if name not in self._cluster.topics:
-                raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
+                raise await self._cluster.unknown_topic(name, deadline)
+
+    async def _raise_for_topic(self, code: int, name: str | None, message: str | None = None) -> None:
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name is not None:
+            raise await self._cluster.unknown_topic(name, self._deadline())
+        raise_for(code, message or "" if name is None else f"topic {name!r}: {message or ''}")
 
     # --- settings, nodes ----------------------------------------------------------------------------------------------
 
@@ -229,7 +233,7 @@ class Admin:
             configs = await admin.describe_configs(topic="events")
             retention_ms = int(configs["retention.ms"])
 
-        A value is None for a secret. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) if the topic does not exist.
+        A value is None for a secret. Raises UnknownTopic if the topic does not exist.
         """
         entries = await self.describe_config_entries(topic=topic, node_id=node_id, group=group)
         return {each.name: each.value for each in entries}
@@ -250,7 +254,7 @@ class Admin:
         else:
             response = await self._cluster.call_any(DESCRIBE_CONFIGS, request, deadline)
         result = response.results[0]
-        raise_for(result.error_code, f"{result.resource_name!r}: {result.error_message or ''}")
+        await self._raise_for_topic(result.error_code, topic, result.error_message)
         return [
             ConfigEntry(
                 each.name,
@@ -279,8 +283,7 @@ class Admin:
 
             await admin.alter_configs({"retention.ms": "60000"}, topic="events", reset=["segment.bytes"])
 
-        All of it takes effect, or nothing. Raises INVALID_CONFIG and the like as ConfigError, and
-        UNKNOWN_TOPIC_OR_PARTITION (a RetriableError).
+        All of it takes effect, or nothing. Raises INVALID_CONFIG and the like as ConfigError, and UnknownTopic.
         """
         from oncelog.client import admin_cluster
 
@@ -301,7 +304,7 @@ class Admin:
         else:
             response = await self._call_controller(admin_cluster.INCREMENTAL_ALTER_CONFIGS, request, deadline)
         for result in response.responses:
-            raise_for(result.error_code, f"{result.resource_name!r}: {result.error_message or ''}")
+            await self._raise_for_topic(result.error_code, topic, result.error_message)
 
     async def describe_cluster(self) -> ClusterDescription:
         """The cluster id, controller, nodes and features."""
@@ -354,8 +357,7 @@ class Admin:
 
             ends = await admin.list_offsets([TopicPartition("events", 0)])
 
-        An offset is -1 if no record matches. Raises UNKNOWN_TOPIC_OR_PARTITION (a RetriableError) if a topic does not
-        exist.
+        An offset is -1 if no record matches. Raises UnknownTopic, or a ConfigError for a partition that a topic lacks.
         """
         when = _SPECS[at] if isinstance(at, str) else at
         wanted, deadline = dict.fromkeys(partitions, when), self._deadline()
@@ -400,8 +402,7 @@ class Admin:
 
             await admin.alter_group_offsets("readers", {TopicPartition("events", 0): 42})
 
-        Raises UNKNOWN_MEMBER_ID (a ConfigError) while the group has members, and UNKNOWN_TOPIC_OR_PARTITION (a
-        RetriableError).
+        Raises UNKNOWN_MEMBER_ID (a ConfigError) while the group has members, and UnknownTopic.
         """
         from oncelog.client import admin_groups
 

@@ -375,7 +375,7 @@ class Cluster:
                 return known
             code = response.topics[0].error_code if response.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and give_up.expired:
-                raise await self._unknown_topic(name, deadline)
+                raise await self.unknown_topic(name, deadline)
             cause = error_for(code or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
             if not cause.retriable or deadline.expired:
                 raise cause
@@ -389,7 +389,8 @@ class Cluster:
             sorted(each.name for each in topics if each.name and not each.is_internal and whole.fullmatch(each.name))
         )
 
-    async def _unknown_topic(self, name: str, deadline: Deadline) -> UnknownTopic:
+    async def unknown_topic(self, name: str, deadline: Deadline) -> UnknownTopic:
+        """The error for it, with the names that it may have been."""
         known = [each.name for each in (await self.refresh(None, deadline)).topics if each.name is not None]
         similar = get_close_matches(name, known, n=3)
         hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "create it first, or check its name"

@@ -6,7 +6,7 @@ from typing import Literal
 from oncelog.client.apis import LIST_OFFSETS, OFFSET_FETCH
 from oncelog.client.cluster import LEADER_MOVED, Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConnectionLost, KafkaError, RequestTimedOut, error_for
+from oncelog.client.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut, error_for
 from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -54,14 +54,12 @@ async def list_offsets(
 
 
 def leader_of(cluster: Cluster, place: TopicPartition) -> int:
-    """Node id of the leader of a known topic's partition. Raises UNKNOWN_TOPIC_OR_PARTITION for one that it lacks."""
-    topic = cluster.topics.get(place.topic)
-    if topic is None:
-        raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {place.topic!r}")
-    if not 0 <= place.partition < topic.partition_count:
-        text = f"topic {place.topic!r} has no partition {place.partition}: the last is {topic.partition_count - 1}"
-        raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    return topic.leaders[place.partition]
+    """Node id of the leader. Raises ConfigError for a partition that its topic, which is known, does not have."""
+    count = cluster.topics[place.topic].partition_count
+    if not 0 <= place.partition < count:
+        text = f"topic {place.topic!r} has no partition {place.partition}: the last is {count - 1}"
+        raise ConfigError(text, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return cluster.topics[place.topic].leaders[place.partition]
 
 
 async def _list_offsets_of(

@@ -151,11 +151,10 @@ def run(chosen: "Target", as_json: bool, follows: bool, work: Callable[[Session]
 
 
 _HINTS = {
-    "UNKNOWN_TOPIC_OR_PARTITION": "`oncelog topic list` and `oncelog topic describe` show those there are",
     "GROUP_ID_NOT_FOUND": "`oncelog group list` shows those there are",
     "TRANSACTIONAL_ID_NOT_FOUND": "`oncelog txn list` shows those there are",
 }
-"""By error name; the client's own hints speak of its arguments."""
+"""By error name, for those about which the client cannot say more."""
 
 
 def attempt(work: Callable[[], Any], chosen: "Target", follows: bool = False) -> Any:
