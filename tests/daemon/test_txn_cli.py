@@ -191,3 +191,9 @@ def test_a_transaction_that_no_coordinator_knows_is_found_and_aborted(start_daem
     operator.rows("abort", "--topic", TOPIC, "--partition", "0", "--start-offset", str(start_offset))
     assert operator.rows("find-hanging") == []
     assert ends(talk, TOPIC) == (start_offset + 2, start_offset + 2), "readers of committed records go on"
+
+
+def test_a_broker_that_does_not_exist_is_not_free_of_hanging_transactions(operator: Operator) -> None:
+    assert operator.run("find-hanging", "--broker-id", "1").exit_code == 0
+    answer = operator.run("find-hanging", "--broker-id", "99")
+    assert (answer.exit_code, answer.stderr) == (2, "oncelog: there is no broker 99: there are 1\n")

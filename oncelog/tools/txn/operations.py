@@ -105,6 +105,8 @@ async def find_hanging(
         for index, leader in enumerate(description.leaders)
         if partition in (None, index) and broker_id in (None, leader)
     ]
+    if broker_id is not None and broker_id not in (nodes := (await admin.describe_cluster()).nodes):
+        raise NotFound(f"there is no broker {broker_id}: there are {', '.join(map(str, sorted(nodes)))}")
     if partition is not None and not searched:
         raise NotFound(
             f"topic {topic!r} has no partition {partition}; `oncelog topic describe {topic}` lists those that it has"

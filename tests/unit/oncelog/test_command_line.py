@@ -21,6 +21,7 @@ from oncelog.tools.positions import Position, duration_ms, position
 from oncelog.tools.profiles import ProfileError, target
 from oncelog.tools.record.formats import Shown, as_row, parsed
 from oncelog.tools.terminal import say_table
+from tests.support.daemon import Daemon
 from tests.unit.oncelog.test_hostile_names import commands
 
 ARGUMENTS = {
@@ -92,6 +93,19 @@ def test_a_command_that_fails_to_connect_has_loaded_neither_loop_nor_client(noth
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
     assert answer.stdout == "\n", answer
+
+
+def test_a_command_loads_the_admin_client_and_nothing_that_it_does_not_need(daemon: Daemon) -> None:
+    unneeded = (
+        "('oncelog.broker', 'oncelog.pipeline', 'oncelog.client.admin_', 'oncelog.protocol.schema', 'rich', 're2')"
+    )
+    program = (
+        "import sys\nfrom oncelog.cli import main\n"
+        f"try: main(['topic', 'list', '--json', '-b', '{daemon.bootstrap}'])\nexcept SystemExit: pass\n"
+        f"print(*sorted(name for name in sys.modules if name.startswith({unneeded})))"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert answer.stdout == "[]\n\n", answer
 
 
 def test_help_imports_no_command() -> None:
