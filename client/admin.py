@@ -6,10 +6,12 @@ Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadat
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Literal, Self
 
 from oncelog.client.apis import (
+    API_VERSIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
     DESCRIBE_CONFIGS,
@@ -23,8 +25,10 @@ from oncelog.client.apis import (
     ResponseT,
 )
 from oncelog.client.cluster import Cluster, CoordinatorKind, Purpose
+from oncelog.client.connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import (
+    CONFIG_SOURCES,
     ClusterDescription,
     ConfigEntry,
     GroupDescription,
@@ -49,6 +53,7 @@ from oncelog.client.offsets import (
 )
 from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -64,20 +69,11 @@ from oncelog.protocol.generated.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 
+_DESCRIBE_FEATURES = replace(API_VERSIONS, maximum=4)
+"""Earlier versions leave out features that may be off (KIP-1022); connections begin with one that older brokers have."""
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _GROUP_RESOURCE = 32
-_CONFIG_SOURCES = {
-    1: "DYNAMIC_TOPIC_CONFIG",
-    2: "DYNAMIC_BROKER_CONFIG",
-    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
-    4: "STATIC_BROKER_CONFIG",
-    5: "DEFAULT_CONFIG",
-    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
-    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
-    8: "DYNAMIC_GROUP_CONFIG",
-}
-"""As Kafka's ConfigEntry.ConfigSource names them."""
 _FENCE_TIMEOUT_MS = 60_000
 """The next instance sets its own."""
 _SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP}
@@ -259,7 +255,7 @@ class Admin:
             ConfigEntry(
                 each.name,
                 each.value,
-                _CONFIG_SOURCES.get(each.config_source, "UNKNOWN"),
+                CONFIG_SOURCES.get(each.config_source, "UNKNOWN"),
                 each.read_only,
                 each.is_sensitive,
             )
@@ -310,12 +306,14 @@ class Admin:
         """The cluster id, controller, nodes and features."""
         deadline = self._deadline()
         await self._cluster.refresh((), deadline)
-        transport = await self._cluster.any_transport(deadline)
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+        response = await self._cluster.call_any(_DESCRIBE_FEATURES, request, deadline)
         return ClusterDescription(
             self._cluster.cluster_id,
             self._cluster.controller_id,
             dict(self._cluster.nodes),
-            dict(transport.connection.finalized_features),
+            {each.name: each.max_version_level for each in response.finalized_features},
+            {each.name: (each.min_version, each.max_version) for each in response.supported_features},
         )
 
     async def describe_log_dirs(self, *node_ids: int) -> list[LogDirDescription]:

@@ -9,6 +9,18 @@ from uuid import UUID
 
 from oncelog.client.records import TopicPartition
 
+CONFIG_SOURCES = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
+"""As Kafka's ConfigEntry.ConfigSource names them."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
@@ -54,12 +66,14 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster's id, controller, nodes (id to host and port) and finalized feature levels."""
+    """The cluster's id, controller, nodes (id to host and port), finalized feature levels, and the lowest and highest
+    level of each feature that the broker supports."""
 
     cluster_id: str | None
     controller_id: int
     nodes: Mapping[int, tuple[str, int]]
     finalized_features: Mapping[str, int]
+    supported_features: Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)

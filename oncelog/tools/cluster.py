@@ -15,7 +15,7 @@ def cluster() -> None:
 
 @asks(cluster)
 async def describe(session: Session) -> Shown:
-    """The cluster's id, its nodes as they advertise themselves, and its finalized features."""
+    """The cluster's id, its nodes as they advertise themselves, and its features: level, and what is supported."""
     found = await session.admin.describe_cluster()
     return {
         "cluster_id": found.cluster_id,
@@ -23,7 +23,10 @@ async def describe(session: Session) -> Shown:
         "nodes": [
             {"node_id": node_id, "host": host, "port": port} for node_id, (host, port) in sorted(found.nodes.items())
         ],
-        "features": [{"feature": name, "level": level} for name, level in sorted(found.finalized_features.items())],
+        "features": [
+            {"feature": name, "level": found.finalized_features.get(name, 0), "lowest": lowest, "highest": highest}
+            for name, (lowest, highest) in sorted(found.supported_features.items())
+        ],
     }
 
 

@@ -260,10 +260,19 @@ async def test_log_directories_have_the_size_of_each_partition(bootstrap: str) -
 
 async def test_features_are_finalized_or_refused_together(bootstrap: str) -> None:
     async with Admin(bootstrap) as admin:
-        level = (await admin.describe_cluster()).finalized_features["transaction.version"]
-        await admin.update_features({"transaction.version": level}, validate_only=True)
+
+        async def level() -> int | None:
+            return (await admin.describe_cluster()).finalized_features.get("group.version")
+
+        lowest, highest = (await admin.describe_cluster()).supported_features["group.version"]
+        assert (lowest, await level()) == (0, highest)
         with pytest.raises(KafkaError):
-            await admin.update_features({"transaction.version": 99})
+            await admin.update_features({"group.version": 0})
+        with pytest.raises(KafkaError):
+            await admin.update_features({"group.version": 0, "transaction.version": 99}, allow_downgrade=True)
+        await admin.update_features({"group.version": 0}, allow_downgrade=True, validate_only=True)
+        assert await level() == highest
+        await admin.update_features({"group.version": highest})
 
 
 async def test_no_look_up_creates_a_topic(bootstrap: str) -> None:

@@ -118,7 +118,7 @@ class ForeignCluster:
         return {self.name: self.name}
 
     async def describe_cluster(self) -> Any:
-        return ClusterDescription(self.name, 0, {0: (self.name, 1)}, {self.name: 1})
+        return ClusterDescription(self.name, 0, {0: (self.name, 1)}, {self.name: 1}, {self.name: (0, 1)})
 
     async def describe_log_dirs(self) -> list[Any]:
         return [LogDirDescription(0, self.name, {TopicPartition(self.name, 0): 1}, 1, 1)]
