@@ -70,7 +70,7 @@ from oncelog.protocol.generated.write_txn_markers_request import (
 )
 
 _DESCRIBE_FEATURES = replace(API_VERSIONS, maximum=4)
-"""Earlier versions leave out features that may be off (KIP-1022); connections begin with one that older brokers have."""
+"""Earlier versions leave out features that may be off (KIP-1022); connections begin with one that all brokers have."""
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _GROUP_RESOURCE = 32
