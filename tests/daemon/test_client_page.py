@@ -1,5 +1,6 @@
 """docs/client.md and the client's part of the README run as they stand, and the page has the options of the code."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog import Admin
 from tests.support.daemon import Daemon
 from tools.update_client_page import PAGE, updated
 
@@ -31,3 +33,9 @@ def test_every_script_of_a_page_runs_as_it_stands(daemon: Daemon, page: Path) ->
 def test_the_page_has_the_options_of_the_code() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert updated(text) == text, "run tools/update_client_page.py"
+
+
+def test_the_page_names_each_method_of_admin() -> None:
+    methods = [name for name, _ in inspect.getmembers(Admin, inspect.isfunction) if not name.startswith("_")]
+    text = PAGE.read_text(encoding="utf-8")
+    assert [name for name in methods if name != "close" and f"`{name}`" not in text] == []
