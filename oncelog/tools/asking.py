@@ -60,6 +60,7 @@ class Session:
 
 
 _Function = Callable[..., Any]
+_COMMON = frozenset(("bootstrap", "profile", "timeout_s", "as_json"))
 
 
 def connection_options(function: _Function) -> _Function:
@@ -98,7 +99,9 @@ def asks(
             chosen = reach(bootstrap, profile, timeout_s)
             show(run(chosen, as_json, follows, lambda session: function(session, **options)), as_json)
 
-        return group.command(name or function.__name__)(connection_options(command))
+        made = group.command(name or function.__name__)(connection_options(command))
+        made.params.sort(key=lambda parameter: parameter.name in _COMMON)  # what is its own comes first in --help
+        return made
 
     return decorate
 

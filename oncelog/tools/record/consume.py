@@ -1,4 +1,4 @@
-"""Reading a topic for `oncelog record consume`, in two ways that yield the same `Shown`.
+"""Reading a topic for `oncelog record consume`, in two ways that yield the same `ReadRecord`.
 
 Owns: which records come, and with which letter. Does not own: options, formats, printing.
 `plain` is an ordinary consumer, at either isolation level. `with_fates` reads whole batches at both levels, which shows
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 
-from oncelog.tools.record.formats import Letter, Shown
+from oncelog.tools.record.formats import Letter, ReadRecord
 
 if TYPE_CHECKING:
     from oncelog.client.consumer import Consumer
@@ -25,7 +25,7 @@ _LETTERS: dict[str, Letter] = {"committed": "C", "aborted": "A", "open": "O", "p
 
 async def plain(
     consumer: "Consumer", starts: "Mapping[TopicPartition, int]", ends: "Mapping[TopicPartition, int] | None"
-) -> AsyncGenerator[Shown, None]:
+) -> AsyncGenerator[ReadRecord, None]:
     """From `starts` on; up to `ends`, or endlessly."""
     consumer.assign(starts)
     for place, offset in starts.items():
@@ -34,7 +34,7 @@ async def plain(
     while left is None or left:
         for record in await consumer.poll(_POLL_MS):
             if ends is None or record.offset < ends[record.topic_partition]:
-                yield Shown(record)
+                yield ReadRecord(record)
         if ends is not None and left:
             left = {place for place in left if await consumer.position(place) < ends[place]}
 
@@ -46,7 +46,7 @@ async def with_fates(
     *,
     markers: bool,
     read_committed: bool,
-) -> AsyncGenerator[Shown, None]:
+) -> AsyncGenerator[ReadRecord, None]:
     """As `plain`, each with its letter, and markers if they are wanted; at read_committed without what is aborted, and
     no further than the last stable offset."""
     positions = dict(starts)
@@ -71,7 +71,7 @@ def _end(ends: "Mapping[TopicPartition, int] | None", place: "TopicPartition") -
     return float("inf") if ends is None else ends[place]
 
 
-def _shown(batch: "RawBatch", start_offset: int, markers: bool, read_committed: bool) -> list[Shown]:
+def _shown(batch: "RawBatch", start_offset: int, markers: bool, read_committed: bool) -> list[ReadRecord]:
     from oncelog.client.records import Record
 
     letter = _LETTERS[batch.fate]
@@ -79,7 +79,7 @@ def _shown(batch: "RawBatch", start_offset: int, markers: bool, read_committed: 
         header, (topic, partition) = batch.header, batch.topic_partition
         outcome = batch.control_type.name
         record = Record(topic, partition, header.base_offset, header.max_timestamp, None, outcome.encode())
-        return [Shown(record, letter, outcome)] if markers else []
+        return [ReadRecord(record, letter, outcome)] if markers else []
     if read_committed and batch.fate == "aborted":
         return []
-    return [Shown(each, letter) for each in batch.records() if each.offset >= start_offset]
+    return [ReadRecord(each, letter) for each in batch.records() if each.offset >= start_offset]

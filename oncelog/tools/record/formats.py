@@ -23,7 +23,7 @@ Letter = Literal["C", "A", "O", "-", "M"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReadRecord:
     """A record, or a marker, with what became of its transaction; None if that was not looked up."""
 
     record: Record
@@ -36,11 +36,11 @@ def _length(data: bytes | None) -> bytes:
     return b"%d" % (-1 if data is None else len(data))
 
 
-def _headers(shown: Shown) -> bytes:
+def _headers(shown: ReadRecord) -> bytes:
     return b",".join(name.encode() + b"=" + (value or b"") for name, value in shown.record.headers)
 
 
-_LETTERS: dict[str, Callable[[Shown], bytes]] = {
+_LETTERS: dict[str, Callable[[ReadRecord], bytes]] = {
     "t": lambda shown: shown.record.topic.encode(errors="surrogatepass"),
     "p": lambda shown: b"%d" % shown.record.partition,
     "o": lambda shown: b"%d" % shown.record.offset,
@@ -57,7 +57,7 @@ _PIECE = re.compile(
 )
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
 
-Piece = bytes | Callable[[Shown], bytes]
+Piece = bytes | Callable[[ReadRecord], bytes]
 
 
 def parsed(text: str) -> list[Piece]:
@@ -80,7 +80,7 @@ def parsed(text: str) -> list[Piece]:
     return pieces
 
 
-def as_row(shown: Shown) -> dict[str, Any]:
+def as_row(shown: ReadRecord) -> dict[str, Any]:
     """For JSON: text where bytes are UTF-8, else base64 under another name."""
     record = shown.record
     row: dict[str, Any] = {

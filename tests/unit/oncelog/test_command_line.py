@@ -19,7 +19,7 @@ from oncelog.client.records import Record
 from oncelog.tools import terminal
 from oncelog.tools.positions import Position, duration_ms, position
 from oncelog.tools.profiles import ProfileError, target
-from oncelog.tools.record.formats import Shown, as_row, parsed
+from oncelog.tools.record.formats import ReadRecord, as_row, parsed
 from oncelog.tools.terminal import say_table
 from tests.support.daemon import Daemon
 from tests.unit.oncelog.test_hostile_names import commands
@@ -239,12 +239,12 @@ def test_a_format_has_kcats_letters() -> None:
     record = Record("topic", 3, 42, 7, None, b"\xff\n", [("a", b"1"), ("b", None)])
 
     def text(given: str) -> bytes:
-        return b"".join(each if isinstance(each, bytes) else each(Shown(record, "A")) for each in parsed(given))
+        return b"".join(each if isinstance(each, bytes) else each(ReadRecord(record, "A")) for each in parsed(given))
 
     assert text("%t %p %o %T %k %K %S %h %C %%") == b"topic 3 42 7  -1 2 a=1,b= A %"
     assert text(r"%s\t\x00\\\n") == b"\xff\n\t\x00\\\n"
     assert text("é 100%% \\q") == "é 100% \\q".encode()
-    row = as_row(Shown(record, "A"))
+    row = as_row(ReadRecord(record, "A"))
     assert (row["key"], row["value_base64"], row["transaction"]) == (None, "/wo=", "A")
     assert json.loads(json.dumps(row)) == row
 
