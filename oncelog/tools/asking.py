@@ -154,6 +154,8 @@ def run(chosen: "Target", as_json: bool, follows: bool, work: Callable[[Session]
 
 
 _HINTS = {
+    "ConnectionLost": "`oncelog doctor` looks for the reason",
+    "RequestTimedOut": "`oncelog doctor` looks for the reason; --timeout waits longer",
     "GROUP_ID_NOT_FOUND": "`oncelog group list` shows those there are",
     "TRANSACTIONAL_ID_NOT_FOUND": "`oncelog txn list` shows those there are",
 }

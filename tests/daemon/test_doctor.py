@@ -30,6 +30,9 @@ def test_an_advertised_address_that_cannot_be_reached_is_wrong(start_daemon: Cal
     result, detail = found["node 1"]
     assert result == "wrong"
     assert "it tells clients to connect to 127.0.0.1:1" in detail and "set advertised.listeners of node 1" in detail
+    command = CliRunner().invoke(main, ["txn", "list", "-b", daemon.bootstrap])
+    assert command.exit_code == 2
+    assert "127.0.0.1:1" in command.stderr and "`oncelog doctor` looks for the reason" in command.stderr
 
 
 def test_a_hanging_transaction_is_wrong(start_daemon: Callable[..., Daemon]) -> None:
