@@ -17,6 +17,7 @@ from oncelog.client.descriptions import (
     NewTopic,
     PartitionDescription,
     PartitionLag,
+    ProducerState,
     TopicDescription,
     TransactionDescription,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "ProducerIdentity",
     "ProducerOptions",
     "ProducerSettings",
+    "ProducerState",
     "QueueFull",
     "Record",
     "RecordMetadata",

@@ -38,6 +38,7 @@ from oncelog.client.descriptions import (
     NewTopic,
     PartitionDescription,
     PartitionLag,
+    ProducerState,
     TopicDescription,
     TransactionDescription,
 )
@@ -58,7 +59,6 @@ from oncelog.protocol.generated.create_topics_request import CreatableTopic, Cre
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
-from oncelog.protocol.generated.describe_producers_response import ProducerState
 from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
@@ -451,7 +451,17 @@ class Admin:
         response = await self._cluster.call_node(node_id, DESCRIBE_PRODUCERS, request, deadline)
         answer = response.topics[0].partitions[0]
         raise_for(answer.error_code, answer.error_message or "")
-        return list(answer.active_producers)
+        return [
+            ProducerState(
+                each.producer_id,
+                each.producer_epoch,
+                each.coordinator_epoch,
+                each.last_sequence,
+                each.last_timestamp,
+                each.current_txn_start_offset,
+            )
+            for each in answer.active_producers
+        ]
 
     async def list_transactions(self, *, states: Sequence[str] = ()) -> dict[str, str]:
         """States by transactional id, from all coordinators: `{"mover": "Ongoing"}`. `states` filters, as in

@@ -160,6 +160,20 @@ class PartitionLag:
 
 
 @dataclass(frozen=True, slots=True)
+class ProducerState:
+    """What a partition's leader keeps of one producer; -1 where there is none: no coordinator has written a marker, the
+    producer has written nothing yet, no transaction is open."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    transaction_start_offset: int
+    """Where its open transaction begins."""
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionDescription:
     """One transaction as its coordinator describes it; `start_time_ms` is milliseconds since the epoch, -1 if none is
     open."""

@@ -16,13 +16,13 @@ from oncelog.client.descriptions import (
     LogDirDescription,
     NewTopic,
     PartitionLag,
+    ProducerState,
     TopicDescription,
     TransactionDescription,
 )
 from oncelog.client.loop_thread import Facade
 from oncelog.client.offsets import IsolationLevel
 from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
-from oncelog.protocol.generated.describe_producers_response import ProducerState
 
 
 class Admin(Facade[AsyncAdmin]):

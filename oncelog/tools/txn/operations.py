@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client.admin import Admin
+from oncelog.client.descriptions import ProducerState
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.describe_producers_response import ProducerState
 from oncelog.tools.asking import NotFound
 
 Row = dict[str, Any]
@@ -70,8 +70,8 @@ async def producers(admin: Admin, partition: TopicPartition) -> list[Row]:
             "producer_epoch": each.producer_epoch,
             "coordinator_epoch": _or_none(each.coordinator_epoch),
             "last_sequence": _or_none(each.last_sequence),
-            "last_timestamp_ms": each.last_timestamp,
-            "transaction_start_offset": _or_none(each.current_txn_start_offset),
+            "last_timestamp_ms": each.last_timestamp_ms,
+            "transaction_start_offset": _or_none(each.transaction_start_offset),
         }
         for each in found
     ]
@@ -112,7 +112,7 @@ async def find_hanging(
             f"topic {topic!r} has no partition {partition}; `oncelog topic describe {topic}` lists those that it has"
         )
     candidates = [
-        each for each in await _find_open(admin, searched) if now_ms - each.producer.last_timestamp > max_timeout_ms
+        each for each in await _find_open(admin, searched) if now_ms - each.producer.last_timestamp_ms > max_timeout_ms
     ]
     return [_hanging_row(each, now_ms) for each in await _unknown_to_coordinators(admin, candidates)]
 
@@ -122,7 +122,7 @@ async def _find_open(admin: Admin, partitions: Iterable[TopicPartition]) -> list
         OpenTransaction(partition, producer)
         for partition in partitions
         for producer in await admin.describe_producers(partition)
-        if producer.current_txn_start_offset >= 0
+        if producer.transaction_start_offset >= 0
     ]
 
 
@@ -151,9 +151,9 @@ def _hanging_row(each: OpenTransaction, now_ms: int) -> Row:
         "producer_id": producer.producer_id,
         "producer_epoch": producer.producer_epoch,
         "coordinator_epoch": _or_none(producer.coordinator_epoch),
-        "start_offset": producer.current_txn_start_offset,
-        "last_timestamp_ms": producer.last_timestamp,
-        "duration_min": (now_ms - producer.last_timestamp) // _MS_IN_A_MINUTE,
+        "start_offset": producer.transaction_start_offset,
+        "last_timestamp_ms": producer.last_timestamp_ms,
+        "duration_min": (now_ms - producer.last_timestamp_ms) // _MS_IN_A_MINUTE,
     }
 
 
@@ -163,7 +163,7 @@ def _hanging_row(each: OpenTransaction, now_ms: int) -> Row:
 async def abort_at(admin: Admin, partition: TopicPartition, start_offset: int) -> Row:
     """Abort the transaction that the partition has held open since this offset."""
     for each in await _find_open(admin, (partition,)):
-        if each.producer.current_txn_start_offset == start_offset:
+        if each.producer.transaction_start_offset == start_offset:
             producer = each.producer
             # The epoch of the coordinator that last wrote here; 0 if none has.
             epoch = max(producer.coordinator_epoch, 0)

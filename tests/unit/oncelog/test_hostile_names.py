@@ -24,6 +24,7 @@ from oncelog.client.descriptions import (
     MemberDescription,
     PartitionDescription,
     PartitionLag,
+    ProducerState,
     TopicDescription,
 )
 from oncelog.client.errors import KafkaError
@@ -139,16 +140,7 @@ class ForeignCluster:
         return [PartitionLag(TopicPartition(self.name, 0), 0, 0, 0, 0, self.member())]
 
     async def describe_producers(self, _: TopicPartition) -> list[Any]:
-        return [
-            SimpleNamespace(
-                producer_id=1,
-                producer_epoch=0,
-                coordinator_epoch=0,
-                last_sequence=0,
-                last_timestamp=0,
-                current_txn_start_offset=5,
-            )
-        ]
+        return [ProducerState(1, 0, 0, 0, 0, 5)]
 
     async def abort_on_partition(self, *_: Any) -> None: ...
 
