@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from tests.support.processes import below, command, parents
+
 _PATIENCE_S = 240.0
 _POLL_S = 0.1
 _CLASSES = "org.apache.spark.deploy"
@@ -58,9 +60,9 @@ class SparkCluster:
         self.wait_for(lambda: len(self.state()["workers"]) == workers)
 
     def _start(self, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        command = [str(self._spark_home / "bin" / "spark-class"), f"{_CLASSES}.{name}", "--host", "127.0.0.1"]
+        words = [str(self._spark_home / "bin" / "spark-class"), f"{_CLASSES}.{name}", "--host", "127.0.0.1"]
         with (self._work / "cluster.log").open("ab") as log:
-            return subprocess.Popen([*command, *arguments], env=self._environment, stdout=log, stderr=log)
+            return subprocess.Popen([*words, *arguments], env=self._environment, stdout=log, stderr=log)
 
     def state(self) -> dict[str, Any]:
         """What the master's page says; nothing while it starts."""
@@ -84,15 +86,11 @@ class SparkCluster:
     def executors(self) -> list[int]:
         """Process ids of the executors: children of the workers, beside what `spark-class` has left."""
         workers = {process.pid for process in self._processes[1:]}
-        return [pid for pid, parent in _parents().items() if parent in workers and _EXECUTOR in _command(pid)]
+        return [pid for pid, parent in parents().items() if parent in workers and _EXECUTOR in command(pid)]
 
     def python_executables(self) -> set[Path]:
         """Of all Python processes below the executors, by the path that they were started with."""
-        parents = _parents()
-        below = set(self.executors())
-        while more := {pid for pid, parent in parents.items() if parent in below} - below:
-            below |= more
-        return {Path(words[0]) for pid in below if (words := _command(pid)) and "python" in words[0]}
+        return {Path(word) for pid in below(set(self.executors())) if "python" in (word := command(pid)[0])}
 
     def stop(self) -> None:
         for process in reversed(self._processes):
@@ -107,22 +105,6 @@ def spark_cluster(work: Path, java_home: Path) -> Iterator[SparkCluster]:
         yield cluster
     finally:
         cluster.stop()
-
-
-def _parents() -> dict[int, int]:
-    """Each process and its parent."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                found[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    return found
-
-
-def _command(pid: int) -> list[str]:
-    with suppress(OSError):
-        return (Path("/proc") / str(pid) / "cmdline").read_text().split("\0")
-    return []
 
 
 def _free_port() -> int:
