@@ -41,23 +41,26 @@ class SparkCluster:
         port, self._page = _free_port(), _free_port()
         self.master = f"spark://127.0.0.1:{port}"
         self._processes = [self._start("master.Master", "--port", str(port), "--webui-port", str(self._page))]
-        for number in range(workers):
-            directory = str(work / f"worker{number}")
-            self._processes.append(
-                self._start(
-                    "worker.Worker",
-                    "--cores",
-                    "1",
-                    "--memory",
-                    "1g",
-                    "--webui-port",
-                    "0",
-                    "--work-dir",
-                    directory,
-                    self.master,
-                )
-            )
-        self.wait_for(lambda: len(self.state()["workers"]) == workers)
+        for _ in range(workers):
+            self._start_worker()
+        self._workers = workers
+        self.wait_for(lambda: self._alive() == workers)
+
+    def _start_worker(self) -> None:
+        directory = str(self._work / f"worker{len(self._processes)}")
+        size = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", directory)
+        self._processes.append(self._start("worker.Worker", *size, self.master))
+
+    def _alive(self) -> int:
+        return sum(each["state"] == "ALIVE" for each in self.state()["workers"])
+
+    def restore(self) -> None:
+        """Start a worker for each that has ended, and wait until a job has an executor on each again."""
+        ended = [each for each in self._processes[1:] if each.poll() is not None]
+        for each in ended:
+            self._processes.remove(each)
+            self._start_worker()
+        self.wait_for(lambda: self._alive() >= self._workers and len(self.executors()) == self._workers)
 
     def _start(self, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
         words = [str(self._spark_home / "bin" / "spark-class"), f"{_CLASSES}.{name}", "--host", "127.0.0.1"]

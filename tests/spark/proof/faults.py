@@ -51,7 +51,7 @@ def dies_and_the_topic_has_more_partitions(scene: Scene) -> None:
     scene.run()
     scene.forget_last_commit()
     more = NewPartitions(scene.topic, scene.random.choice((4, 5, 7)))
-    admin = AdminClient({"bootstrap.servers": scene.broker.bootstrap})
+    admin = AdminClient({"bootstrap.servers": scene.address.bootstrap})
     admin.create_partitions([more])[scene.topic].result(30)
     scene.run()
 
@@ -74,7 +74,7 @@ def the_process_that_commits_is_killed(scene: Scene) -> None:
     held = faults.plant(Rule(point, Action.HOLD, Selector(api=api), nth=random.randrange(1, BATCHES + 1)))
     query = scene.start()
     assert faults.wait_fired(held, _WAIT_MS).fired_count == 1
-    (committing,) = connected_to(int(scene.broker.bootstrap.rpartition(":")[2]), "python")
+    (committing,) = connected_to(int(scene.address.bootstrap.rpartition(":")[2]), "python")
     os.kill(committing, signal.SIGKILL)
     _fails(query, "STREAM_FAILED")
     if random.random() < 0.5:
@@ -249,5 +249,5 @@ async def _publish_as_second_driver(scene: Scene) -> None:
     writer = SpoolWriter(None)
     for row in range(ROWS):
         writer.add(scene.topic, 0, encode_batch([Record(0, 1, None, f"{HIT}:{row}".encode())]), 1)
-    settings = SinkSettings(scene.broker.bootstrap, sink_id_of(checkpoint.query_id()))
+    settings = SinkSettings(scene.address.bootstrap, sink_id_of(checkpoint.query_id()))
     await publish(settings, wanted_marker(checkpoint, HIT), [writer.finish(scene.topic)])

@@ -28,11 +28,15 @@ class Interrupted(Exception):
     """The plain foreachBatch dies here."""
 
 
-class Broker(Protocol):
-    """What is killed below a query."""
+class Address(Protocol):
+    """A broker, as a query sees it."""
 
     @property
     def bootstrap(self) -> str: ...
+
+
+class Broker(Address, Protocol):
+    """One that can be killed below a query."""
 
     def kill(self) -> None:
         """kill -9."""
@@ -102,7 +106,7 @@ class Scene:
     """One query of one sink."""
 
     spark: Any
-    broker: Broker
+    address: Address
     directory: Path
     sink: str
     topic: str
@@ -110,6 +114,8 @@ class Scene:
     tasks: int = 2
     harness: dict[str, Any] = field(default_factory=dict)
     """Of `exactly_once`, for the batch that the fault meets."""
+    hit: int | None = HIT
+    """That batch; None: every one."""
     interrupts: bool = False
     """The batch that the fault meets is ended when half of it is written."""
     in_task: Any = None
@@ -120,10 +126,16 @@ class Scene:
         return self.directory / "checkpoint"
 
     @property
+    def broker(self) -> Broker:
+        """For faults that kill it."""
+        assert isinstance(self.address, Oncelog | ApacheKafka)
+        return self.address
+
+    @property
     def oncelog(self) -> Oncelog:
-        """The broker, for faults that only ours has."""
-        assert isinstance(self.broker, Oncelog)
-        return self.broker
+        """For faults that only ours has."""
+        assert isinstance(self.address, Oncelog)
+        return self.address
 
     def writer(self) -> Any:
         """The query, before its start."""
@@ -135,7 +147,7 @@ class Scene:
         writer = rows.writeStream.option("checkpointLocation", str(self.checkpoint))
         if self.sink in (FORMAT, SPARK):
             writer = writer.format("oncelog" if self.sink == FORMAT else "kafka").option("topic", self.topic)
-            return writer.option("kafka.bootstrap.servers", self.broker.bootstrap)
+            return writer.option("kafka.bootstrap.servers", self.address.bootstrap)
         return writer.foreachBatch(self.ours if self.sink == OURS else self.naive)
 
     def run(self) -> None:
@@ -158,8 +170,8 @@ class Scene:
         self.harness, self.interrupts = {}, False
 
     def ours(self, batch: Any, batch_id: int) -> None:
-        options = {"kafka.bootstrap.servers": self.broker.bootstrap, "checkpointLocation": str(self.checkpoint)}
-        with exactly_once(batch, batch_id, options, **(self.harness if batch_id == HIT else {})) as once:
+        options = {"kafka.bootstrap.servers": self.address.bootstrap, "checkpointLocation": str(self.checkpoint)}
+        with exactly_once(batch, batch_id, options, **(self.harness if self.hit in (batch_id, None) else {})) as once:
             once.to_topic(batch, self.topic)
 
     def naive(self, batch: Any, batch_id: int) -> None:
@@ -170,7 +182,7 @@ class Scene:
         asyncio.run(self._send(rows))
 
     async def _send(self, rows: list[dict[str, str]]) -> None:
-        async with Producer(self.broker.bootstrap, enable_idempotence=True) as producer:
+        async with Producer(self.address.bootstrap, enable_idempotence=True) as producer:
             for row in rows:
                 await producer.send_soon(self.topic, row["value"].encode(), key=row["key"].encode())
             await producer.flush()

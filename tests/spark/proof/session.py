@@ -105,8 +105,9 @@ def broker_in(work: Path, name: str) -> Iterator[Broker]:
         daemon.stop()
 
 
-def run(work: Path, broker: str, first: int, count: int) -> Iterator[Found]:
-    with session(work) as spark, broker_in(work, broker) as running:
-        for seed, fault, sink in seeds(first, count, broker):
+def run(work: Path, broker: Broker, first: int, count: int) -> Iterator[Found]:
+    name = "oncelog" if isinstance(broker, Oncelog) else "kafka"
+    with session(work) as spark:
+        for seed, fault, sink in seeds(first, count, name):
             if sink != SPARK or has_connector(spark):
-                yield run_seed(spark, running, seed, fault, sink)
+                yield run_seed(spark, broker, seed, fault, sink)
