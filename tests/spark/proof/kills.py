@@ -25,6 +25,7 @@ from tests.spark.scenes import create, expected, make_input, values
 from tests.support.driver_death import deaths
 
 PYTHON, JVM, BOTH = "its Python process", "its JVM", "both"
+KILLED = (PYTHON, JVM, BOTH)
 _WAIT_MS = 60_000
 _AT_MOST_TWICE = 2
 """How often a driver reaches the step or the request where it is killed: it can be through so many batches by then."""
@@ -151,7 +152,7 @@ class Chain:
                     fault = f"the driver is killed: {what}"
                     yield Found("kills", "oncelog", fault, self.sink, seed - 1, lost, doubled, 0, seconds)
                 if seed < self.kills:
-                    what, began_s = self.random.choice((PYTHON, JVM, BOTH)), time.monotonic()
+                    what, began_s = KILLED[seed % len(KILLED)], time.monotonic()
                     drivers[-1].kill(what)
             assert compare(values(self.broker, self.topic), expected(self.batches)) == (self.lost, self.doubled)
         finally:
