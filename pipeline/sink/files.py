@@ -155,7 +155,7 @@ class HadoopFiles:
             raise OSError(f"Hadoop's command took longer than {_PATIENCE_S} s") from None
         if done.returncode:
             lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-            raise OSError(f"{self.reason}, and Hadoop's command says: {lines[-1]}")
+            raise OSError(f"Hadoop's command says: {lines[-1]}")
         return done.stdout
 
 
