@@ -27,6 +27,9 @@ FAULTS = {
 }
 SETTINGS = {
     "spark.executor.memory": "512m",
+    # A row at a time, and not kept in a buffer: what a task has yielded has gone to the sink when the fault comes.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.buffer.size": "128",
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
     "spark.speculation.quantile": "0.5",
@@ -60,11 +63,11 @@ def faulty_task(kind: str, partition: int, nth: int, is_late: bool, notes: str) 
     def strike() -> None:
         import os
         import signal
-        import time
+        import threading
 
         executor = parent(os.getppid())  # between them is the process from which Python workers are forked
         if kind == "slow":
-            time.sleep(slow_s)
+            threading.Event().wait(slow_s)
         elif kind == "python":
             os.kill(os.getpid(), signal.SIGKILL)
         else:

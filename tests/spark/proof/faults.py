@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -145,7 +146,7 @@ def the_broker_is_away(scene: Scene, away_s: float) -> None:
         async def on_step(step: Step, moment: Moment) -> None:
             if (step, moment) == (point.step, point.moment):
                 scene.broker.kill()
-                await asyncio.sleep(away_s)
+                await asyncio.to_thread(threading.Event().wait, away_s)
                 await asyncio.to_thread(scene.broker.start)
 
         scene.harness = {"on_step": on_step}
