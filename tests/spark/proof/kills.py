@@ -173,7 +173,7 @@ class Chain:
 
 
 def run(work: Path, broker: Oncelog, first: int, kills: int) -> Iterator[Found]:
-    """So many of each sink of ours, and a third of that of the others."""
+    """So many of each sink of ours, and a fifth of that of the others."""
     for sink in SINKS:
-        count = kills if sink in (OURS, FORMAT) else max(1, kills // 3)
+        count = kills if sink in (OURS, FORMAT) else max(1, kills // 5)
         yield from Chain(broker, work / f"chain-{SINKS.index(sink)}", sink, count, Random(first)).run()

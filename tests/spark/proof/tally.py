@@ -51,8 +51,8 @@ def read(results: Path) -> list[Found]:
 _PARTS = {
     ("session", "oncelog"): "In one warm session: a driver that dies is dropped as kill -9 drops it, without a last "
     "word and with its connections broken.",
-    ("session", "Apache Kafka 4.3"): "The same with Apache Kafka 4.3 as the broker, without the faults that need a "
-    "broker whose requests and clock can be held.",
+    ("session", "Apache Kafka 4.3"): "The same with Apache Kafka 4.3 as the broker (`BROKER=kafka`), without the "
+    "faults that need a broker whose requests and clock can be held.",
     ("kills", "oncelog"): "Real kills (SIGKILL) of a driver of its own, one after the other on one query: each next "
     "driver continues from the checkpoint, until it is killed too.",
     ("cluster", "oncelog"): "On a master and two workers, speculation switched on.",
