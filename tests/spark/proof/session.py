@@ -105,9 +105,10 @@ def broker_in(work: Path, name: str) -> Iterator[Broker]:
         daemon.stop()
 
 
-def run(work: Path, broker: Broker, first: int, count: int) -> Iterator[Found]:
+def run(work: Path, broker: Broker, first: int, count: int, sinks: tuple[str, ...] = SINKS) -> Iterator[Found]:
+    """The seeds of these sinks."""
     name = "oncelog" if isinstance(broker, Oncelog) else "kafka"
     with session(work) as spark:
         for seed, fault, sink in seeds(first, count, name):
-            if sink != SPARK or has_connector(spark):
+            if sink in sinks and (sink != SPARK or has_connector(spark)):
                 yield run_seed(spark, broker, seed, fault, sink)
