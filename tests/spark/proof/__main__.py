@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.spark.proof import cluster, kills, session
-from tests.spark.proof.scene import FORMAT, OURS, SINKS, Oncelog
+from tests.spark.proof.scene import SINKS, Oncelog
 from tests.spark.proof.tally import Found, append, page, read
 
 
@@ -24,11 +24,11 @@ def found(part: str, broker: str, first: int, count: int, sinks: tuple[str, ...]
             if part == "session":
                 yield from session.run(work, running, first, count, sinks)
             elif part == "cluster":
-                yield from cluster.run(work, running, first, count)
+                yield from cluster.run(work, running, first, count, sinks)
             elif not isinstance(running, Oncelog):
                 sys.exit("kills needs a broker whose requests can be held: --broker oncelog")
             else:
-                yield from kills.run(work, running, first, count)
+                yield from kills.run(work, running, first, count, sinks)
 
 
 def main() -> int:
@@ -37,14 +37,14 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=70)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--broker", choices=tuple(session.BROKERS), default="oncelog")
-    parser.add_argument("--only-ours", action="store_true", help="session: leave out the sinks for comparison")
+    parser.add_argument("--sinks", nargs="+", choices=SINKS, default=SINKS)
     parser.add_argument("--results", type=Path, default=Path(".proof/results.jsonl"))
     parser.add_argument("--write", type=Path, help="a file for the page")
     arguments = parser.parse_args()
     arguments.results.parent.mkdir(exist_ok=True)
     bad = 0
     if arguments.part != "table":
-        sinks = (OURS, FORMAT) if arguments.only_ours else SINKS
+        sinks = tuple(arguments.sinks)
         for each in found(arguments.part, arguments.broker, arguments.first, arguments.seeds, sinks):
             append(arguments.results, each)
             bad += each.is_bad

@@ -122,11 +122,11 @@ def seeds(first: int, count: int) -> Iterator[tuple[int, str, str]]:
         round_ += 1
 
 
-def run(work: Path, broker: Address, first: int, count: int) -> Iterator[Found]:
+def run(work: Path, broker: Address, first: int, count: int, sinks: tuple[str, ...]) -> Iterator[Found]:
     from oncelog.pipeline.java import java_home
 
     with spark_cluster(work, java_home(work)[0]) as cluster, session(work, cluster.master, SETTINGS) as spark:
         cluster.restore()
         for seed, fault, sink in seeds(first, count):
-            if sink != SPARK or has_connector(spark):
+            if sink in sinks and (sink != SPARK or has_connector(spark)):
                 yield run_seed(cluster, spark, broker, seed, fault, sink)
