@@ -40,30 +40,28 @@ class SparkCluster:
         }
         port, self._page = _free_port(), _free_port()
         self.master = f"spark://127.0.0.1:{port}"
-        self._processes = [self._start("master.Master", "--port", str(port), "--webui-port", str(self._page))]
-        for _ in range(workers):
-            self._start_worker()
-        self._workers = workers
+        self._master = self._start("master.Master", "127.0.0.1", "--port", str(port), "--webui-port", str(self._page))
+        # Spark runs no second attempt beside the first on the same host: each worker has an address of its own.
+        self._workers = {host: self._start_worker(host) for host in (f"127.0.0.{1 + each}" for each in range(workers))}
         self.wait_for(lambda: self._alive() == workers)
 
-    def _start_worker(self) -> None:
-        directory = str(self._work / f"worker{len(self._processes)}")
-        size = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", directory)
-        self._processes.append(self._start("worker.Worker", *size, self.master))
+    def _start_worker(self, host: str) -> "subprocess.Popen[bytes]":
+        size = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(self._work / f"worker-{host}"))
+        return self._start("worker.Worker", host, *size, self.master)
 
     def _alive(self) -> int:
         return sum(each["state"] == "ALIVE" for each in self.state()["workers"])
 
     def restore(self) -> None:
-        """Start a worker for each that has ended, and wait until a job has an executor on each again."""
-        ended = [each for each in self._processes[1:] if each.poll() is not None]
-        for each in ended:
-            self._processes.remove(each)
-            self._start_worker()
-        self.wait_for(lambda: self._alive() >= self._workers and len(self.executors()) == self._workers)
+        """Start each worker again that has ended, and wait until a job has an executor on each."""
+        for host, process in self._workers.items():
+            if process.poll() is not None:
+                self._workers[host] = self._start_worker(host)
+        count = len(self._workers)
+        self.wait_for(lambda: self._alive() >= count and len(self.executors()) == count)
 
-    def _start(self, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        words = [str(self._spark_home / "bin" / "spark-class"), f"{_CLASSES}.{name}", "--host", "127.0.0.1"]
+    def _start(self, name: str, host: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        words = [str(self._spark_home / "bin" / "spark-class"), f"{_CLASSES}.{name}", "--host", host]
         with (self._work / "cluster.log").open("ab") as log:
             return subprocess.Popen([*words, *arguments], env=self._environment, stdout=log, stderr=log)
 
@@ -83,12 +81,12 @@ class SparkCluster:
             if time.monotonic() > until_s:
                 raise TimeoutError((self._work / "cluster.log").read_text()[-4000:])
             with suppress(subprocess.TimeoutExpired):
-                self._processes[0].wait(_POLL_S)
+                self._master.wait(_POLL_S)
                 raise RuntimeError((self._work / "cluster.log").read_text()[-4000:])
 
     def executors(self) -> list[int]:
         """Process ids of the executors: children of the workers, beside what `spark-class` has left."""
-        workers = {process.pid for process in self._processes[1:]}
+        workers = {process.pid for process in self._workers.values()}
         return [pid for pid, parent in parents().items() if parent in workers and _EXECUTOR in command(pid)]
 
     def python_executables(self) -> set[Path]:
@@ -96,7 +94,7 @@ class SparkCluster:
         return {Path(word) for pid in below(set(self.executors())) if "python" in (word := command(pid)[0])}
 
     def stop(self) -> None:
-        for process in reversed(self._processes):
+        for process in (*self._workers.values(), self._master):
             process.send_signal(signal.SIGTERM)
             process.wait(30)
 
