@@ -16,6 +16,7 @@ DATA ?=
 ARGS ?=
 SEEDS ?= 200
 FIRST ?= 0
+BROKER ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start hundreds of processes: without bytecode caching, each would compile the broker again.
@@ -106,9 +107,16 @@ bench-spark: $(VENV)/.demo $(VENV)/.test ## Measure format("oncelog") beside Spa
 sim: $(VENV)/.test ## Simulate the log and the whole broker with faults of every kind, on every core (SEEDS=200 FIRST=0)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
+# A run with another FIRST or BROKER adds to the results of the one before.
+PROOF := $(BIN)/python -m tests.spark.proof
 .PHONY: spark-proof
-spark-proof: $(VENV)/.demo $(VENV)/.test ## Faults on Spark's sinks, ours and others: what is lost and doubled (SEEDS=500 FIRST=0: half an hour)
-	@$(BIN)/python -m tests.spark.proof --seeds $(if $(filter file,$(origin SEEDS)),500,$(SEEDS)) --first $(FIRST) --write docs/spark-proof.md
+spark-proof: $(VENV)/.demo $(VENV)/.test ## Faults on Spark's sinks, ours and others, to docs/spark-proof.md (SEEDS=660 FIRST=0: half an hour; BROKER=kafka)
+	@[ '$(FIRST)$(BROKER)' != 0 ] || rm -rf .proof
+	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
+	  $(PROOF) session --first $(FIRST) $(if $(BROKER),--broker $(BROKER)) \
+	    --seeds $(if $(filter file,$(origin SEEDS)),$(if $(BROKER),90,660),$(SEEDS))
+	@[ '$(FIRST)$(BROKER)' != 0 ] || { $(PROOF) kills --seeds 10 && $(PROOF) cluster --seeds 32; }
+	@$(PROOF) table --write docs/spark-proof.md
 
 .PHONY: generate
 generate: $(VENV)/.test ## Write the protocol codecs from their construct declarations
@@ -131,7 +139,7 @@ works-with: interop ## Write docs/works-with.md from a run of `make interop`
 
 .PHONY: clean
 clean: ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .proof .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(ARCHIVE)/.made: $(shell find broker client oncelog pipeline protocol -name '*.py') pyproject.toml | $(BIN)/python
 	@echo 'Packing what executors need (half a minute)'

@@ -1,13 +1,14 @@
 """What a sink needs of Spark's checkpoint: the id of the query, and which offsets a batch covers.
 
-Owns: reading these files, on whatever file system pyarrow can read. Does not own: writing any of them.
+Owns: what these files mean. Does not own: writing any of them, and the file system that they are on (`files`).
 """
 
 import hashlib
 import json
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
+
+from oncelog.pipeline.sink.files import Files, files_at
 
 
 class CheckpointError(Exception):
@@ -16,9 +17,11 @@ class CheckpointError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint directory: a path, or a URI such as file:, hdfs:, s3: or gs:."""
+    """A checkpoint directory: a path, or a URI such as file:, hdfs:, s3a: or gs:."""
 
     location: str
+    spark: Any = field(default=None, compare=False, repr=False)
+    """The session of this process, if there is one: it reads on every file system that Spark writes on."""
 
     def query_id(self) -> str:
         """The id that the query keeps over restarts. Raises CheckpointError."""
@@ -38,45 +41,16 @@ class Checkpoint:
     def batches(self, kind: str) -> list[int]:
         """The numbers of the files below `offsets` (planned) or `commits` (done). Raises CheckpointError."""
         try:
-            if (path := self._local_path()) is not None:
-                names = [each.name for each in (path / kind).iterdir()] if (path / kind).exists() else []
-            else:
-                from pyarrow.fs import FileSelector
-
-                files, root = self._file_system()
-                found = files.get_file_info(FileSelector(f"{root}/{kind}", allow_not_found=True))
-                names = [each.base_name for each in found]
+            names = self._files().names(kind)
         except OSError as error:
             raise CheckpointError(f"cannot list {self.location}/{kind}: {error}") from error
         return sorted(int(name) for name in names if name.isdecimal())
 
     def _read(self, name: str) -> bytes:
         try:
-            if (path := self._local_path()) is not None:
-                return (path / name).read_bytes()
-            files, root = self._file_system()
-            with files.open_input_stream(f"{root}/{name}") as stream:
-                content: bytes = stream.read()
-                return content
+            return self._files().read(name)
         except OSError as error:
             raise CheckpointError(f"cannot read {self.location}/{name}: {error}") from error
 
-    def _local_path(self) -> Path | None:
-        """None: on another file system, which takes pyarrow."""
-        scheme, colon, rest = self.location.partition(":")
-        if not colon or "/" in scheme:
-            return Path(self.location)
-        return Path("/" + rest.lstrip("/")) if scheme == "file" else None
-
-    def _file_system(self) -> tuple[Any, str]:
-        """pyarrow's file system, and the path on it."""
-        try:
-            from pyarrow.fs import FileSystem
-
-            files, root = FileSystem.from_uri(self.location)
-        except (ImportError, ValueError, OSError) as error:
-            raise CheckpointError(
-                f"{self.location}: pyarrow cannot read this file system ({error}), and the sink needs the offsets of "
-                "each batch: use a checkpointLocation on file:, hdfs:, s3:, gs: or abfs:"
-            ) from error
-        return files, root
+    def _files(self) -> Files:
+        return files_at(self.location, self.spark)

@@ -76,7 +76,7 @@ class ExactlyOnce:
     def __init__(self, batch: Any, batch_id: int, options: Mapping[str, str], on_step: OnStep, run: Run) -> None:
         self.outcome: Outcome | None = None
         self._options = parse(options, "writeStream")
-        self._checkpoint = checkpoint_of(self._options)
+        self._checkpoint = checkpoint_of(self._options, batch.sparkSession)
         context = batch.sparkSession.sparkContext
         query_id = context.getLocalProperty(_QUERY)
         if query_id and query_id != self._checkpoint.query_id():

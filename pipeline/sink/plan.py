@@ -37,14 +37,15 @@ def sink_settings(options: Options, sink_id: str) -> SinkSettings:
     return SinkSettings(options.bootstrap_servers, sink_id, dict(options.client), options["markerTopic"])
 
 
-def checkpoint_of(options: Options) -> Checkpoint:
+def checkpoint_of(options: Options, spark: Any = None) -> Checkpoint:
+    """`spark` is the session of this process, if there is one. Raises OptionError."""
     location = options["checkpointLocation"]
     if location is None:
         raise OptionError(
             "checkpointLocation is missing: the sink needs the query's own checkpoint to know a batch again "
             "(spark.sql.streaming.checkpointLocation does not reach it)"
         )
-    return Checkpoint(location)
+    return Checkpoint(location, spark)
 
 
 def stream_sink_id(options: Options, query_id: str) -> str:

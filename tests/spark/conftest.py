@@ -21,9 +21,26 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
 }
 
+_CORE_SITE = """<configuration>
+<property><name>fs.viewfs.mounttable.tests.link./run</name><value>{}</value></property>
+</configuration>"""
+
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def viewfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A file system of Hadoop's that only Java knows, as a URI: it shows this run's temporary files.
+
+    It is in the settings of the session and of every process below it.
+    """
+    settings = tmp_path_factory.mktemp("hadoop")
+    (settings / "core-site.xml").write_text(_CORE_SITE.format(tmp_path_factory.getbasetemp().as_uri()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HADOOP_CONF_DIR", str(settings))
+        yield "viewfs://tests/run"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, viewfs: str) -> Iterator[Any]:
     """A local session on two cores; with Spark's Kafka connector, if that can be had."""
     pytest.importorskip("pyspark")
     from pyspark.sql import SparkSession

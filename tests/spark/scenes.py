@@ -5,20 +5,26 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from oncelog.client import Admin, Consumer, NewTopic, Record
-from tests.support.daemon import Daemon
 
 ROWS = 8
 BATCHES = 3
 SCHEMA = "k string, v string"
 
 
-def make_input(directory: Path) -> Path:
+class Broker(Protocol):
+    """Ours or another."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
+def make_input(directory: Path, batches: int = BATCHES) -> Path:
     """One file for each micro-batch."""
     directory.mkdir()
-    for batch in range(BATCHES):
+    for batch in range(batches):
         rows = [json.dumps({"k": f"key-{row % 3}", "v": f"{batch}:{row}"}) for row in range(ROWS)]
         (directory / f"{batch}.json").write_text("\n".join(rows))
         os.utime(directory / f"{batch}.json", (batch + 1, batch + 1))  # the order in which Spark takes files
@@ -30,18 +36,18 @@ def stream(spark: Any, source: Path) -> Any:
     return rows.selectExpr("k as key", "v as value")
 
 
-def create(daemon: Daemon, *topics: str) -> None:
+def create(broker: Broker, *topics: str) -> None:
     async def work() -> None:
-        async with Admin(daemon.bootstrap) as admin:
+        async with Admin(broker.bootstrap) as admin:
             configs = {"retention.ms": "-1"}
             await admin.create_topics(*(NewTopic(topic, partition_count=3, configs=configs) for topic in topics))
 
     asyncio.run(work())
 
 
-def read(daemon: Daemon, topic: str) -> list[Record]:
+def read(broker: Broker, topic: str) -> list[Record]:
     async def work() -> list[Record]:
-        async with Consumer(bootstrap_servers=daemon.bootstrap, isolation_level="read_committed") as consumer:
+        async with Consumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed") as consumer:
             partitions = await consumer.partitions_for(topic)
             consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
@@ -54,8 +60,8 @@ def read(daemon: Daemon, topic: str) -> list[Record]:
     return asyncio.run(work())
 
 
-def values(daemon: Daemon, topic: str) -> Counter[str]:
-    return Counter((record.value or b"").decode() for record in read(daemon, topic))
+def values(broker: Broker, topic: str) -> Counter[str]:
+    return Counter((record.value or b"").decode() for record in read(broker, topic))
 
 
 def expected(batches: int = BATCHES) -> Counter[str]:

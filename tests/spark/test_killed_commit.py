@@ -2,7 +2,6 @@
 
 import os
 import signal
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,13 @@ from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from tests.conftest import Start
 from tests.spark.scenes import create, expected, make_input, run_to_end, stream, values
 from tests.support.faults import faults_of
+from tests.support.processes import connected_to
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(300),
     pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks for the process in /proc"),
 ]
-
-
-def connected_to(port: int) -> list[int]:
-    """The other processes on this machine that have a connection to that port of loopback."""
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    sockets = {f"socket:[{row[9]}]" for row in rows if row[2] == f"0100007F:{port:04X}"}
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
-            if any(os.readlink(each) in sockets for each in (process / "fd").iterdir()):
-                found.append(int(process.name))
-    return [each for each in found if each != os.getpid()]
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["it arrives late", "it never arrives"])
@@ -48,7 +36,7 @@ def test_a_commit_whose_sender_is_killed(spark: Any, start_daemon: Start, tmp_pa
     held = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2))
     query = writer().trigger(availableNow=True).start()
     assert faults.wait_fired(held, 25_000).fired_count == 1
-    (committing,) = connected_to(int(daemon.bootstrap.rpartition(":")[2]))
+    (committing,) = connected_to(int(daemon.bootstrap.rpartition(":")[2]), "python")
     os.kill(committing, signal.SIGKILL)
     with pytest.raises(Exception, match="STREAM_FAILED"):
         query.awaitTermination()

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from tests.support.processes import below, command, parents
+
 _PATIENCE_S = 240.0
 _POLL_S = 0.1
 _CLASSES = "org.apache.spark.deploy"
@@ -38,29 +40,30 @@ class SparkCluster:
         }
         port, self._page = _free_port(), _free_port()
         self.master = f"spark://127.0.0.1:{port}"
-        self._processes = [self._start("master.Master", "--port", str(port), "--webui-port", str(self._page))]
-        for number in range(workers):
-            directory = str(work / f"worker{number}")
-            self._processes.append(
-                self._start(
-                    "worker.Worker",
-                    "--cores",
-                    "1",
-                    "--memory",
-                    "1g",
-                    "--webui-port",
-                    "0",
-                    "--work-dir",
-                    directory,
-                    self.master,
-                )
-            )
-        self.wait_for(lambda: len(self.state()["workers"]) == workers)
+        self._master = self._start("master.Master", "127.0.0.1", "--port", str(port), "--webui-port", str(self._page))
+        # Spark runs no second attempt beside the first on the same host: each worker has an address of its own.
+        self._workers = {host: self._start_worker(host) for host in (f"127.0.0.{1 + each}" for each in range(workers))}
+        self.wait_for(lambda: self._alive() == workers)
 
-    def _start(self, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        command = [str(self._spark_home / "bin" / "spark-class"), f"{_CLASSES}.{name}", "--host", "127.0.0.1"]
+    def _start_worker(self, host: str) -> "subprocess.Popen[bytes]":
+        size = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(self._work / f"worker-{host}"))
+        return self._start("worker.Worker", host, *size, self.master)
+
+    def _alive(self) -> int:
+        return sum(each["state"] == "ALIVE" for each in self.state()["workers"])
+
+    def restore(self) -> None:
+        """Start each worker again that has ended, and wait until a job has an executor on each."""
+        for host, process in self._workers.items():
+            if process.poll() is not None:
+                self._workers[host] = self._start_worker(host)
+        count = len(self._workers)
+        self.wait_for(lambda: self._alive() >= count and len(self.executors()) == count)
+
+    def _start(self, name: str, host: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        words = [str(self._spark_home / "bin" / "spark-class"), f"{_CLASSES}.{name}", "--host", host]
         with (self._work / "cluster.log").open("ab") as log:
-            return subprocess.Popen([*command, *arguments], env=self._environment, stdout=log, stderr=log)
+            return subprocess.Popen([*words, *arguments], env=self._environment, stdout=log, stderr=log)
 
     def state(self) -> dict[str, Any]:
         """What the master's page says; nothing while it starts."""
@@ -78,24 +81,20 @@ class SparkCluster:
             if time.monotonic() > until_s:
                 raise TimeoutError((self._work / "cluster.log").read_text()[-4000:])
             with suppress(subprocess.TimeoutExpired):
-                self._processes[0].wait(_POLL_S)
+                self._master.wait(_POLL_S)
                 raise RuntimeError((self._work / "cluster.log").read_text()[-4000:])
 
     def executors(self) -> list[int]:
         """Process ids of the executors: children of the workers, beside what `spark-class` has left."""
-        workers = {process.pid for process in self._processes[1:]}
-        return [pid for pid, parent in _parents().items() if parent in workers and _EXECUTOR in _command(pid)]
+        workers = {process.pid for process in self._workers.values()}
+        return [pid for pid, parent in parents().items() if parent in workers and _EXECUTOR in command(pid)]
 
     def python_executables(self) -> set[Path]:
         """Of all Python processes below the executors, by the path that they were started with."""
-        parents = _parents()
-        below = set(self.executors())
-        while more := {pid for pid, parent in parents.items() if parent in below} - below:
-            below |= more
-        return {Path(words[0]) for pid in below if (words := _command(pid)) and "python" in words[0]}
+        return {Path(word) for pid in below(set(self.executors())) if "python" in (word := command(pid)[0])}
 
     def stop(self) -> None:
-        for process in reversed(self._processes):
+        for process in (*self._workers.values(), self._master):
             process.send_signal(signal.SIGTERM)
             process.wait(30)
 
@@ -107,22 +106,6 @@ def spark_cluster(work: Path, java_home: Path) -> Iterator[SparkCluster]:
         yield cluster
     finally:
         cluster.stop()
-
-
-def _parents() -> dict[int, int]:
-    """Each process and its parent."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                found[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    return found
-
-
-def _command(pid: int) -> list[str]:
-    with suppress(OSError):
-        return (Path("/proc") / str(pid) / "cmdline").read_text().split("\0")
-    return []
 
 
 def _free_port() -> int:

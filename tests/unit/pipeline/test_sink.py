@@ -74,6 +74,12 @@ def test_identity_and_fingerprint_come_from_the_checkpoint(tmp_path: Path, form:
     assert checkpoint.fingerprint(3) != before
 
 
+def test_a_file_system_that_nothing_here_can_read_is_named_with_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    with pytest.raises(CheckpointError, match=r"pyarrow cannot read it \(.*needs java, pyspark and HADOOP_CONF_DIR"):
+        Checkpoint("viewfs://cluster/checkpoint").query_id()
+
+
 @pytest.mark.parametrize("size", [10, 200_000])
 @pytest.mark.parametrize("is_visible", [True, False])
 def test_what_a_task_encoded_arrives_by_file_or_by_message(tmp_path: Path, size: int, is_visible: bool) -> None:

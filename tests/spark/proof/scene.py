@@ -1,0 +1,193 @@
+"""One query with one sink, and the broker below it: what a fault acts on."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+from oncelog.client import Producer
+from oncelog.faults import FaultClient, Rule
+from oncelog.pipeline.sink import exactly_once
+from tests.spark.scenes import BATCHES, run_to_end, stream
+from tests.support.daemon import Daemon
+from tests.support.faults import faults_of
+from tests.support.kafka import Kafka
+
+HIT = 1
+"""The batch that a fault meets, where it can choose."""
+OURS, FORMAT, NAIVE, SPARK = "exactly_once", 'format("oncelog")', "plain foreachBatch", 'format("kafka")'
+SINKS = (OURS, FORMAT, NAIVE, SPARK)
+_PATIENCE_S = 60.0
+
+
+class Interrupted(Exception):
+    """The plain foreachBatch dies here."""
+
+
+class Address(Protocol):
+    """A broker, as a query sees it."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
+class Broker(Address, Protocol):
+    """One that can be killed below a query."""
+
+    def kill(self) -> None:
+        """kill -9."""
+
+    def start(self) -> None:
+        """Again, on the same port and directory; returns when it answers."""
+
+
+@dataclass
+class Oncelog:
+    """Ours, whose faults and clock can be set."""
+
+    daemon: Daemon
+
+    @property
+    def bootstrap(self) -> str:
+        return self.daemon.bootstrap
+
+    @property
+    def faults(self) -> FaultClient:
+        return faults_of(self.daemon)
+
+    def kill(self) -> None:
+        self.daemon.kill()
+
+    def start(self) -> None:
+        self.daemon.start()
+
+    @contextmanager
+    def crashing(self, rule: Rule, away_s: float) -> Iterator[None]:
+        """The rule ends the broker in this block, which then stays away so long."""
+        self.faults.plant(rule)
+        back: list[bool] = []
+
+        def bring_back() -> None:
+            self.daemon.process.wait(_PATIENCE_S)
+            threading.Event().wait(away_s)
+            self.daemon.start()
+            back.append(True)
+
+        bringing = threading.Thread(target=bring_back)
+        bringing.start()
+        yield
+        bringing.join()
+        assert back, "the broker did not crash"
+
+
+@dataclass
+class ApacheKafka:
+    """Apache Kafka as the broker."""
+
+    kafka: Kafka
+
+    @property
+    def bootstrap(self) -> str:
+        return self.kafka.bootstrap
+
+    def kill(self) -> None:
+        self.kafka.stop()
+
+    def start(self) -> None:
+        self.kafka.start()
+
+
+@dataclass
+class Scene:
+    """One query of one sink."""
+
+    spark: Any
+    address: Address
+    directory: Path
+    sink: str
+    topic: str
+    random: Random
+    tasks: int = 2
+    harness: dict[str, Any] = field(default_factory=dict)
+    """Of `exactly_once`, for the batch that the fault meets."""
+    hit: int | None = HIT
+    """That batch; None: every one."""
+    interrupts: bool = False
+    """The batch that the fault meets is ended when half of it is written."""
+    in_task: Any = None
+    """What mapInArrow runs in each task, before the sink."""
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.directory / "checkpoint"
+
+    @property
+    def broker(self) -> Broker:
+        """For faults that kill it."""
+        assert isinstance(self.address, Oncelog | ApacheKafka)
+        return self.address
+
+    @property
+    def oncelog(self) -> Oncelog:
+        """For faults that only ours has."""
+        assert isinstance(self.address, Oncelog)
+        return self.address
+
+    def writer(self) -> Any:
+        """The query, before its start."""
+        rows = stream(self.spark, self.directory / "in").repartition(self.tasks)
+        if self.in_task is not None:
+            rows = rows.mapInArrow(self.in_task, "key string, value string")
+        if self.interrupts and self.sink in (FORMAT, SPARK):
+            rows = rows.selectExpr("key", f"if(value = '{HIT}:0', raise_error('interrupted'), value) as value")
+        writer = rows.writeStream.option("checkpointLocation", str(self.checkpoint))
+        if self.sink in (FORMAT, SPARK):
+            writer = writer.format("oncelog" if self.sink == FORMAT else "kafka").option("topic", self.topic)
+            return writer.option("kafka.bootstrap.servers", self.address.bootstrap)
+        return writer.foreachBatch(self.ours if self.sink == OURS else self.naive)
+
+    def run(self) -> None:
+        """From the checkpoint to the end. Raises what ends the query."""
+        run_to_end(self.writer())
+
+    def start(self) -> Any:
+        """The same in the background: the query."""
+        return self.writer().trigger(availableNow=True).start()
+
+    def run_expecting_the_end(self, *words: str) -> None:
+        """The fault ends the query with one of these words; after that, nothing is wrong any more."""
+        try:
+            self.run()
+        except Exception as error:
+            if not any(word in str(error) for word in words):
+                raise
+        else:
+            raise AssertionError("the fault ended nothing")
+        self.harness, self.interrupts = {}, False
+
+    def ours(self, batch: Any, batch_id: int) -> None:
+        options = {"kafka.bootstrap.servers": self.address.bootstrap, "checkpointLocation": str(self.checkpoint)}
+        with exactly_once(batch, batch_id, options, **(self.harness if self.hit in (batch_id, None) else {})) as once:
+            once.to_topic(batch, self.topic)
+
+    def naive(self, batch: Any, batch_id: int) -> None:
+        rows = batch.toArrow().to_pylist()
+        if self.interrupts and batch_id == HIT:
+            asyncio.run(self._send(rows[: len(rows) // 2]))
+            raise Interrupted
+        asyncio.run(self._send(rows))
+
+    async def _send(self, rows: list[dict[str, str]]) -> None:
+        async with Producer(self.address.bootstrap, enable_idempotence=True) as producer:
+            for row in rows:
+                await producer.send_soon(self.topic, row["value"].encode(), key=row["key"].encode())
+            await producer.flush()
+
+    def forget_last_commit(self) -> None:
+        """The driver died after the sink had committed and before Spark noted that."""
+        for name in (str(BATCHES - 1), f".{BATCHES - 1}.crc"):
+            (self.checkpoint / "commits" / name).unlink()
