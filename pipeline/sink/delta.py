@@ -27,10 +27,6 @@ from oncelog.pipeline.sink.marker import MarkerMismatch
 
 _FILE_BYTES = 64 << 20
 """Rows that a task keeps in memory, as Arrow: they become one file for each partition of the table."""
-_STATISTICS_COLUMNS = 32
-"""As delta.dataSkippingNumIndexedCols has it by default."""
-_STATISTICS_TEXT = 32
-"""A longer text would have to be cut, and a cut maximum is too small."""
 _PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "date", "boolean")
 _FEATURES = {
     *("appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed", "timestampNtz"),
@@ -69,7 +65,7 @@ class DataFile:
     """Below the table."""
     size_bytes: int
     partition: dict[str, str | None]
-    statistics: str
+    row_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +121,17 @@ def commit(batch: TableBatch, offsets: bytes) -> bool:
         if batch.rows is not None:
             write_deltalake(table, batch.rows, mode="append", commit_properties=properties)
         else:
+            # Without minima and maxima: what a reader of delta-rs 1.6 makes of files that have them for some of their
+            # columns only is a comparison with null, by which it leaves out rows that are there.
+            adds = [
+                AddAction(
+                    file.path, file.size_bytes, file.partition, now_ms, True, json.dumps({"numRecords": file.row_count})
+                )
+                for file in batch.files
+            ]
+            columns = table.metadata().partition_columns
             table.create_write_transaction(
-                [
-                    AddAction(file.path, file.size_bytes, file.partition, now_ms, True, file.statistics)
-                    for file in batch.files
-                ],
-                "append",
-                table.schema(),
-                partition_by=table.metadata().partition_columns,
-                commit_properties=properties,
+                adds, "append", table.schema(), partition_by=columns, commit_properties=properties
             )
     except CommitFailedError:
         table.update_incremental()
@@ -174,7 +172,7 @@ def _write(plan: FilePlan, batches: Sequence[Any]) -> Iterator[DataFile]:
         with files.open_output_stream(path) as stream:
             parquet.write_table(part, stream, compression="snappy")
             size_bytes = stream.tell()
-        yield DataFile(path, size_bytes, partition, json.dumps(statistics_of(part)))
+        yield DataFile(path, size_bytes, partition, part.num_rows)
 
 
 def _by_partition(rows: Any, columns: Sequence[str]) -> Iterator[tuple[dict[str, str | None], Any]]:
@@ -190,26 +188,6 @@ def _by_partition(rows: Any, columns: Sequence[str]) -> Iterator[tuple[dict[str,
     rest = rows.drop_columns(list(columns))
     for key, chosen in indices.items():
         yield dict(zip(columns, key, strict=True)), rest.take(chosen)
-
-
-def statistics_of(rows: Any) -> dict[str, Any]:
-    """What a reader skips a file by: of the first columns that are numbers, dates or short text."""
-    from pyarrow import compute, types
-
-    found: dict[str, Any] = {"numRecords": rows.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
-    for field in list(rows.schema)[:_STATISTICS_COLUMNS]:
-        column = rows.column(field.name)
-        if types.is_nested(field.type):
-            continue
-        found["nullCount"][field.name] = column.null_count
-        if not (types.is_integer(field.type) or types.is_date(field.type) or types.is_string(field.type)):
-            continue
-        low, high = (compute.min_max(column)[each].as_py() for each in ("min", "max"))
-        if types.is_date(field.type) and low is not None:
-            low, high = low.isoformat(), high.isoformat()
-        if low is not None and not (isinstance(low, str) and max(len(low), len(high)) > _STATISTICS_TEXT):
-            found["minValues"][field.name], found["maxValues"][field.name] = low, high
-    return found
 
 
 def _files_of(rows: Any, plan: FilePlan) -> list[DataFile]:
