@@ -22,6 +22,7 @@ from oncelog.pipeline.sink.delta import TableStep, commit, prepare
 from oncelog.pipeline.sink.plan import (
     checkpoint_of,
     plan_output,
+    sink_id_of,
     sink_settings,
     stream_sink_id,
     wanted_marker,
@@ -159,8 +160,9 @@ class ExactlyOnce:
 
         batches = []
         for name, table in self._tables.items():
-            # Two outputs into one table are two applications to it.
-            app_id = f"{settings.sink_id}/{name}"
+            # Of the query, whatever the sinkId: a new query with that sinkId has a batch 0 of its own. Two outputs into
+            # one table are two applications to it.
+            app_id = f"{sink_id_of(self._wanted.query_id)}/{name}"
             work = partial(prepare, table.rows, table.location, app_id, batch_id, table.storage_options)
             batches.append(await around(TableStep.WRITE, work))
         outcome = await publish(settings, self._wanted, outputs, self._on_step)

@@ -33,7 +33,7 @@ _BEGIN, _END = "<!-- result of make spark-ledger -->", "<!-- end of result -->"
 _FAILURES = 8
 """So often a driver may end by itself, which it does if the broker dies at a moment when it does not wait for it."""
 _POLL_S = 0.02
-_DELAY_S = 1.0
+_DELAY_S = 2.0
 """A fault comes at most so long after its batch was planned: a batch takes longer."""
 
 
@@ -57,7 +57,8 @@ class Run:
     daemon: Daemon
     rows_per_batch: int
     random: Random
-    happened: list[str] = field(default_factory=list)
+    happened: list[tuple[str, str]] = field(default_factory=list)
+    """The victim of each fault, and when it was killed."""
     lives: int = 0
     failures: int = 0
     """Lives that ended with an error of their own."""
@@ -144,7 +145,7 @@ class Run:
         if fault.victim == "broker":
             self.daemon.start()
         if is_inside:
-            self.happened.append(f"{fault.victim} killed {after_s:.1f} s into batch {batch} of `{fault.query}`")
+            self.happened.append((fault.victim, f"{after_s:.1f} s into batch {batch} of `{fault.query}`"))
         return is_inside
 
 
@@ -241,8 +242,11 @@ def report(data: str, run: Run, expected: ledger.Expected, seconds: float, seed:
             f"| purchases | {len(expected.accepted):,}, {late:,} of them late; {expected.rejected.total()} broken |",
             f"| batches | {batches} |",
             f"| seconds | {seconds:,.0f}, in which Spark was started {run.lives} times "
-            f"({run.failures} ended with an error of their own), and everything compared twice |",
-            f"| faults | {len(run.happened)}: {'; '.join(run.happened)} |",
+            f"({run.failures} of them ended with an error of its own), and everything compared twice |",
+            *(
+                f"| {victim} killed | {', '.join(when for each, when in run.happened if each == victim)} |"
+                for victim in ("driver", "broker")
+            ),
             f"| equal to the cent | {cents / 100:,.2f} in {len(expected.balances):,} balances, and in the table's "
             f"{len(expected.months)} months; {len(expected.alerts):,} alerts; {expected.sessions.total():,} sessions |",
         ]
@@ -253,7 +257,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="completejourney", choices=("completejourney", "cdnow"))
     parser.add_argument("--rows", type=int, help="only so many")
-    parser.add_argument("--rows-per-batch", type=int, default=100_000)
+    parser.add_argument("--rows-per-batch", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", type=Path, help="a Markdown file that has a place for the result")
     arguments = parser.parse_args()
