@@ -87,8 +87,8 @@ def prepare(
 
     Creates the table. Raises DeltaMissing, MarkerMismatch if the table is ahead of the batch, and delta-rs' errors.
     """
-    schema = rows.limit(0).toArrow().schema
-    table = _load(location, schema, storage_options)
+    fields = json.loads(rows.schema.json())["fields"]  # Delta writes a schema as Spark does
+    table = _load(location, fields, storage_options)
     applied: int | None = table.transaction_version(app_id)
     if applied == batch_id:
         return None
@@ -97,11 +97,12 @@ def prepare(
             f"table {location} has the batches up to {applied} of {app_id} already, and this is batch {batch_id}: this "
             "is an old copy of the checkpoint"
         )
-    if not _tasks_may_write(table, schema):
+    if not _tasks_may_write(table, fields):
         return TableBatch(table, app_id, batch_id, (), rows.toArrow())
-    plan = FilePlan(
-        table.table_uri, dict(storage_options), _arrow(table.schema()), tuple(table.metadata().partition_columns)
-    )
+    import pyarrow as pa
+
+    partition_by = tuple(table.metadata().partition_columns)
+    plan = FilePlan(table.table_uri, dict(storage_options), pa.schema(table.schema().to_arrow()), partition_by)
     return TableBatch(table, app_id, batch_id, _files_of(rows, plan))
 
 
@@ -205,55 +206,38 @@ def _files_of(rows: Any, plan: FilePlan) -> list[DataFile]:
     return [file for row in rows.mapInArrow(write, "files binary").collect() for file in loads(bytes(row.files))]
 
 
-def _load(location: str, schema: Any, storage_options: Mapping[str, str]) -> Any:
+def _load(location: str, fields: list[Any], storage_options: Mapping[str, str]) -> Any:
     """The table as it is now, created if there is none: with columns that may be null, as Spark's own Delta does."""
     try:
-        from deltalake import DeltaTable, write_deltalake
+        from deltalake import DeltaTable, Schema
         from deltalake.exceptions import TableNotFoundError
     except ImportError as error:
         raise DeltaMissing("to_delta needs deltalake: pip install 'oncelog[delta]'") from error
-    import pyarrow as pa
-
     options = dict(storage_options)
     try:
         return DeltaTable(location, storage_options=options)
     except TableNotFoundError:
-        empty = pa.schema([field.with_nullable(True) for field in schema]).empty_table()
-        write_deltalake(location, empty, mode="append", storage_options=options)
-        return DeltaTable(location, storage_options=options)
+        nullable = [{**field, "nullable": True, "metadata": {}} for field in fields]
+        schema = Schema.from_json(json.dumps({"type": "struct", "fields": nullable}))
+        return DeltaTable.create(location, schema, mode="ignore", storage_options=options)
 
 
-def _arrow(schema: Any) -> Any:
-    """A schema of delta-rs → pyarrow's."""
-    import pyarrow as pa
-
-    return pa.schema(schema.to_arrow())
-
-
-def _tasks_may_write(table: Any, schema: Any) -> bool:
-    """Whether any row of this schema may be added to the table as it is. What is not known here, delta-rs decides."""
-    import pyarrow as pa
-    from deltalake import Schema
-
-    declared = json.loads(table.schema().to_json())["fields"]
+def _tasks_may_write(table: Any, fields: list[Any]) -> bool:
+    """Whether any row of these columns may be added to the table as it is. What is not known here, delta-rs decides."""
     metadata = table.metadata()
-    in_utc = [
-        field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) and field.type.tz else field
-        for field in schema
-    ]
-    given = json.loads(Schema.from_arrow(pa.schema(in_utc)).to_json())["fields"]
+    declared = json.loads(table.schema().to_json())["fields"]
     types = {field["name"]: _without_nullability(field["type"]) for field in declared}
     return (
         set(table.protocol().writer_features or ()) <= _FEATURES
         and not any(key.startswith(("delta.constraints.", "delta.columnMapping")) for key in metadata.configuration)
         and all(field["nullable"] and not field["metadata"] for field in declared)
-        and types == {field["name"]: _without_nullability(field["type"]) for field in given}
+        and types == {field["name"]: _without_nullability(field["type"]) for field in fields}
         and all(types[name] in _PARTITION_TYPES for name in metadata.partition_columns)
     )
 
 
 def _without_nullability(node: Any) -> Any:
-    """A type of Delta's schema JSON, reduced to what a value of it looks like."""
+    """A type in JSON, reduced to what a value of it looks like."""
     if not isinstance(node, dict):
         return [_without_nullability(each) for each in node] if isinstance(node, list) else node
     left_out = ("nullable", "containsNull", "valueContainsNull", "metadata")

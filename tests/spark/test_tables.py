@@ -158,7 +158,8 @@ ALL_TYPES = """select cast(id as int) as small, id as large, cast(id as string) 
     cast(cast(id as string) as binary) as bytes, cast(id as decimal(12, 2)) as money, id % 2 = 0 as even,
     date_add(date '2026-01-01', cast(id as int)) as day,
     timestamp_seconds(id) as at, cast(timestamp_seconds(id) as timestamp_ntz) as local, id / 3 as third,
-    array(named_struct('a', id, 'b', cast(null as string))) as nested, map('k', id) as pairs,
+    array(named_struct('a', id, 'b', cast(null as string), 'at', timestamp_seconds(id))) as nested,
+    map('k', id) as pairs,
     if(id % 3 = 0, null, repeat('long', cast(id as int))) as gaps from range(50)"""
 
 
@@ -167,14 +168,26 @@ def append(rows: Any, table: Path, batch_id: int, app_id: str = "app") -> bool:
     return batch is not None and commit(batch, b"{}")
 
 
-def test_a_table_has_the_rows_and_types_that_spark_has(spark: Any, tmp_path: Path) -> None:
-    rows = spark.sql(ALL_TYPES)
-    assert append(rows, tmp_path, 0)
-    found = DeltaTable(str(tmp_path)).to_pyarrow_table()
-    assert sorted(found.to_pylist(), key=str) == sorted(rows.toArrow().to_pylist(), key=str)
-    with small_driver(spark, 1):  # nothing was left to the driver
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_a_table_has_the_rows_and_types_that_spark_has(spark: Any, tmp_path: Path, zone: str) -> None:
+    """As delta-rs reads them, and as Spark reads the files."""
+    with small_driver(spark, 1), setting(spark, "spark.sql.session.timeZone", zone):  # nothing is left to the driver
+        rows = spark.sql(ALL_TYPES)
+        assert append(rows, tmp_path, 0)
+        table = DeltaTable(str(tmp_path))
+        paths = [str(tmp_path / each) for each in table.get_add_actions().column("path").to_pylist()]
+        assert sorted(table.to_pyarrow_table().to_pylist(), key=str) == sorted(in_utc(rows), key=str)
+        assert sorted(spark.read.parquet(*paths).collect(), key=str) == sorted(rows.collect(), key=str)
         assert append(rows, tmp_path, 1)
     assert DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 100
+
+
+def in_utc(rows: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = rows.toArrow().to_pylist()
+    for row in found:
+        row["at"] = row["at"].astimezone(datetime.UTC)
+        row["nested"] = [{**each, "at": each["at"].astimezone(datetime.UTC)} for each in row["nested"]]
+    return found
 
 
 def test_a_reader_that_skips_files_finds_the_rows_of_all(spark: Any, tmp_path: Path) -> None:
@@ -241,6 +254,16 @@ def test_a_second_driver_between_decision_and_commit_is_noticed(spark: Any, tmp_
     assert commit(second, b"") and commit(other, b"")
     assert not commit(first, b"")
     assert sorted(column(tmp_path, "n")) == [0, 0, 0, 1, 1, 2, 2]
+
+
+@contextmanager
+def setting(spark: Any, name: str, value: str) -> Iterator[None]:
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
 
 
 @contextmanager
