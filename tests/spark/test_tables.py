@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from oncelog.pipeline.sink import exactly_once
+from oncelog.pipeline.sink import Step, exactly_once
 from oncelog.pipeline.sink.delta import TableStep, commit, prepare
 from tests.spark.scenes import BATCHES, create, expected, make_input, run_to_end, stream, values
 from tests.support.daemon import Daemon
-from tests.support.driver_death import Death, deaths
+from tests.support.driver_death import MOMENTS, Death, deaths
 
 pytest.importorskip("deltalake")
 from deltalake import DeltaTable, write_deltalake
@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 HIT = 1
 """The batch that a fault meets."""
 POINTS = [
-    *deaths(1),
-    *(Death(step, moment, nth) for step in TableStep for nth in (1, 2) for moment in ("before", "after")),
+    *(pytest.param(each, marks=() if each.step is Step.END else pytest.mark.slow) for each in deaths(1)),
+    *(Death(step, moment, nth) for step in TableStep for nth in (1, 2) for moment in MOMENTS),
 ]
 """Around each step of a batch with one topic and two tables."""
 
