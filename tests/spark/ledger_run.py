@@ -128,13 +128,15 @@ class Run:
                     left.remove(fault)
                     return fault.victim == "broker"
                 planned[fault.query] |= new
-            time.sleep(_POLL_S)
+            with suppress(subprocess.TimeoutExpired):
+                driver.wait(_POLL_S)
         return False
 
     def _happen(self, fault: Fault, batch: int, driver: "subprocess.Popen[bytes]") -> bool:
         """False: the batch was over."""
         after_s = self.random.uniform(0, _DELAY_S)
-        time.sleep(after_s)
+        with suppress(subprocess.TimeoutExpired):
+            driver.wait(after_s)
         if batch in self.batches(fault.query, "commits") or driver.poll() is not None:
             return False
         if fault.victim == "driver":
