@@ -39,6 +39,10 @@ class DeltaMissing(ImportError):
     """The extra `delta` is not installed."""
 
 
+class FilesLost(Exception):
+    """The driver does not see the files of the tasks as they wrote them: nothing is published."""
+
+
 class TableStep(Enum):
     """The steps of one table, around those of `publish.Step`: files before the topics, the commit after them."""
 
@@ -85,7 +89,8 @@ def prepare(
 ) -> TableBatch | None:
     """Let Spark's tasks write a DataFrame into files for batch `batch_id` of `app_id`; None if the table has it.
 
-    Creates the table. Raises DeltaMissing, MarkerMismatch if the table is ahead of the batch, and delta-rs' errors.
+    Creates the table. Raises DeltaMissing, MarkerMismatch if the table is ahead of the batch, FilesLost, and delta-rs'
+    errors.
     """
     fields = json.loads(rows.schema.json())["fields"]  # Delta writes a schema as Spark does
     table = _load(location, fields, storage_options)
@@ -103,7 +108,20 @@ def prepare(
 
     partition_by = tuple(table.metadata().partition_columns)
     plan = FilePlan(table.table_uri, dict(storage_options), pa.schema(table.schema().to_arrow()), partition_by)
-    return TableBatch(table, app_id, batch_id, _files_of(rows, plan))
+    files = _files_of(rows, plan)
+    check_files(plan, files)
+    return TableBatch(table, app_id, batch_id, files)
+
+
+def check_files(plan: FilePlan, files: Sequence[DataFile]) -> None:
+    """A commit of files that are on some executor's own disk would lose their rows. Raises FilesLost."""
+    seen = _file_system(plan).get_file_info([file.path for file in files])
+    for file, found in zip(files, seen, strict=True):
+        if found.size != file.size_bytes:
+            raise FilesLost(
+                f"a task wrote {file.size_bytes} bytes to {file.path} of {plan.uri}, and the driver finds "
+                f"{found.size or 'none'}: the table must be on a file system that driver and executors share"
+            )
 
 
 def commit(batch: TableBatch, offsets: bytes) -> bool:
@@ -158,15 +176,10 @@ def write_files(plan: FilePlan, batches: Iterable[Any]) -> Iterator[DataFile]:
 def _write(plan: FilePlan, batches: Sequence[Any]) -> Iterator[DataFile]:
     import pyarrow as pa
     from pyarrow import parquet
-    from pyarrow.fs import PyFileSystem
 
-    try:
-        from deltalake.fs import DeltaStorageHandler
-    except ImportError as error:
-        raise DeltaMissing("to_delta needs deltalake on the executors too: pip install deltalake there") from error
     if not sum(batch.num_rows for batch in batches):
         return
-    files = PyFileSystem(DeltaStorageHandler(plan.uri, plan.storage_options))
+    files = _file_system(plan)
     rows = pa.Table.from_batches(batches).select(plan.schema.names).cast(plan.schema)
     for partition, part in _by_partition(rows, plan.partition_by):
         path = f"part-{uuid4()}.snappy.parquet"
@@ -174,6 +187,17 @@ def _write(plan: FilePlan, batches: Sequence[Any]) -> Iterator[DataFile]:
             parquet.write_table(part, stream, compression="snappy")
             size_bytes = stream.tell()
         yield DataFile(path, size_bytes, partition, part.num_rows)
+
+
+def _file_system(plan: FilePlan) -> Any:
+    """The directory of the table, on whatever delta-rs knows. Raises DeltaMissing."""
+    from pyarrow.fs import PyFileSystem
+
+    try:
+        from deltalake.fs import DeltaStorageHandler
+    except ImportError as error:
+        raise DeltaMissing("to_delta needs deltalake on the executors too: pip install deltalake there") from error
+    return PyFileSystem(DeltaStorageHandler(plan.uri, plan.storage_options))
 
 
 def _by_partition(rows: Any, columns: Sequence[str]) -> Iterator[tuple[dict[str, str | None], Any]]:

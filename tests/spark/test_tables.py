@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from oncelog.pipeline.sink import Step, exactly_once
-from oncelog.pipeline.sink.delta import TableStep, commit, prepare
+from oncelog.pipeline.sink.delta import FilePlan, FilesLost, TableStep, check_files, commit, prepare, write_files
 from tests.spark.scenes import BATCHES, create, expected, make_input, run_to_end, stream, values
 from tests.support.daemon import Daemon
 from tests.support.driver_death import MOMENTS, Death, deaths
 
 pytest.importorskip("deltalake")
+import pyarrow
 from deltalake import DeltaTable, write_deltalake
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -254,6 +255,22 @@ def test_a_second_driver_between_decision_and_commit_is_noticed(spark: Any, tmp_
     assert commit(second, b"") and commit(other, b"")
     assert not commit(first, b"")
     assert sorted(column(tmp_path, "n")) == [0, 0, 0, 1, 1, 2, 2]
+
+
+def test_files_that_the_driver_does_not_see_are_not_committed(tmp_path: Path) -> None:
+    """An executor on another machine wrote to the same path on its own disk."""
+    rows = pyarrow.table({"n": [1, 2, 3]})
+    here, there = (tmp_path / name for name in ("here", "there"))
+    for each in (here, there):
+        write_deltalake(str(each), rows)
+    elsewhere, plan = (FilePlan(each.as_uri(), {}, rows.schema, ()) for each in (there, here))
+    files = list(write_files(elsewhere, rows.to_batches()))
+    check_files(elsewhere, files)
+    with pytest.raises(FilesLost, match="that driver and executors share"):
+        check_files(plan, files)
+    (here / files[0].path).write_bytes(b"cut")
+    with pytest.raises(FilesLost, match="finds 3"):
+        check_files(plan, files)
 
 
 @contextmanager
