@@ -257,6 +257,14 @@ def test_a_second_driver_between_decision_and_commit_is_noticed(spark: Any, tmp_
     assert sorted(column(tmp_path, "n")) == [0, 0, 0, 1, 1, 2, 2]
 
 
+def test_an_empty_batch_is_remembered(spark: Any, tmp_path: Path) -> None:
+    rows = spark.sql("select 1 as n")
+    for batch_id, each in enumerate((rows.where("n = 2"), rows, rows.where("n = 2"))):
+        assert append(each, tmp_path, batch_id)
+    assert DeltaTable(str(tmp_path)).transaction_version("app") == 2
+    assert column(tmp_path, "n") == [1]
+
+
 def test_files_that_the_driver_does_not_see_are_not_committed(tmp_path: Path) -> None:
     """An executor on another machine wrote to the same path on its own disk."""
     rows = pyarrow.table({"n": [1, 2, 3]})
