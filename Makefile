@@ -118,6 +118,10 @@ spark-proof: $(VENV)/.demo $(VENV)/.test ## Faults on Spark's sinks, ours and ot
 	@[ '$(FIRST)$(BROKER)' != 0 ] || { $(PROOF) kills --seeds 10 && $(PROOF) cluster --seeds 32; }
 	@$(PROOF) table --write docs/spark-proof.md
 
+.PHONY: spark-ledger
+spark-ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test ## The ledger over 1.47 million purchases under faults, compared to the cent (DATA=cdnow: fewer; SEED=1)
+	@$(BIN)/python -m tests.spark.ledger_run --data $(or $(DATA),completejourney) --seed $(or $(SEED),1) --write docs/spark-ledger.md
+
 .PHONY: generate
 generate: $(VENV)/.test ## Write the protocol codecs from their construct declarations
 	$(BIN)/python -m oncelog.protocol.codec

@@ -3,31 +3,37 @@
 Owns: collecting the outputs of a batch, the order topics then tables. Does not own: encoding and publishing, which are
 those of `format("oncelog")`.
 Invariants
-- All topics are written in one transaction; then each table, which remembers the batch by itself (`delta`).
+- All topics are written in one transaction; then each table is committed, which remembers the batch by itself
+  (`delta`). What tasks do comes before both: after the transaction nothing is left but commits.
 - The marker has the id of Spark's run: a second `exactly_once` for the same batch in the same run is refused, since
   skipping it as applied would lose its rows.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from oncelog.pipeline.options import parse
-from oncelog.pipeline.sink.delta import write_delta
+from oncelog.pipeline.sink.delta import TableStep, commit, prepare
 from oncelog.pipeline.sink.plan import (
     checkpoint_of,
     plan_output,
+    sink_id_of,
     sink_settings,
     stream_sink_id,
     wanted_marker,
 )
-from oncelog.pipeline.sink.publish import OnStep, Outcome, publish
+from oncelog.pipeline.sink.publish import Moment, Outcome, SinkSettings, publish
 from oncelog.pipeline.sink.spool import TaskOutput
 from oncelog.pipeline.sink.task import TaskPlan, encode_task
 
 Run = Callable[[Coroutine[Any, Any, Outcome]], Outcome]
+OnStep = Callable[[Any, Moment], Awaitable[None]]
+"""Called around each `publish.Step` and each `TableStep`."""
 _QUERY = "sql.streaming.queryId"
 _RUN = "spark.jobGroup.id"
 """Spark runs the jobs of a streaming query in a group with the name of its run."""
@@ -55,7 +61,7 @@ def exactly_once(
 
     `options` are those of `writeStream.format("oncelog")`; `checkpointLocation` must be the query's own. Everything
     happens when the block ends; after an exception nothing does. `outcome` is there afterwards. `on_step` is called
-    around each step of publishing, in the event loop that `run` runs: for measurements and tests.
+    around each step of publishing and of a table, in the event loop that `run` runs: for measurements and tests.
 
     Raises OptionError, SchemaError, MarkerMismatch, ConfigError and KafkaError; Spark then fails the query, and its
     next start runs the batch again.
@@ -116,7 +122,8 @@ class ExactlyOnce:
         self, rows: Any, table: str, *, name: str | None = None, storage_options: Mapping[str, str] | None = None
     ) -> Self:
         """Append a DataFrame to a Delta table, a path or URI, which is created if it does not exist. Needs the extra
-        `delta`. The rows pass through the driver's memory. Raises ValueError for a name that is taken."""
+        `delta`. Spark's tasks write the files; rows of a table that has constraints, generated or not-null columns, or
+        columns of other types pass through the driver's memory. Raises ValueError for a name that is taken."""
         self._tables[self._free_name(name or table)] = _Table(rows, table, storage_options or {})
         return self
 
@@ -133,21 +140,36 @@ class ExactlyOnce:
             outputs = [output for rows, plan in self._topics.values() for output in _encode(rows, plan)]
             # An output without a row has no task perhaps; its name belongs into the marker all the same.
             outputs += [TaskOutput(name) for name in self._topics]
-            self.outcome = self._run(publish(settings, self._wanted, outputs, self._on_step))
+            self.outcome = self._run(self._write(settings, outputs))
         finally:
             for _, plan in self._topics.values():
                 if plan.spool is not None:
                     plan.spool.clear()
+
+    async def _write(self, settings: SinkSettings, outputs: list[TaskOutput]) -> Outcome:
+        batch_id = self._wanted.batch_id
+        seconds: dict[str, float] = {}
+
+        async def around(step: TableStep, work: Callable[[], Any]) -> Any:
+            await self._on_step(step, "before")
+            began_s = time.perf_counter()
+            result = work()
+            seconds[step.value] = seconds.get(step.value, 0.0) + time.perf_counter() - began_s
+            await self._on_step(step, "after")
+            return result
+
+        batches = []
         for name, table in self._tables.items():
-            write_delta(
-                table.location,
-                table.rows.toArrow(),
-                # Two outputs into one table are two applications to it.
-                f"{settings.sink_id}/{name}",
-                self._wanted.batch_id,
-                self._checkpoint.offsets(self._wanted.batch_id),
-                table.storage_options,
-            )
+            # Of the query, whatever the sinkId: a new query with that sinkId has a batch 0 of its own. Two outputs into
+            # one table are two applications to it.
+            app_id = f"{sink_id_of(self._wanted.query_id)}/{name}"
+            work = partial(prepare, table.rows, table.location, app_id, batch_id, table.storage_options)
+            batches.append(await around(TableStep.WRITE, work))
+        outcome = await publish(settings, self._wanted, outputs, self._on_step)
+        for batch in batches:
+            if batch is not None:
+                await around(TableStep.COMMIT, partial(commit, batch, self._checkpoint.offsets(batch_id)))
+        return replace(outcome, seconds={**outcome.seconds, **seconds})
 
 
 def _encode(rows: Any, plan: TaskPlan) -> list[TaskOutput]:

@@ -10,8 +10,10 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
+from oncelog.pipeline.sink.delta import TableStep
 from oncelog.pipeline.sink.publish import Moment, Outcome, Step
 
+MOMENTS: tuple[Moment, Moment] = ("before", "after")
 _GRAVEYARD: list[object] = []
 """What the dead have left: collecting it would run their `finally` blocks."""
 
@@ -34,7 +36,7 @@ class _Loop(asyncio.SelectorEventLoop):
 class Death:
     """Dies at the `nth` time that this step is reached; `None` never."""
 
-    def __init__(self, step: Step | None, moment: Moment = "before", nth: int = 1) -> None:
+    def __init__(self, step: Step | TableStep | None, moment: Moment = "before", nth: int = 1) -> None:
         self.step = step
         self.moment = moment
         self.nth = nth
@@ -43,7 +45,7 @@ class Death:
     def __repr__(self) -> str:
         return f"{self.moment} {self.step.value if self.step else 'never'} {self.nth}"
 
-    async def on_step(self, step: Step, moment: Moment) -> None:
+    async def on_step(self, step: Step | TableStep, moment: Moment) -> None:
         if step is not self.step or moment != self.moment:
             return
         self._seen += 1
@@ -74,8 +76,5 @@ def deaths(output_count: int) -> list[Death]:
         Death(step, moment, nth)
         for step in Step
         for nth in range(1, (output_count if step is Step.SEND else 1) + 1)
-        for moment in _MOMENTS
+        for moment in MOMENTS
     ]
-
-
-_MOMENTS: tuple[Moment, Moment] = ("before", "after")

@@ -95,8 +95,11 @@ def arrivals_of(purchases: Sequence[Purchase]) -> list[Arrival]:
 
 
 def create_topics(bootstrap: str, prefix: str) -> None:
+    """Without retention: records have the time of their purchase, decades ago."""
+    configs = {"retention.ms": "-1"}
+    names = [prefix + name for name in (INPUT, *OUTPUTS)]
     with Admin(bootstrap) as admin:
-        admin.create_topics(*(NewTopic(prefix + name, partition_count=PARTITIONS) for name in (INPUT, *OUTPUTS)))
+        admin.create_topics(*(NewTopic(name, partition_count=PARTITIONS, configs=configs) for name in names))
 
 
 def send(bootstrap: str, prefix: str, arrivals: Iterable[Arrival]) -> None:

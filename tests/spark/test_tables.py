@@ -1,0 +1,326 @@
+"""Topic and Delta table from one micro-batch, each once under every fault of the proof; and what tasks write."""
+
+import asyncio
+import datetime
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oncelog.pipeline.sink import Step, exactly_once
+from oncelog.pipeline.sink.delta import FilePlan, FilesLost, TableStep, check_files, commit, prepare, write_files
+from tests.spark.scenes import BATCHES, create, expected, make_input, run_to_end, stream, values
+from tests.support.daemon import Daemon
+from tests.support.driver_death import MOMENTS, Death, deaths
+
+pytest.importorskip("deltalake")
+import pyarrow
+from deltalake import DeltaTable, write_deltalake
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+HIT = 1
+"""The batch that a fault meets."""
+POINTS = [
+    *(pytest.param(each, marks=() if each.step is Step.END else pytest.mark.slow) for each in deaths(1)),
+    *(Death(step, moment, nth) for step in TableStep for nth in (1, 2) for moment in MOMENTS),
+]
+"""Around each step of a batch with one topic and two tables."""
+
+
+class Query:
+    """A query whose batches go to one topic between two tables, as a program that can be started again."""
+
+    def __init__(self, spark: Any, daemon: Daemon, work: Path, topic: str) -> None:
+        create(daemon, topic)
+        self._spark = spark
+        self._daemon = daemon
+        self._source = make_input(work / "in")
+        self.checkpoint = work / "checkpoint"
+        self.topic = topic
+        self.tables = (work / "before", work / "after")
+        self.tasks = 2
+        self.harness: dict[str, Any] = {}
+        """Of `exactly_once`, for the batch that the fault meets."""
+
+    def publish(self, batch: Any, batch_id: int, **harness: Any) -> None:
+        options = {"kafka.bootstrap.servers": self._daemon.bootstrap, "checkpointLocation": str(self.checkpoint)}
+        before, after = map(str, self.tables)
+        with exactly_once(batch, batch_id, options, **harness) as once:
+            once.to_delta(batch, before).to_topic(batch, self.topic).to_delta(batch, after)
+
+    def run(self) -> None:
+        def publish(batch: Any, batch_id: int) -> None:
+            self.publish(batch.repartition(self.tasks), batch_id, **(self.harness if batch_id == HIT else {}))
+
+        writer = stream(self._spark, self._source).writeStream.foreachBatch(publish)
+        run_to_end(writer.option("checkpointLocation", str(self.checkpoint)))
+
+    def forget_last_commit(self) -> None:
+        for name in (str(BATCHES - 1), f".{BATCHES - 1}.crc"):
+            (self.checkpoint / "commits" / name).unlink()
+
+    def check(self) -> None:
+        assert values(self._daemon, self.topic) == expected()
+        for table in self.tables:
+            assert Counter(column(table, "value")) == expected()
+
+
+def column(table: Path, name: str) -> list[Any]:
+    found: list[Any] = DeltaTable(str(table)).to_pyarrow_table().column(name).to_pylist()
+    return found
+
+
+@pytest.fixture
+def query(spark: Any, daemon: Daemon, tmp_path: Path, request: pytest.FixtureRequest) -> Query:
+    return Query(
+        spark, daemon, tmp_path, "tables-" + "".join(each if each.isalnum() else "-" for each in request.node.name)
+    )
+
+
+@pytest.mark.parametrize("death", POINTS, ids=repr)
+def test_a_driver_that_dies_at_any_step_leaves_each_batch_once(query: Query, death: Death) -> None:
+    """The next driver splits the batch differently; files of the dead one are in no commit."""
+    query.harness = {"on_step": death.on_step, "run": death.run}
+    with pytest.raises(Exception, match="DriverDied"):
+        query.run()
+    query.harness, query.tasks = {}, 3
+    query.run()
+    query.check()
+
+
+@pytest.mark.parametrize("point", POINTS, ids=repr)
+def test_of_two_drivers_each_batch_comes_once(spark: Any, query: Query, point: Death) -> None:
+    """A second driver does the whole batch while the first is between two steps. The first then does what it can."""
+    seen = 0
+
+    async def on_step(step: Any, moment: str) -> None:
+        nonlocal seen
+        seen += (step, moment) == (point.step, point.moment)
+        if seen == point.nth and (step, moment) == (point.step, point.moment):
+            rows = spark.createDataFrame(
+                [(f"key-{n % 3}", each) for n, each in enumerate(batch_rows(HIT))], "key string, value string"
+            )
+            await asyncio.to_thread(query.publish, rows, HIT)
+
+    query.harness = {"on_step": on_step}
+    try:
+        query.run()
+    except Exception as error:
+        if not any(word in str(error) for word in ("FENCED", "INVALID_PRODUCER_EPOCH")):
+            raise
+    query.harness = {}
+    query.run()
+    assert seen
+    query.check()
+
+
+def batch_rows(batch_id: int) -> list[str]:
+    return [each for each in expected() if each.startswith(f"{batch_id}:")]
+
+
+def test_a_batch_that_spark_runs_again_is_in_topic_and_tables_once(query: Query) -> None:
+    """Spark does not know of the last batch: nothing is written again, and no task runs for the tables."""
+    query.run()
+    files = [len(list(table.glob("*.parquet"))) for table in query.tables]
+    query.forget_last_commit()
+    query.tasks = 5
+    query.run()
+    query.check()
+    assert [len(list(table.glob("*.parquet"))) for table in query.tables] == files
+    commits = [each for each in DeltaTable(str(query.tables[0])).history() if "oncelog.batch" in each]
+    assert [each["oncelog.batch"] for each in commits] == ["2", "1", "0"]
+    assert all(each["oncelog.offsets"].startswith("v1") for each in commits)
+
+
+def test_an_old_copy_of_the_checkpoint_changes_neither_topic_nor_table(query: Query, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    later = [tmp_path / "in" / f"{batch}.json" for batch in range(HIT, BATCHES)]
+    for path in later:
+        path.rename(tmp_path / path.name)
+    query.run()
+    shutil.copytree(query.checkpoint, old)
+    for path in later:
+        (tmp_path / path.name).rename(path)
+    query.run()
+    shutil.rmtree(query.checkpoint)
+    old.rename(query.checkpoint)
+    with pytest.raises(Exception, match="old copy of the checkpoint"):
+        query.run()
+    query.check()
+
+
+# --- what the tasks write ---------------------------------------------------------------------------------------------
+
+ALL_TYPES = """select cast(id as int) as small, id as large, cast(id as string) as text,
+    cast(cast(id as string) as binary) as bytes, cast(id as decimal(12, 2)) as money, id % 2 = 0 as even,
+    date_add(date '2026-01-01', cast(id as int)) as day,
+    timestamp_seconds(id) as at, cast(timestamp_seconds(id) as timestamp_ntz) as local, id / 3 as third,
+    array(named_struct('a', id, 'b', cast(null as string), 'at', timestamp_seconds(id))) as nested,
+    map('k', id) as pairs,
+    if(id % 3 = 0, null, repeat('long', cast(id as int))) as gaps from range(50)"""
+
+
+def append(rows: Any, table: Path, batch_id: int, app_id: str = "app") -> bool:
+    batch = prepare(rows, str(table), app_id, batch_id, {})
+    return batch is not None and commit(batch, b"{}")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_a_table_has_the_rows_and_types_that_spark_has(spark: Any, tmp_path: Path, zone: str) -> None:
+    """As delta-rs reads them, and as Spark reads the files."""
+    with small_driver(spark, 1), setting(spark, "spark.sql.session.timeZone", zone):  # nothing is left to the driver
+        rows = spark.sql(ALL_TYPES)
+        assert append(rows, tmp_path, 0)
+        table = DeltaTable(str(tmp_path))
+        paths = [str(tmp_path / each) for each in table.get_add_actions().column("path").to_pylist()]
+        assert sorted(table.to_pyarrow_table().to_pylist(), key=str) == sorted(in_utc(rows), key=str)
+        assert sorted(spark.read.parquet(*paths).collect(), key=str) == sorted(rows.collect(), key=str)
+        assert append(rows, tmp_path, 1)
+    assert DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 100
+
+
+def in_utc(rows: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = rows.toArrow().to_pylist()
+    for row in found:
+        row["at"] = row["at"].astimezone(datetime.UTC)
+        row["nested"] = [{**each, "at": each["at"].astimezone(datetime.UTC)} for each in row["nested"]]
+    return found
+
+
+def test_a_reader_that_skips_files_finds_the_rows_of_all(spark: Any, tmp_path: Path) -> None:
+    """Beside files with minima and maxima, which delta-rs writes: files that had them for some columns lost rows."""
+    for batch_id in range(2):
+        assert append(spark.sql(ALL_TYPES), tmp_path, batch_id)
+        write_deltalake(str(tmp_path), spark.sql(ALL_TYPES).toArrow(), mode="append")
+    table = DeltaTable(str(tmp_path))
+    wanted = next(row for row in table.to_pyarrow_table().to_pylist() if row["large"] == 40)
+    for name in wanted.keys() - {"nested", "pairs"}:
+        found = table.to_pyarrow_table(filters=[(name, "=", wanted[name])]).column("large").to_pylist()
+        assert found.count(40) == 4, name
+
+
+def test_a_partitioned_table_is_written_by_tasks(spark: Any, tmp_path: Path) -> None:
+    """Text with characters that a path must escape, dates, null and the empty text, which Delta holds to be null."""
+    rows = spark.sql(
+        """select id, element_at(array('a/b =%20', 'ü', '', null), cast(id % 4 + 1 as int)) as name,
+                  date_add(date '2026-01-01', cast(id % 2 as int)) as day from range(40)"""
+    )
+    write_deltalake(str(tmp_path), rows.limit(0).toArrow(), partition_by=["name", "day"])
+    with small_driver(spark, 1):
+        assert append(rows, tmp_path, 0)
+    found = {(row["id"], row["name"], row["day"]) for row in DeltaTable(str(tmp_path)).to_pyarrow_table().to_pylist()}
+    assert found == {(row.id, row.name or None, row.day) for row in ((Named(*each)) for each in rows.collect())}
+    (one,) = (
+        DeltaTable(str(tmp_path))
+        .to_pyarrow_table(partitions=[("name", "=", "ü"), ("day", "=", "2026-01-02")])
+        .select(["id"])
+        .to_pydict()
+        .values()
+    )
+    assert sorted(one) == list(range(1, 40, 4))
+
+
+class Named:
+    def __init__(self, id: int, name: str | None, day: datetime.date) -> None:  # noqa: A002
+        self.id, self.name, self.day = id, name, day
+
+
+def test_what_delta_must_check_is_written_by_delta(spark: Any, tmp_path: Path) -> None:
+    """A constraint holds, a type is converted, and a column that the table has not is refused; each batch once."""
+    table = str(tmp_path)
+    write_deltalake(table, spark.sql("select cast(id as int) as n from range(1)").toArrow())
+    DeltaTable(table).alter.add_constraint({"positive": "n >= 0"})
+    assert append(spark.sql("select id as n from range(3)"), tmp_path, 0)
+    for _ in range(2):
+        assert prepare(spark.sql("select id as n from range(3)"), table, "app", 0, {}) is None
+    for rows in ("select cast(-1 as int) as n", "select 1 as n, 2 as m"):
+        with pytest.raises(Exception, match=r"validation check|number of fields"):
+            append(spark.sql(rows), tmp_path, 1)
+    assert sorted(column(tmp_path, "n")) == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "rows", ["select cast(id as int) as n from range(3)", "select id as n from range(3)"], ids=["tasks", "delta"]
+)
+def test_a_second_driver_between_decision_and_commit_is_noticed(spark: Any, tmp_path: Path, rows: str) -> None:
+    """Both have decided that the table has not this batch; the second to commit finds that it has. Another
+    application's commit in between is no obstacle."""
+    append(spark.sql("select cast(id as int) as n from range(1)"), tmp_path, 0)
+    first, second, other = (prepare(spark.sql(rows), str(tmp_path), app, 1, {}) for app in ("app", "app", "other"))
+    assert first and second and other
+    assert commit(second, b"") and commit(other, b"")
+    assert not commit(first, b"")
+    assert sorted(column(tmp_path, "n")) == [0, 0, 0, 1, 1, 2, 2]
+
+
+def test_an_empty_batch_is_remembered(spark: Any, tmp_path: Path) -> None:
+    rows = spark.sql("select 1 as n")
+    for batch_id, each in enumerate((rows.where("n = 2"), rows, rows.where("n = 2"))):
+        assert append(each, tmp_path, batch_id)
+    assert DeltaTable(str(tmp_path)).transaction_version("app") == 2
+    assert column(tmp_path, "n") == [1]
+
+
+def test_files_that_the_driver_does_not_see_are_not_committed(tmp_path: Path) -> None:
+    """An executor on another machine wrote to the same path on its own disk."""
+    rows = pyarrow.table({"n": [1, 2, 3]})
+    here, there = (tmp_path / name for name in ("here", "there"))
+    for each in (here, there):
+        write_deltalake(str(each), rows)
+    elsewhere, plan = (FilePlan(each.as_uri(), {}, rows.schema, ()) for each in (there, here))
+    files = list(write_files(elsewhere, rows.to_batches()))
+    check_files(elsewhere, files)
+    with pytest.raises(FilesLost, match="that driver and executors share"):
+        check_files(plan, files)
+    (here / files[0].path).write_bytes(b"cut")
+    with pytest.raises(FilesLost, match="finds 3"):
+        check_files(plan, files)
+
+
+@contextmanager
+def setting(spark: Any, name: str, value: str) -> Iterator[None]:
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
+
+
+@contextmanager
+def small_driver(spark: Any, megabytes: int) -> Iterator[None]:
+    """A driver that takes no more than so much from the tasks of a job: Spark ends the job that sends it more."""
+    settings = spark.sparkContext._jsc.sc().conf()
+    before = settings.get("spark.driver.maxResultSize", "1g")
+    settings.set("spark.driver.maxResultSize", f"{megabytes}m")
+    try:
+        yield
+    finally:
+        settings.set("spark.driver.maxResultSize", before)
+
+
+def test_rows_of_a_table_do_not_pass_through_the_driver(spark: Any, tmp_path: Path) -> None:
+    """200 MB of rows and a driver that takes 1 MB; a table whose rows do pass through it shows that it would not."""
+    rows = spark.range(400_000, numPartitions=4).selectExpr(
+        "id", "array_join(transform(sequence(1, 15), i -> sha2(string(id * 100 + i), 224)), '') as text"
+    )
+    written: Callable[[Path], bool] = lambda table: append(rows, table, 0)  # noqa: E731
+    with small_driver(spark, 1):
+        assert written(tmp_path / "tasks")
+        write_deltalake(str(tmp_path / "driver"), rows.limit(0).toArrow())
+        DeltaTable(str(tmp_path / "driver")).alter.add_constraint({"positive": "id >= 0"})
+        with pytest.raises(Exception, match="maxResultSize"):
+            written(tmp_path / "driver")
+    table = DeltaTable(str(tmp_path / "tasks"))
+    assert table.to_pyarrow_dataset().count_rows() == 400_000
+    assert (
+        sum(
+            Path(tmp_path / "tasks" / each).stat().st_size
+            for each in table.get_add_actions().column("path").to_pylist()
+        )
+        > 100_000_000
+    )
