@@ -108,7 +108,7 @@ def prepare_environment(work: Path) -> str:
     return origin
 
 
-def local_session(work: Path, name: str, settings: Mapping[str, str] = {}) -> Any:  # noqa: B006  # never changed
+def local_session(work: Path, name: str, settings: Mapping[str, str] = {}) -> Any:
     """A SparkSession on two cores of this machine; `settings` go before those above. Raises JavaMissing."""
     prepare_environment(work)
     from pyspark.sql import SparkSession
