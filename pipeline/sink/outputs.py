@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from oncelog.pipeline.notes import note_outcome
 from oncelog.pipeline.options import parse
 from oncelog.pipeline.sink.delta import write_delta
 from oncelog.pipeline.sink.plan import (
@@ -134,6 +135,7 @@ class ExactlyOnce:
             # An output without a row has no task perhaps; its name belongs into the marker all the same.
             outputs += [TaskOutput(name) for name in self._topics]
             self.outcome = self._run(publish(settings, self._wanted, outputs, self._on_step))
+            note_outcome(self._wanted.query_id, self.outcome)
         finally:
             for _, plan in self._topics.values():
                 if plan.spool is not None:
