@@ -1,8 +1,8 @@
 """Every start of publishing that a sink's transactional id has made, from what the broker still has.
 
 Owns: the reading of `__transaction_state`, of the topic of markers and of the output topics, and which attempt each
-record belongs to. Does not own: which micro-batch it was for if no marker says so (`report`). An attempt is known by its
-producer id and epoch: each one begins with InitProducerId, which gives it an epoch of its own.
+record belongs to. Does not own: which micro-batch it was for if no marker says so (`report`). An attempt is known by
+its producer id and epoch: each one begins with InitProducerId, which gives it an epoch of its own.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """What lies in the source ranges of micro-batches: records by what became of their transaction.
 
-Owns: the counts. Does not own: which ranges there are (`report`). A range that retention has touched, or whose topic was
-deleted, is not counted: what was there is not known.
+Owns: the counts. Does not own: which ranges there are (`report`). A range that retention has touched, or whose topic
+was deleted, is not counted: what was there is not known.
 """
 
 from collections.abc import Iterable, Set
@@ -49,7 +49,7 @@ async def count_ranges(bootstrap: str, wanted: Iterable[OffsetRange]) -> dict[Of
 async def _topic_ids(bootstrap: str, names: Set[str]) -> dict[str, str]:
     """Of the topics that exist."""
     async with Admin(bootstrap) as admin:
-        present = sorted(names.intersection(await admin.list_topics()))
+        present = sorted(names & set(await admin.list_topics()))
         return {each.name: str(each.topic_id) for each in await admin.describe_topics(*present)} if present else {}
 
 

@@ -3,9 +3,9 @@
 Owns: what belongs to which batch, and the sums. Does not own: reading the broker (`attempts`, `ranges`), the page
 (`page`). Invariant: what is not recorded any more is None, never 0 and never a guess. Which source has what:
 
-    checkpoint   the offsets of a batch, when it was planned and done        the newest 100 batches, by default
-    broker       attempts, their records and ends, what became of the source's records       by its retention
-    notes        lag when it was planned, seconds by step of publishing       on the driver's machine, some 5,000 batches
+    checkpoint   the offsets of a batch, when it was planned and done: of the newest 100 batches, by default
+    broker       attempts, their records and ends, what became of the source's records: while its retention lasts
+    notes        lag when it was planned, seconds by step of publishing: on the driver's machine
 """
 
 import json
@@ -198,8 +198,10 @@ def _sum(wanted: Sequence[OffsetRange] | None, counted: Mapping[OffsetRange, Cou
 
 def _assign(attempts: Iterable[Attempt], batches: dict[int, Batch]) -> None:
     """Each attempt to its batch. Its marker says which; without one it was for the batch after the last committed one,
-    unless it wrote nothing before Spark noted that one as done: then it was a replay, and skipped."""
+    unless it wrote nothing before Spark noted that one as done: then it was a replay, and skipped. Batches that the
+    checkpoint has deleted are left out."""
     last: int | None = None
+    first = min(batches, default=0)
     for attempt in attempts:
         if attempt.marker is not None:
             batch_id = attempt.marker.batch_id
@@ -209,13 +211,13 @@ def _assign(attempts: Iterable[Attempt], batches: dict[int, Batch]) -> None:
             applied = batches.get(last, Batch(last))
             is_replay = attempt.fate == "nothing" and _is_before(attempt.fenced_ms, applied.done_ms)
             batch_id = last if is_replay else last + 1
-        batch = batches.setdefault(batch_id, Batch(batch_id)) if attempt.marker is not None else batches.get(batch_id)
-        if attempt.fate == "committed" and attempt.marker is not None:
+        batch = batches.get(batch_id, Batch(batch_id))
+        if attempt.marker is not None and batch_id >= first:
+            batches[batch_id] = batch
+        if attempt.fate == "committed":
             last = batch_id
-            batches[batch_id].published = attempt
-        elif batch is not None and attempt.fate != "nothing":
-            batch.failed.append(attempt)
-        elif batch is not None and attempt.fenced_ms is not None:
+            batch.published = attempt
+        else:
             (batch.skipped if batch_id == last else batch.failed).append(attempt)
 
 
