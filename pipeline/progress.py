@@ -164,6 +164,9 @@ def _end_of(source: Mapping[str, Any]) -> StreamOffset | None:
 
 
 def _offset(text: Any) -> StreamOffset | None:
-    """None for one of another source. Spark has offsets as JSON, or as the text of it."""
-    value = json.loads(text) if isinstance(text, str) else text
+    """None before the first batch, and for one of another source. Spark has offsets as JSON, or as the text of it."""
+    try:
+        value = json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return None
     return from_json(value) if isinstance(value, dict) and "topics" in value else None

@@ -1,0 +1,67 @@
+"""A query of Spark without Spark: its checkpoint, the sink that publishes its batches, `oncelog spark` about both."""
+
+import asyncio
+import json
+import time
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from oncelog.cli import main
+from oncelog.pipeline.sink.checkpoint import Checkpoint
+from oncelog.pipeline.sink.plan import sink_id_of, wanted_marker
+from oncelog.pipeline.sink.publish import OnStep, Outcome, SinkSettings, publish
+from oncelog.pipeline.sink.spool import TaskOutput
+from oncelog.pipeline.source.offsets import StreamOffset, to_json
+from tests.support.daemon import Daemon
+
+
+class Query:
+    """A checkpoint as Spark writes it, and the sink of its query."""
+
+    def __init__(self, daemon: Daemon, location: Path) -> None:
+        self.daemon = daemon
+        self.location = location
+        self.checkpoint = Checkpoint(str(location))
+        for folder in ("offsets", "commits"):
+            (location / folder).mkdir(parents=True)
+        (location / "metadata").write_text(json.dumps({"id": str(location)}))
+
+    def plan(self, batch_id: int, offsets: str = "") -> None:
+        (self.location / "offsets" / str(batch_id)).write_text(f"v1\n{batch_id}{offsets}")
+
+    def plan_ends(self, batch_id: int, ends: StreamOffset) -> None:
+        """As a query with one source of `format("oncelog")`."""
+        lines = ["v1", json.dumps({"batchTimestampMs": int(time.time() * 1000)}), json.dumps(to_json(ends))]
+        (self.location / "offsets" / str(batch_id)).write_text("\n".join(lines))
+
+    def publishing(
+        self, batch_id: int, outputs: Sequence[TaskOutput] = (), on_step: OnStep | None = None
+    ) -> Coroutine[Any, Any, Outcome]:
+        settings = SinkSettings(self.daemon.bootstrap, sink_id_of(self.checkpoint.query_id()))
+        wanted = wanted_marker(self.checkpoint, batch_id)
+        return publish(settings, wanted, outputs, *([] if on_step is None else [on_step]))
+
+    def publish(self, batch_id: int, outputs: Sequence[TaskOutput] = ()) -> bool:
+        return asyncio.run(self.publishing(batch_id, outputs)).published
+
+    def finish(self, batch_id: int) -> None:
+        (self.location / "commits" / str(batch_id)).write_text("v1\n{}")
+
+    def run(self, *batches: int) -> None:
+        for batch_id in batches:
+            self.plan(batch_id)
+            self.publish(batch_id)
+            self.finish(batch_id)
+
+    def call(self, command: str, *arguments: str, typed: str | None = None) -> tuple[int, str]:
+        words = ["spark", command, str(self.location), "-b", self.daemon.bootstrap, *arguments]
+        result = CliRunner().invoke(main, words, input=typed)
+        return result.exit_code, result.output
+
+    def state(self) -> dict[str, Any]:
+        _, text = self.call("state", "--json")
+        found: dict[str, Any] = json.loads(text)
+        return found
