@@ -14,7 +14,7 @@ from tests.support.spark_query import Query
 
 @pytest.fixture
 def query(daemon: Daemon, tmp_path: Path) -> Query:
-    return Query(daemon, tmp_path / "checkpoint")
+    return Query(daemon.bootstrap, tmp_path / "checkpoint")
 
 
 def test_each_state_between_checkpoint_and_marker_has_its_sentence(query: Query) -> None:

@@ -1,23 +1,17 @@
 """`oncelog spark report`: what a query did, told from its checkpoint and the broker; what is not known is not told."""
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from oncelog.client import Admin, NewTopic, Producer
 from oncelog.pipeline.notes import Notes, note_outcome
-from oncelog.pipeline.sink.publish import Step
 from oncelog.pipeline.source.offsets import TopicOffsets
 from tests.support.daemon import Daemon
-from tests.support.driver_death import Death, DriverDied, deaths
-from tests.support.sink_batches import OUTPUTS, ROWS, make_topics, outputs_of
-from tests.support.spark_query import Query
-
-RECORDS = ROWS * len(OUTPUTS)
-_BEFORE_AN_ATTEMPT = [(Step.CONNECT, "before"), (Step.CONNECT, "after"), (Step.FENCE, "before")]
+from tests.support.driver_death import Death, deaths
+from tests.support.sink_batches import OUTPUTS
+from tests.support.spark_query import Query, check_report_of_a_death
 
 
 @pytest.fixture(autouse=True)
@@ -27,40 +21,11 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def report(query: Query) -> dict[str, Any]:
-    code, text = query.call("report", "--json")
-    assert code == 0, text
-    found: dict[str, Any] = json.loads(text)
-    return found
-
-
 @pytest.mark.parametrize("death", deaths(len(OUTPUTS)), ids=repr)
 def test_a_batch_has_the_attempts_that_failed_or_the_replay_that_was_skipped(
     daemon: Daemon, tmp_path: Path, death: Death
 ) -> None:
-    """A sink without transactions would have left twice what the first wrote, or the whole batch."""
-    query, prefix = Query(daemon, tmp_path / "checkpoint"), f"report-{repr(death).replace(' ', '-')}-"
-    asyncio.run(make_topics(daemon.bootstrap, prefix))
-    for batch_id in range(3):
-        query.plan(batch_id)
-        if batch_id == 1:
-            with pytest.raises(DriverDied):
-                death.run(query.publishing(1, outputs_of(1, prefix), death.on_step))
-        query.publish(batch_id, outputs_of(batch_id, prefix))
-        query.finish(batch_id)
-    batches = report(query)["batches"]
-    assert [each["records"] for each in batches] == [RECORDS] * 3
-    assert [len(each["failed"]) + len(each["skipped"]) for each in (batches[0], batches[2])] == [0, 0]
-    hit = batches[1]
-    if (death.step, death.moment) == (Step.END, "after"):
-        assert (len(hit["skipped"]), hit["failed"], hit["doubled"]) == (1, [], RECORDS)
-    elif (death.step, death.moment) in _BEFORE_AN_ATTEMPT:
-        assert (hit["failed"], hit["skipped"], hit["doubled"]) == ([], [], 0)
-    else:
-        assert ([each["fate"] in ("aborted", "nothing") for each in hit["failed"]], hit["skipped"]) == ([True], [])
-        assert hit["doubled"] == hit["written_in_vain"] <= RECORDS
-    if (death.step, death.moment) in [(Step.FLUSH, "after"), (Step.END, "before")]:
-        assert hit["doubled"] == RECORDS
+    check_report_of_a_death(Query(daemon.bootstrap, tmp_path / "checkpoint"), death)
 
 
 async def fill(bootstrap: str, topic: str) -> str:
@@ -84,13 +49,13 @@ async def fill(bootstrap: str, topic: str) -> str:
 
 def test_each_batch_has_what_its_offsets_show_at_each_isolation_level(daemon: Daemon, tmp_path: Path) -> None:
     """Also where a range ends inside a record batch; what the log has lost is not counted."""
-    query, topic = Query(daemon, tmp_path / "checkpoint"), "report-source"
+    query, topic = Query(daemon.bootstrap, tmp_path / "checkpoint"), "report-source"
     topic_id = asyncio.run(fill(daemon.bootstrap, topic))
     for batch_id, end in enumerate((3, 6, 10)):
         query.plan_ends(batch_id, {topic: TopicOffsets(topic_id, {0: 0}, {0: end})})
         query.publish(batch_id)
         query.finish(batch_id)
-    found = report(query)
+    found = query.report()
     counts = [each["counts"] for each in found["batches"]]
     assert [(each["committed"], each["aborted"], each["markers"]) for each in counts] == [
         (3, 0, 0),
@@ -109,12 +74,12 @@ def test_each_batch_has_what_its_offsets_show_at_each_isolation_level(daemon: Da
             await admin.delete_topics(topic)
 
     asyncio.run(delete())
-    found = report(query)
+    found = query.report()
     assert ([each["counts"] for each in found["batches"]], found["source"]) == ([None] * 3, None)
 
 
 def test_seconds_and_lag_are_told_if_this_machine_noted_them(daemon: Daemon, tmp_path: Path) -> None:
-    query, topic = Query(daemon, tmp_path / "checkpoint"), "report-notes"
+    query, topic = Query(daemon.bootstrap, tmp_path / "checkpoint"), "report-notes"
     topic_id = asyncio.run(fill(daemon.bootstrap, topic))
     query_id = query.checkpoint.query_id()
     for batch_id, end in enumerate((3, 6)):
@@ -125,7 +90,7 @@ def test_seconds_and_lag_are_told_if_this_machine_noted_them(daemon: Daemon, tmp
     notes = Notes.open()
     assert notes is not None
     notes.add(query_id, "source", {"batch_id": 1, "topic": topic, "partition": 0, "stable": 10})
-    before, noted = report(query)["batches"]
+    before, noted = query.report()["batches"]
     assert (before["seconds"], before["lag"]) == (None, None)
     assert (noted["seconds"].keys(), noted["lag"]) == (outcome.seconds.keys(), 4)
 
@@ -133,7 +98,7 @@ def test_seconds_and_lag_are_told_if_this_machine_noted_them(daemon: Daemon, tmp
 def test_the_page_is_one_file_that_interprets_nothing_and_says_what_is_not_recorded(
     daemon: Daemon, tmp_path: Path
 ) -> None:
-    query = Query(daemon, tmp_path / "<script>alert(1)</script>")
+    query = Query(daemon.bootstrap, tmp_path / "<script>alert(1)</script>")
     query.run(0, 1)
     path = tmp_path / "page.html"
     assert query.call("report", "-o", str(path))[0] == 0
@@ -144,7 +109,7 @@ def test_the_page_is_one_file_that_interprets_nothing_and_says_what_is_not_recor
 
 
 def test_a_checkpoint_that_is_none_is_a_sentence(daemon: Daemon, tmp_path: Path) -> None:
-    query = Query(daemon, tmp_path / "checkpoint")
+    query = Query(daemon.bootstrap, tmp_path / "checkpoint")
     (query.location / "metadata").unlink()
     code, text = query.call("report")
     assert (code, "cannot read" in text) == (2, True)
