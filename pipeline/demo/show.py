@@ -146,7 +146,10 @@ def _run(
                 daemon, plan, purchases, work, lambda committed: progress.update(loading, completed=committed), report
             )
             troubles = load.run()
-            totalling = drivers.run(-(-asyncio.run(count_offsets(daemon.bootstrap, TOPIC)) // WANTED_BATCHES))
+            # The source rounds the share of each partition down: what that leaves would be a batch of its own.
+            totalling = drivers.run(
+                -(-asyncio.run(count_offsets(daemon.bootstrap, TOPIC)) // WANTED_BATCHES) + PARTITIONS
+            )
         progress.update(totals, completed=totalling.batch_count, total=totalling.batch_count)
     return troubles, totalling
 

@@ -19,12 +19,13 @@ _LEFT, _WIDTH, _ROW = 70, 860, 22
 _MOST_DRAWN = 200
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2933; background: #fbfbf9; margin: 2rem auto;
-       max-width: 1180px; padding: 0 1rem }
+       max-width: 1500px; padding: 0 1rem }
 table { border-collapse: collapse; margin: 1rem 0 }
 th, td { padding: .3rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid #e4e7eb }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem } em { color: #7b8794 } .bad { color: #d64545 }
-.good { color: #2f9e6e } code { font-size: .92em } svg text { font: 12px system-ui, sans-serif; fill: #1f2933 }
+.good { color: #2f9e6e } .r { white-space: nowrap }
+code { font-size: .92em } svg text { font: 12px system-ui, sans-serif; fill: #1f2933 }
 """
 
 
@@ -196,7 +197,7 @@ def _attempt(attempt: Attempt) -> str:
 
 
 def _range(each: OffsetRange) -> str:
-    return f"{_text(each.topic)}-{each.partition}: {each.start:,} to {each.end - 1:,}"
+    return f"<span class='r'>{_text(each.topic)}-{each.partition}: {each.start:,} to {each.end - 1:,}</span>"
 
 
 def _seconds(batch: Batch) -> str:
