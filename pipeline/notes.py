@@ -65,12 +65,9 @@ class Notes:
                 return
             path = self._path(query_id, kind)
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                os.write(file, json.dumps(note, separators=(",", ":")).encode() + b"\n")
-                is_full = os.fstat(file).st_size > _MOST_BYTES
-            finally:
-                os.close(file)
+            with path.open("ab", buffering=0) as file:
+                file.write(json.dumps(note, separators=(",", ":")).encode() + b"\n")
+                is_full = file.tell() > _MOST_BYTES
             if is_full:
                 path.replace(_before(path))
 

@@ -15,28 +15,34 @@ from typing import NamedTuple
 
 from oncelog.pipeline.progress import Progress, SinkProgress, SourceProgress
 
-_PREFIX = "oncelog_spark_"
+PREFIX = "oncelog_spark_"
 Labels = tuple[tuple[str, str], ...]
 
 
 class _Metric(NamedTuple):
     kind: str
     help: str
+    labels: tuple[str, ...] = ()
+    """Besides `query` and `name`."""
 
 
 METRICS = {
     "batch": _Metric("gauge", "The newest micro-batch."),
-    "batch_seconds": _Metric("gauge", "How long the newest micro-batch took, by Spark's steps."),
-    "source_lag_records": _Metric("gauge", "Offsets from the end of the batch to the last stable one."),
-    "source_lost_records": _Metric("gauge", "Offsets lost over the life of the query, with failOnDataLoss=false."),
+    "batch_seconds": _Metric("gauge", "How long the newest micro-batch took, by Spark's steps.", ("step",)),
+    "source_lag_records": _Metric(
+        "gauge", "Offsets from the end of the batch to the last stable one.", ("topic", "partition")
+    ),
+    "source_lost_records": _Metric(
+        "gauge", "Offsets lost over the life of the query, with failOnDataLoss=false.", ("topic", "partition")
+    ),
     "source_records_total": _Metric("counter", "Rows read."),
     "source_bytes_total": _Metric("counter", "Bytes fetched."),
     "source_aborted_records_total": _Metric("counter", "Records of aborted transactions that were skipped."),
     "sink_epoch": _Metric("gauge", "The producer epoch of the newest batch."),
     "sink_published_total": _Metric("counter", "Micro-batches published."),
     "sink_skipped_total": _Metric("counter", "Micro-batches that ran again and were skipped by their marker."),
-    "sink_records_total": _Metric("counter", "Records published, by output."),
-    "sink_seconds": _Metric("gauge", "How long publishing the newest batch took, by step."),
+    "sink_records_total": _Metric("counter", "Records published, by output.", ("output",)),
+    "sink_seconds": _Metric("gauge", "How long publishing the newest batch took, by step.", ("step",)),
 }
 """By name, without the prefix. Counters begin at 0 with the process."""
 
@@ -107,11 +113,11 @@ class Metrics:
         for name, metric in METRICS.items():
             samples = self._samples[name]
             if samples:
-                yield f"# HELP {_PREFIX}{name} {metric.help}"
-                yield f"# TYPE {_PREFIX}{name} {metric.kind}"
+                yield f"# HELP {PREFIX}{name} {metric.help}"
+                yield f"# TYPE {PREFIX}{name} {metric.kind}"
             for labels, value in samples.items():
                 inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
-                yield f"{_PREFIX}{name}{{{inside}}} {value:.12g}"
+                yield f"{PREFIX}{name}{{{inside}}} {value:.12g}"
 
 
 def _labels(found: Progress) -> Labels:

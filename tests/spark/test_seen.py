@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,14 +37,10 @@ def to_end(writer: Any) -> list[Progress]:
     return [each for each in found if each is not None]
 
 
-def written(path: Path, line: str) -> bool:
-    """Whether the file has this line; Spark calls listeners a little later."""
-    give_up_s = time.monotonic() + 30
-    while time.monotonic() < give_up_s:
-        if path.exists() and any(each.endswith(line) for each in path.read_text().splitlines()):
-            return True
-        time.sleep(0.05)
-    return False
+def lines(spark: Any, metrics: Path) -> list[str]:
+    """Of the file, once Spark has called its listeners."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    return metrics.read_text(encoding="utf-8").splitlines()
 
 
 def forget(checkpoint: str, batch_id: int) -> None:
@@ -85,13 +80,18 @@ def test_a_query_shows_what_it_reads_skips_and_publishes(
         assert each.sink is not None
         assert (each.sink.published, each.sink.seconds.keys()) == (True, STEPS)
         assert sum(each.sink.outputs.values()) == each.sources[0].records
-    assert written(metrics, "} 100") and written(metrics, "} 1")
+    counted = lines(spark, metrics)
+    for name, value in (("source_records", 100), ("source_aborted_records", 1), ("sink_published", 2)):
+        assert [each.split()[-1] for each in counted if each.startswith(f"oncelog_spark_{name}_total")] == [f"{value}"]
 
     forget(checkpoint, 1)
     (again,) = to_end(writer())
     assert again.sink is not None
     assert (again.batch_id, again.sink.published) == (1, False)
-    assert "sink_skipped_total" in metrics.read_text()
+    skipped = [
+        each.split()[-1] for each in lines(spark, metrics) if each.startswith("oncelog_spark_sink_skipped_total")
+    ]
+    assert skipped == ["1"]
 
     result = CliRunner().invoke(main, ["spark", "report", checkpoint, "-b", daemon.bootstrap, "--json"])
     found = json.loads(result.stdout)
