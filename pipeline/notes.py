@@ -47,7 +47,7 @@ class Notes:
         root = Path(tempfile.gettempdir(), f"oncelog-notes-{os.getuid()}")
         try:
             root.mkdir(mode=0o700, exist_ok=True)
-            if root.stat().st_uid != os.getuid():
+            if root.lstat().st_uid != os.getuid():  # also not where another user's link leads
                 return None
             token = root / _TOKEN
             if not token.exists():

@@ -4,13 +4,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 from oncelog.client import Admin, NewTopic, Producer
 from oncelog.pipeline.notes import Notes, note_outcome
+from oncelog.pipeline.sink.publish import Step
 from oncelog.pipeline.source.offsets import TopicOffsets
 from tests.support.daemon import Daemon
 from tests.support.driver_death import Death, deaths
-from tests.support.sink_batches import OUTPUTS
+from tests.support.sink_batches import OUTPUTS, ROWS
 from tests.support.spark_query import Query, check_report_of_a_death
 
 
@@ -113,3 +116,22 @@ def test_a_checkpoint_that_is_none_is_a_sentence(daemon: Daemon, tmp_path: Path)
     (query.location / "metadata").unlink()
     code, text = query.call("report")
     assert (code, "cannot read" in text) == (2, True)
+
+
+def test_what_a_failed_attempt_wrote_is_not_told_once_an_output_has_lost_records(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """What was published is told all the same: the marker has it."""
+    query = Query(daemon.bootstrap, tmp_path / "checkpoint")
+    prefix = check_report_of_a_death(query, Death(Step.FLUSH, "after"))
+    admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
+    (future,) = admin.delete_records([Place(f"{prefix}{OUTPUTS[0]}", 0, 1)]).values()
+    future.result()
+    found = query.report()
+    hit = found["batches"][1]
+    assert (hit["records"], hit["written_in_vain"], hit["doubled"]) == (ROWS * len(OUTPUTS), None, None)
+    assert [each["doubled"] for each in found["batches"]] == [0, None, 0]
+    assert found["written"] is None
+    path = tmp_path / "page.html"
+    assert query.call("report", "-o", str(path))[0] == 0
+    assert "records not known" in path.read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from click.testing import CliRunner
 
@@ -76,10 +77,10 @@ class Query:
         return found
 
 
-def check_report_of_a_death(query: Query, death: Death) -> None:
+def check_report_of_a_death(query: Query, death: Death) -> str:
     """The report tells which attempts failed, which replay was skipped, and what a sink without transactions would have
-    left twice: what the dead driver wrote, or the whole batch."""
-    records, prefix = ROWS * len(OUTPUTS), f"report-{repr(death).replace(' ', '-')}-"
+    left twice: what the dead driver wrote, or the whole batch. Returns the prefix of the outputs."""
+    records, prefix = ROWS * len(OUTPUTS), f"report-{uuid4().hex[:8]}-"
     asyncio.run(make_topics(query.bootstrap, prefix))
     for batch_id in range(3):
         query.plan(batch_id)
@@ -101,3 +102,4 @@ def check_report_of_a_death(query: Query, death: Death) -> None:
         assert hit["doubled"] == hit["written_in_vain"] <= records
     if died in ((Step.FLUSH, "after"), (Step.END, "before")):
         assert hit["doubled"] == records
+    return prefix

@@ -2,10 +2,11 @@
 
 Owns: the reading of `__transaction_state`, of the topic of markers and of the output topics, and which attempt each
 record belongs to. Does not own: which micro-batch it was for if no marker says so (`report`). An attempt is known by
-its producer id and epoch: each one begins with InitProducerId, which gives it an epoch of its own.
+its producer id and epoch: each one begins with InitProducerId, which gives it an epoch of its own. Invariant: where
+retention or compaction has removed records of an output, what failed attempts wrote is not known.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,6 +17,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.records.control import ControlRecordType
 from oncelog.protocol.topics import TRANSACTION_STATE
+from oncelog.tools.spark.ranges import has_all_records
 from oncelog.tools.txn.tail import TransitionReader
 
 Fate = Literal["committed", "aborted", "open", "nothing"]
@@ -27,6 +29,7 @@ _DECIDED: dict[str, Fate] = {
     "PrepareAbort": "aborted",
     "CompleteAbort": "aborted",
 }
+_NEVER_MS = 1 << 62
 Key = tuple[int, int]
 """Producer id and epoch."""
 
@@ -42,8 +45,8 @@ class Attempt:
     fenced_ms: int | None = None
     """When InitProducerId gave it its epoch."""
     ended_ms: int | None = None
-    records: dict[str, int] = field(default_factory=dict)
-    """Written, by topic, without markers of the sink."""
+    records: dict[str, int] | None = field(default_factory=dict)
+    """Written, by topic, without markers of the sink; None where that is not known any more."""
     marker: Marker | None = None
     """The one that it wrote, whatever became of it."""
 
@@ -52,6 +55,8 @@ class Attempt:
 class _Found:
     attempts: dict[Key, Attempt] = field(default_factory=dict)
     partitions: set[TopicPartition] = field(default_factory=set)
+    is_whole: bool = True
+    """Nothing was removed from the outputs."""
 
     def change(self, key: Key, **values: object) -> None:
         self.attempts[key] = replace(self.attempts.get(key) or Attempt(*key), **values)  # type: ignore[arg-type]
@@ -71,7 +76,17 @@ async def attempts_of(
         for partition in sorted(found.partitions):
             if partition.topic != marker_topic:
                 await _read_output(consumer, partition, since_ms, found)
-    return [found.attempts[key] for key in sorted(found.attempts)]
+    attempts = _in_order(found.attempts.values())
+    return attempts if found.is_whole else [replace(each, records=None) for each in attempts]
+
+
+def _in_order(attempts: Collection[Attempt]) -> list[Attempt]:
+    """By epoch; a producer id whose epochs are used up is followed by another, which may be lower."""
+    times: dict[int, int] = {}
+    for each in attempts:
+        known = [at_ms for at_ms in (each.fenced_ms, each.ended_ms) if at_ms is not None]
+        times[each.producer_id] = min([*known, times.get(each.producer_id, _NEVER_MS)])
+    return sorted(attempts, key=lambda each: (times[each.producer_id], each.producer_id, each.producer_epoch))
 
 
 async def _read_states(consumer: Consumer, sink_id: str, found: _Found) -> None:
@@ -142,12 +157,17 @@ async def _read_output(consumer: Consumer, partition: TopicPartition, since_ms: 
         return  # deleted since
     if start.offset < 0:
         return
+    first = (await consumer.beginning_offsets([partition]))[partition]
+    position = start.offset
+    found.is_whole &= not 0 < first == position
     ids = {producer_id for producer_id, _ in found.attempts}
     async for batch in consumer.raw_batches(partition, start.offset):
         header = batch.header
+        found.is_whole &= header.base_offset <= position and has_all_records(batch)
+        position = header.next_offset
         if header.producer_id in ids and batch.control_type is None:
             key = (header.producer_id, header.producer_epoch)
-            records = dict(found.attempts[key].records) if key in found.attempts else {}
+            records = dict(found.attempts[key].records or {}) if key in found.attempts else {}
             records[partition.topic] = records.get(partition.topic, 0) + header.record_count
             found.change(key, records=records, fate=_fate(batch))
         _note_end(batch, found)

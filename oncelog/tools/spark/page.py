@@ -190,7 +190,8 @@ def _published(batch: Batch) -> str:
 
 
 def _attempt(attempt: Attempt) -> str:
-    records = ", ".join(f"{count:,} to {topic}" for topic, count in sorted(attempt.records.items()))
+    written = None if attempt.records is None else sorted(attempt.records.items())
+    records = "records not known" if written is None else ", ".join(f"{count:,} to {topic}" for topic, count in written)
     at = _clock(attempt.ended_ms if attempt.ended_ms is not None else attempt.fenced_ms)
     what = {"nothing": "wrote nothing"}.get(attempt.fate, f"{attempt.fate}: {records or 'no records'}")
     return f"epoch {attempt.producer_epoch}, {at}, {what}"

@@ -1,7 +1,7 @@
 """What lies in the source ranges of micro-batches: records by what became of their transaction.
 
-Owns: the counts. Does not own: which ranges there are (`report`). A range that retention has touched, or whose topic
-was deleted, is not counted: what was there is not known.
+Owns: the counts. Does not own: which ranges there are (`report`). A range that retention or compaction has touched, or
+whose topic was deleted, is not counted: what was there is not known.
 """
 
 from collections.abc import Iterable, Set
@@ -65,13 +65,28 @@ async def _count(consumer: Consumer, partition: TopicPartition, parts: list[Offs
     if not found:
         return {}
     start, end = min(each.start for each in found), max(each.end for each in found)
+    position = start
     async for batch in consumer.raw_batches(partition, start):
+        if batch.header.base_offset > position or not has_all_records(batch):
+            _drop(found, position, batch.header.next_offset)
         if batch.header.base_offset >= end:
             break
+        position = batch.header.next_offset
         for part, counts in found.items():
             if part.start < batch.header.next_offset and batch.header.base_offset < part.end:
                 _add(counts, part, batch)
     return found
+
+
+def has_all_records(batch: RawBatch) -> bool:
+    """Whether compaction has left the batch as it was."""
+    return batch.control_type is not None or batch.header.record_count == batch.header.last_offset_delta + 1
+
+
+def _drop(found: dict[OffsetRange, Counts], start: int, end: int) -> None:
+    """Ranges in which something is missing."""
+    for each in [part for part in found if part.start < end and start < part.end]:
+        del found[each]
 
 
 def _add(counts: Counts, part: OffsetRange, batch: RawBatch) -> None:

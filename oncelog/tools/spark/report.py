@@ -20,7 +20,7 @@ from oncelog.pipeline.source.offsets import INITIAL, ForeignOffset, StreamOffset
 from oncelog.pipeline.source.planning import OffsetRange, ranges
 from oncelog.tools.spark.attempts import Attempt, attempts_of
 from oncelog.tools.spark.ranges import Counts, count_ranges
-from oncelog.tools.spark.state import State, state_of
+from oncelog.tools.spark.state import REPAIRED, State, state_of
 
 _CLOCKS_MS = 3_600_000
 """Records of a batch are looked for from an hour before the first was planned: clocks differ."""
@@ -51,19 +51,21 @@ class Batch:
 
     @property
     def records(self) -> int | None:
-        """Published to topics."""
-        return None if self.published is None else sum(self.published.records.values())
+        """Published to topics, as the marker has it; a repaired one does not know."""
+        marker = None if self.published is None else self.published.marker
+        return None if marker is None or REPAIRED in marker.outputs else sum(marker.outputs.values())
 
     @property
-    def written_in_vain(self) -> int:
+    def written_in_vain(self) -> int | None:
         """Records of attempts that failed: no reader at read_committed sees them."""
-        return sum(sum(each.records.values()) for each in self.failed)
+        counts = [each.records for each in self.failed if each.fate != "nothing"]
+        return None if None in counts else sum(sum(each.values()) for each in counts if each is not None)
 
     @property
     def doubled(self) -> int | None:
         """Records that a sink without transactions and marker would have left twice, dying where this one did: what
         failed attempts wrote, and the whole batch each time that this one skipped it."""
-        if self.skipped and self.records is None:
+        if self.written_in_vain is None or (self.skipped and self.records is None):
             return None
         return self.written_in_vain + len(self.skipped) * (self.records or 0)
 
@@ -91,11 +93,11 @@ class Report:
         """Records in the output topics: published, of failed attempts, and those that a sink without transactions and
         marker would have left twice. None if that is not known of every batch that was published."""
         published = [each for each in self.batches if not (each.published is None and each.done_ms is None)]
-        if any(each.records is None or each.doubled is None for each in published):
+        if any(each.records is None for each in published) or any(each.doubled is None for each in self.batches):
             return None
         return (
             sum(each.records or 0 for each in self.batches),
-            sum(each.written_in_vain for each in self.batches),
+            sum(each.written_in_vain or 0 for each in self.batches),
             sum(each.doubled or 0 for each in self.batches),
         )
 
