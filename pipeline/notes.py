@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -73,8 +74,17 @@ class Notes:
 
     def read(self, query_id: str, kind: Kind) -> list[dict[str, Any]]:
         """From the oldest that is kept to the newest."""
+        return [*self._backwards(query_id, kind)][::-1]
+
+    def of_batch(self, query_id: str, kind: Kind, batch_id: int) -> list[dict[str, Any]]:
+        """Those of one micro-batch, without looking at what is older."""
+        newest = takewhile(lambda note: note["batch_id"] >= batch_id, self._backwards(query_id, kind))
+        return [note for note in newest if note["batch_id"] == batch_id][::-1]
+
+    def _backwards(self, query_id: str, kind: Kind) -> Iterator[dict[str, Any]]:
         path = self._path(query_id, kind)
-        return [*_lines(_before(path)), *_lines(path)]
+        for each in (path, _before(path)):
+            yield from _lines_backwards(each)
 
     def _path(self, query_id: str, kind: Kind) -> Path:
         return Path(self.directory, quote(query_id, safe=""), f"{kind}.jsonl")
@@ -91,12 +101,12 @@ def _before(path: Path) -> Path:
     return path.with_suffix(".before.jsonl")
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _lines_backwards(path: Path) -> Iterator[dict[str, Any]]:
     with suppress(OSError):
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in reversed(path.read_text(encoding="utf-8").splitlines()):
             with suppress(ValueError):
                 note = json.loads(line)
-                if isinstance(note, dict):
+                if isinstance(note, dict) and "batch_id" in note:
                     yield note
 
 

@@ -77,8 +77,8 @@ def progress(query: Any, notes: Notes | None = None) -> Progress | None:
         return None
     notes = notes or Notes.open()
     query_id, batch_id = str(told["id"]), int(told["batchId"])
-    readings = [] if notes is None else _of_batch(notes.read(query_id, "source"), batch_id)
-    outcomes = [] if notes is None else _of_batch(notes.read(query_id, "sink"), batch_id)
+    readings = [] if notes is None else notes.of_batch(query_id, "source", batch_id)
+    outcomes = [] if notes is None else notes.of_batch(query_id, "sink", batch_id)
     return Progress(
         query_id,
         told["name"] or "",
@@ -126,10 +126,6 @@ def totals_of(readings: Sequence[Mapping[str, Any]], wanted: Sequence[OffsetRang
 def sink_of(note: Mapping[str, Any]) -> SinkProgress:
     """From a note of the sink."""
     return SinkProgress(**{name: note[name] for name in SinkProgress.__slots__})
-
-
-def _of_batch(lines: Sequence[Mapping[str, Any]], batch_id: int) -> list[Mapping[str, Any]]:
-    return [each for each in lines if each["batch_id"] == batch_id]
 
 
 def _source(source: Mapping[str, Any], readings: Sequence[Mapping[str, Any]]) -> SourceProgress:
