@@ -171,8 +171,8 @@ def _batches(batches: Sequence[Batch]) -> Iterator[str]:
             None if each.counts is None else each.counts.aborted,
             each.lag,
             _Html(_published(each)),
-            _Html("<br>".join(_text(_attempt(attempt)) for attempt in each.failed) or "none"),
-            _Html("<br>".join(_text(_attempt(attempt)) for attempt in each.skipped) or "none"),
+            _Html(_attempts(each, each.failed)),
+            _Html(_attempts(each, each.skipped)),
             each.doubled,
             _Html(_seconds(each)),
             _Html(_time(each.done_ms)),
@@ -187,6 +187,11 @@ def _published(batch: Batch) -> str:
     outputs = {} if marker is None else marker.outputs
     records = ", ".join(f"{_text(name)}: {count:,}" for name, count in sorted(outputs.items())) or "no records"
     return f"{records}<br>{_text(_attempt(batch.published))}"
+
+
+def _attempts(batch: Batch, attempts: Sequence[Attempt]) -> str:
+    """None is told only where more would be known."""
+    return "<br>".join(_text(_attempt(each)) for each in attempts) or ("none" if batch.is_complete else _UNKNOWN)
 
 
 def _attempt(attempt: Attempt) -> str:

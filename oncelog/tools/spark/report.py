@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oncelog.pipeline.notes import Notes
-from oncelog.pipeline.sink.checkpoint import Checkpoint
+from oncelog.pipeline.sink.checkpoint import Checkpoint, CheckpointError
 from oncelog.pipeline.source.offsets import INITIAL, ForeignOffset, StreamOffset, from_json
 from oncelog.pipeline.source.planning import OffsetRange, ranges
 from oncelog.tools.spark.attempts import Attempt, attempts_of
@@ -44,6 +44,8 @@ class Batch:
     """Attempts that ended before they had committed it."""
     skipped: list[Attempt] = field(default_factory=list)
     """Runs that found it applied, and wrote nothing."""
+    is_complete: bool = False
+    """Whether the broker still has every attempt since the batch before was committed: if not, these may be more."""
     lag: int | None = None
     """Offsets to the last stable one when it was planned."""
     seconds: dict[str, float] | None = None
@@ -65,7 +67,7 @@ class Batch:
     def doubled(self) -> int | None:
         """Records that a sink without transactions and marker would have left twice, dying where this one did: what
         failed attempts wrote, and the whole batch each time that this one skipped it."""
-        if self.written_in_vain is None or (self.skipped and self.records is None):
+        if not self.is_complete or self.written_in_vain is None or (self.skipped and self.records is None):
             return None
         return self.written_in_vain + len(self.skipped) * (self.records or 0)
 
@@ -153,7 +155,10 @@ def _planned(checkpoint: Checkpoint) -> Iterable[Batch]:
     done = set(checkpoint.batches("commits"))
     before: tuple[int, list[StreamOffset | None]] = (-1, [])
     for batch_id in checkpoint.batches("offsets"):
-        planned_ms, offsets = _offsets(checkpoint.offsets(batch_id))
+        try:
+            planned_ms, offsets = _offsets(checkpoint.offsets(batch_id))
+        except CheckpointError:  # a query that runs deletes the oldest
+            continue
         previous = before[1] if before[0] == batch_id - 1 and batch_id else []
         done_ms = checkpoint.modified_ms(f"commits/{batch_id}") if batch_id in done else None
         yield Batch(batch_id, planned_ms, None, done_ms, _ranges(batch_id, previous, offsets))
@@ -198,33 +203,40 @@ def _sum(wanted: Sequence[OffsetRange] | None, counted: Mapping[OffsetRange, Cou
     return total
 
 
-def _assign(attempts: Iterable[Attempt], batches: dict[int, Batch]) -> None:
-    """Each attempt to its batch. Its marker says which; without one it was for the batch after the last committed one,
-    unless it wrote nothing before Spark noted that one as done: then it was a replay, and skipped. Batches that the
+def _assign(attempts: Sequence[Attempt], batches: dict[int, Batch]) -> None:
+    """Each attempt to its batch: the one that its marker names; without a marker, the batch after the last committed
+    one, unless it wrote nothing before Spark noted that one as done: then it was a replay, and skipped. Where the
+    marker of a committed attempt is compacted away, what follows is not told until the next one. Batches that the
     checkpoint has deleted are left out."""
-    last: int | None = None
     first = min(batches, default=0)
+    is_whole = first == 0 and bool(attempts) and attempts[0].producer_epoch == 0
+    last: int | None = -1 if is_whole else None
+    has_all = is_whole  # compaction takes the oldest states: where one attempt's first is there, so are all later ones
     for attempt in attempts:
         if attempt.marker is not None:
             batch_id = attempt.marker.batch_id
-        elif last is None:
-            batch_id = 0 if 0 in batches else -1
+            if batch_id >= first:
+                batches.setdefault(batch_id, Batch(batch_id))
+        elif attempt.fate == "committed" or last is None:
+            last = None
+            continue
         else:
-            applied = batches.get(last, Batch(last))
-            is_replay = attempt.fate == "nothing" and _is_before(attempt.fenced_ms, applied.done_ms)
+            is_replay = attempt.fate == "nothing" and last in batches and _is_before(attempt, batches[last])
             batch_id = last if is_replay else last + 1
         batch = batches.get(batch_id, Batch(batch_id))
-        if attempt.marker is not None and batch_id >= first:
-            batches[batch_id] = batch
+        batch.is_complete = batch.is_complete or (has_all and last in (batch_id - 1, batch_id))
         if attempt.fate == "committed":
-            last = batch_id
+            last, has_all = batch_id, attempt.fenced_ms is not None
             batch.published = attempt
         else:
             (batch.skipped if batch_id == last else batch.failed).append(attempt)
+    if has_all and last is not None and last + 1 in batches:
+        batches[last + 1].is_complete = True  # it is not committed yet
 
 
-def _is_before(fenced_ms: int | None, done_ms: int | None) -> bool:
-    return fenced_ms is not None and (done_ms is None or fenced_ms <= done_ms)
+def _is_before(attempt: Attempt, batch: Batch) -> bool:
+    """Whether it began before Spark noted the batch as done."""
+    return attempt.fenced_ms is not None and (batch.done_ms is None or attempt.fenced_ms <= batch.done_ms)
 
 
 def _read_notes(notes: Notes, query_id: str, batches: Mapping[int, Batch]) -> None:
