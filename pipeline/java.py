@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -90,11 +91,12 @@ def home_without_archive(work: Path) -> Path:
     """A SPARK_HOME below `work`: the installed pyspark without its `python`."""
     import pyspark
 
-    home = work / "spark"
+    home = work.absolute() / "spark"
     home.mkdir(parents=True, exist_ok=True)
     for each in Path(pyspark.__file__).parent.iterdir():
-        if each.is_dir() and each.name != "python" and not (home / each.name).exists():
-            (home / each.name).symlink_to(each)
+        if each.is_dir() and each.name != "python":
+            with suppress(FileExistsError):  # of an earlier session, or one that starts right now
+                (home / each.name).symlink_to(each)
     return home
 
 
