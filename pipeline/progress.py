@@ -1,47 +1,168 @@
-"""What `query.lastProgress` says about the source.
+"""What a micro-batch read, and what the sink did with it: `query.lastProgress`, and what Spark has no place for.
 
-Spark gives a Python source no place for metrics of its own (`sources[].metrics` stays empty), but it shows three
-offsets, and those say where the query is, where the log is stable, and what was lost.
+    found = progress(query)  # or query.lastProgress, or the progress of a StreamingQueryListener's event
+    found.sources[0].lag     # {TopicPartition("purchases", 0): 120}
+    found.sink.seconds       # {"connect": 0.01, "fence": 0.004, ..., "end the transaction": 0.006}
+
+Owns: the values and where each comes from. Spark's progress has offsets and rows; bytes, aborted records and the sink
+come from the notes on the driver's machine (`notes`), so they are None where they were noted on another one.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client import TopicPartition
-from oncelog.pipeline.source.offsets import StreamOffset, from_json
+from oncelog.pipeline.notes import Notes
+from oncelog.pipeline.source.offsets import INITIAL, StreamOffset, from_json
+from oncelog.pipeline.source.planning import OffsetRange, ranges
 
 
-def lag(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """One `format("oncelog")` source of the query, in one micro-batch."""
+
+    ranges: tuple[OffsetRange, ...]
+    lag: dict[TopicPartition, int]
+    """Offsets from the end of the batch to the last stable one, when the batch was planned."""
+    lost: dict[TopicPartition, int]
+    """Offsets, over the life of the query, with failOnDataLoss=false."""
+    records: int
+    """Rows that Spark counted."""
+    bytes: int | None
+    """Fetched, also of what is not shown."""
+    aborted: int | None
+    """Records of aborted transactions that were skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkProgress:
+    """What became of the batch in the sink of `format("oncelog")` or `exactly_once`."""
+
+    sink_id: str
+    """The transactional id."""
+    producer_epoch: int
+    published: bool
+    """False: it was skipped, since its marker showed that it was applied."""
+    outputs: dict[str, int]
+    """Records by output."""
+    seconds: dict[str, float]
+    """By step: connect, fence, read the marker, send, send the marker, flush, end the transaction."""
+    time_ms: int
+    """When it was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One micro-batch of a query."""
+
+    query_id: str
+    name: str
+    batch_id: int
+    timestamp: str
+    """When the trigger began, as Spark writes it: UTC, ISO 8601."""
+    duration_ms: dict[str, int]
+    """Spark's own steps."""
+    sources: tuple[SourceProgress, ...]
+    """Those of `format("oncelog")`."""
+    sink: SinkProgress | None
+    """None: another sink, a batch that is not published yet, or one that was published on another machine."""
+
+
+def progress(query: Any, notes: Notes | None = None) -> Progress | None:
+    """The newest progress of a query, or a given one; None before the first. `notes`: by default this machine's."""
+    told: Mapping[str, Any] | None = query if isinstance(query, Mapping) else query.lastProgress
+    if told is None:
+        return None
+    notes = notes or Notes.open()
+    query_id, batch_id = str(told["id"]), int(told["batchId"])
+    readings = [] if notes is None else notes.of_batch(query_id, "source", batch_id)
+    outcomes = [] if notes is None else notes.of_batch(query_id, "sink", batch_id)
+    return Progress(
+        query_id,
+        told["name"] or "",
+        batch_id,
+        told["timestamp"],
+        dict(told["durationMs"]),
+        tuple(_source(source, readings) for source in told["sources"] if _end_of(source) is not None),
+        sink_of(outcomes[-1]) if outcomes else None,
+    )
+
+
+def lag(told: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """How many offsets each partition had to the last stable one when the batch was planned, from its end on.
 
         query.lastProgress → {TopicPartition("purchases", 0): 120}
 
     Sources of other formats are left out.
     """
-    found = {}
-    for end, latest in _offsets(progress):
-        for name, topic in latest.items():
-            for partition, stable in topic.next.items():
-                position = end[name].next.get(partition) if name in end else None
-                if position is not None:
-                    found[TopicPartition(name, partition)] = max(0, stable - position)
-    return found
+    return {each: count for source in told["sources"] for each, count in _lag(source).items()}
 
 
-def lost(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
+def lost(told: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """How many offsets were lost over the life of the query, with failOnDataLoss=false."""
+    return {each: count for source in told["sources"] for each, count in _lost(source).items()}
+
+
+def totals_of(readings: Sequence[Mapping[str, Any]], wanted: Sequence[OffsetRange]) -> tuple[int, int] | None:
+    """Bytes and aborted records of these ranges, from the notes of one batch; None unless all of it was noted. A task
+    that ran twice has noted its range twice."""
+    found = {(each["topic"], each["partition"], each["start"]): each for each in readings}
+    size = aborted = 0
+    for part in wanted:
+        inside = [
+            each
+            for (topic, partition, start), each in found.items()
+            if (topic, partition) == (part.topic, part.partition) and part.start <= start < part.end
+        ]
+        if sum(each["end"] - each["start"] for each in inside) != part.end - part.start:
+            return None
+        size += sum(each["bytes"] for each in inside)
+        aborted += sum(each["aborted"] for each in inside)
+    return size, aborted
+
+
+def sink_of(note: Mapping[str, Any]) -> SinkProgress:
+    """From a note of the sink."""
+    return SinkProgress(**{name: note[name] for name in SinkProgress.__slots__})
+
+
+def _source(source: Mapping[str, Any], readings: Sequence[Mapping[str, Any]]) -> SourceProgress:
+    wanted = tuple(ranges(_offset(source["startOffset"]) or INITIAL, _end_of(source) or INITIAL))
+    noted = totals_of(readings, wanted)
+    size, aborted = noted if noted is not None else (None, None)
+    return SourceProgress(wanted, _lag(source), _lost(source), source["numInputRows"], size, aborted)
+
+
+def _lag(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    end, latest = _end_of(source) or INITIAL, _offset(source["latestOffset"]) or INITIAL
     return {
-        TopicPartition(name, partition): count
-        for end, _ in _offsets(progress)
-        for name, topic in end.items()
-        for partition, count in topic.lost.items()
+        TopicPartition(name, partition): max(0, stable - end[name].next[partition])
+        for name, topic in latest.items()
+        for partition, stable in topic.next.items()
+        if name in end and partition in end[name].next
     }
 
 
-def _offsets(progress: Mapping[str, Any]) -> Iterator[tuple[StreamOffset, StreamOffset]]:
-    for source in progress["sources"]:
-        texts = source["endOffset"], source["latestOffset"]
-        values = [json.loads(text) if isinstance(text, str) else text for text in texts]
-        if all(isinstance(value, dict) and "topics" in value for value in values):
-            yield from_json(values[0]), from_json(values[1])
+def _lost(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    return dict(_pairs(_end_of(source) or INITIAL))
+
+
+def _pairs(end: StreamOffset) -> Iterator[tuple[TopicPartition, int]]:
+    for name, topic in end.items():
+        for partition, count in topic.lost.items():
+            yield TopicPartition(name, partition), count
+
+
+def _end_of(source: Mapping[str, Any]) -> StreamOffset | None:
+    return _offset(source["endOffset"])
+
+
+def _offset(text: Any) -> StreamOffset | None:
+    """None before the first batch, and for one of another source. Spark has offsets as JSON, or as the text of it."""
+    try:
+        value = json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return None
+    return from_json(value) if isinstance(value, dict) and "topics" in value else None

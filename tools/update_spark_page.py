@@ -1,8 +1,9 @@
-"""Writes the tables of options in docs/spark.md from `pipeline/options.py`; a test compares.
+"""Writes the tables of options and metrics in docs/spark.md from the code; a test compares.
 
     python tools/update_spark_page.py
 
-A table stands between `<!-- options of read and readStream -->` and `<!-- end of options -->`; any doors can be named.
+A table stands between `<!-- options of read and readStream -->` and `<!-- end of options -->`; any doors can be
+named. That of metrics has a place of its own.
 """
 
 import re
@@ -12,10 +13,12 @@ from typing import get_args
 
 from oncelog.client import ConsumerSettings, ProducerSettings
 from oncelog.pipeline.options import READ, READ_SETTINGS, REFUSED, WITHOUT_EFFECT, WRITE_SETTINGS, Door, table
+from oncelog.pipeline.prometheus import METRICS, PREFIX
 from oncelog.pipeline.sink.publish import DEFAULTS
 
 PAGE = Path(__file__).parent.parent / "docs" / "spark.md"
 _PLACE = re.compile(r"(<!-- options of ([\w ]+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
+_METRICS_PLACE = re.compile(r"(<!-- metrics -->\n).*?(<!-- end of metrics -->)", re.DOTALL)
 
 
 def settings(doors: tuple[Door, ...]) -> str:
@@ -40,6 +43,12 @@ def updated(page: str) -> str:
         doors = tuple(door for door in get_args(Door) if door in place[2].split())
         return f"{place[1]}\n{table(doors)}\n\n{settings(doors)}\n\n{place[3]}"
 
+    lines = ["| metric | type | |", "|---|---|---|"]
+    for name, metric in METRICS.items():
+        labels = "".join(f", `{label}`" for label in metric.labels)
+        lines.append(f"| `{PREFIX}{name}`{labels} | {metric.kind} | {metric.help} |")
+    metrics = "\n".join(lines)
+    page = _METRICS_PLACE.sub(lambda place: f"{place[1]}\n{metrics}\n\n{place[2]}", page)
     return _PLACE.sub(written, page)
 
 

@@ -1,6 +1,6 @@
 """The PySpark job: committed purchases in, totals out, exactly once, restarted from its checkpoint as often as needed.
 
-Owns: the Spark session, the query, the driver's life. The driver starts Spark, warms it up, and stands by for a line on
+Owns: the query, the driver's life. The driver starts Spark, warms it up, and stands by for a line on
 its standard input, an object as JSON: `max_offsets`, and `kill_after`: the driver dies, as by kill -9, after that
 batch is committed in the broker and before Spark records that, the worst possible moment (null: it does not).
 """
@@ -16,33 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oncelog.client import Admin
+from oncelog.client import Admin, Producer
 from oncelog.pipeline.demo.events import emit
 from oncelog.pipeline.demo.transform import totals_by_key
-from oncelog.pipeline.java import prepare_environment
+from oncelog.pipeline.java import QUICK_START, java_home, local_session
 from oncelog.pipeline.sink import Outcome, Step, exactly_once
-
-_SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.streaming.metricsEnabled": "false",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-}
 
 
 def start_session(work: Path) -> Any:
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName("oncelog-totals")
-    for name, value in _SETTINGS.items():
-        builder = builder.config(name, value)
-    session = builder.config("spark.sql.warehouse.dir", str(work / "warehouse")).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    return local_session(work, "oncelog-totals", {**QUICK_START, "spark.sql.execution.arrow.pyspark.enabled": "true"})
 
 
 def records_of(totals: Any) -> Any:
@@ -62,7 +44,7 @@ async def delete_topic(bootstrap: str, topic: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TotalsQuery:
     """From where to where, and what its driver reports."""
 
     bootstrap: str
@@ -100,24 +82,25 @@ class Job:
 
 
 def warm_up(session: Any, bootstrap: str, work: Path) -> None:
-    """Run the whole job over one purchase, in a topic of its own: the first of anything in Spark takes seconds."""
+    """Run the whole query over one purchase, in a topic of its own: the first of anything in Spark takes seconds."""
     topic = f"warm-up-{os.getpid()}"
     asyncio.run(make_topic(bootstrap, topic))
-    purchase = json.dumps({"row": 0, "customer": "nobody", "date": "19970101", "cents": 0})
-    records = session.createDataFrame([(purchase,)], "value string")
-    records.write.format("oncelog").option("kafka.bootstrap.servers", bootstrap).option("topic", topic).mode(
-        "append"
-    ).save()
-    job = Job(bootstrap, topic, topic, work / topic, max_offsets=1)
-    job.writer(session).trigger(availableNow=True).start().awaitTermination()
+    asyncio.run(_send_a_purchase(bootstrap, topic))
+    query = TotalsQuery(bootstrap, topic, topic, work / topic, max_offsets=1)
+    query.writer(session).trigger(availableNow=True).start().awaitTermination()
     asyncio.run(delete_topic(bootstrap, topic))
+
+
+async def _send_a_purchase(bootstrap: str, topic: str) -> None:
+    purchase = {"row": 0, "customer": "nobody", "date": "19970101", "cents": 0}
+    async with Producer(bootstrap) as producer:
+        await producer.send(topic, json.dumps(purchase).encode())
 
 
 def run(arguments: argparse.Namespace) -> None:
     """One life of the driver: until everything stable at its start, and what arrives meanwhile, is processed."""
-    java = prepare_environment(arguments.work)
     session = start_session(arguments.work)
-    emit("session", spark=session.version, java=java)
+    emit("session", spark=session.version, java=java_home(arguments.work)[1])
     warm_up(session, arguments.bootstrap, arguments.work)
     orders = json.loads(sys.stdin.readline() or "null")
     if orders is None:
@@ -138,8 +121,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     bootstrap, output, checkpoint = arguments.bootstrap, arguments.output, arguments.checkpoint
     asyncio.run(make_topic(bootstrap, output))
-    job = Job(bootstrap, arguments.topic, output, checkpoint, orders["max_offsets"], on_outcome, on_committed)
-    query = job.writer(session).start()
+    totals = TotalsQuery(
+        bootstrap, arguments.topic, output, checkpoint, orders["max_offsets"], on_outcome, on_committed
+    )
+    query = totals.writer(session).start()
     query.processAllAvailable()
     query.stop()
     emit("done")

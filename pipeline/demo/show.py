@@ -23,7 +23,7 @@ from oncelog.pipeline.demo.data import InputError, Purchase, Totals, read_purcha
 from oncelog.pipeline.demo.loading import Load, LoadPlan, Troubles
 from oncelog.pipeline.demo.processes import DaemonProcess, ProcessFailed
 from oncelog.pipeline.demo.survey import Strip, count_offsets, survey
-from oncelog.pipeline.demo.totalling import Job, Totalling
+from oncelog.pipeline.demo.totalling import Drivers, Totalling
 from oncelog.pipeline.demo.verify import Published, Seen, Unreadable, differences, read_purchases_back, read_totals_back
 from oncelog.pipeline.java import JavaMissing, java_home
 from oncelog.protocol.printable import printable
@@ -141,12 +141,15 @@ def _run(
         def on_batch(result: Totalling) -> None:
             progress.update(totals, completed=result.batch_count, total=max(WANTED_BATCHES, result.batch_count))
 
-        with Job(daemon.bootstrap, TOPIC, OUTPUT, work, on_batch, report) as job:
+        with Drivers(daemon.bootstrap, TOPIC, OUTPUT, work, on_batch, report) as drivers:
             load = Load(
                 daemon, plan, purchases, work, lambda committed: progress.update(loading, completed=committed), report
             )
             troubles = load.run()
-            totalling = job.run(-(-asyncio.run(count_offsets(daemon.bootstrap, TOPIC)) // WANTED_BATCHES))
+            # The source rounds the share of each partition down: what that leaves would be a batch of its own.
+            totalling = drivers.run(
+                -(-asyncio.run(count_offsets(daemon.bootstrap, TOPIC)) // WANTED_BATCHES) + PARTITIONS
+            )
         progress.update(totals, completed=totalling.batch_count, total=totalling.batch_count)
     return troubles, totalling
 

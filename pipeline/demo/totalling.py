@@ -38,8 +38,8 @@ class Totalling:
         return len(set(self.published) | set(self.skipped) | ({self.died_after} - {None}))
 
 
-class Job:
-    """The lives of the driver. A context: no driver outlives it."""
+class Drivers:
+    """The job's drivers, one after the other. A context: none outlives it."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Job:
         self._drivers: list[Child] = []
         self._standing_by: Child | None = self._driver()
 
-    def __enter__(self) -> "Job":
+    def __enter__(self) -> "Drivers":
         return self
 
     def __exit__(self, *_: object) -> None:

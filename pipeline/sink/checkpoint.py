@@ -46,6 +46,17 @@ class Checkpoint:
             raise CheckpointError(f"cannot list {self.location}/{kind}: {error}") from error
         return sorted(int(name) for name in names if name.isdecimal())
 
+    def modified_ms(self, name: str) -> int | None:
+        """When a file of the checkpoint was written; None if it is not there, or the file system does not say."""
+        try:
+            if (path := self._local_path()) is not None:
+                return int((path / name).stat().st_mtime * 1000)
+            files, root = self._file_system()
+            found = files.get_file_info(f"{root}/{name}").mtime
+            return int(found.timestamp() * 1000) if found is not None else None
+        except (OSError, CheckpointError):
+            return None
+
     def _read(self, name: str) -> bytes:
         try:
             return self._files().read(name)

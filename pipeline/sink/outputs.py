@@ -17,6 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from oncelog.pipeline.notes import note_outcome
 from oncelog.pipeline.options import parse
 from oncelog.pipeline.sink.delta import TableStep, commit, prepare
 from oncelog.pipeline.sink.plan import (
@@ -141,6 +142,7 @@ class ExactlyOnce:
             # An output without a row has no task perhaps; its name belongs into the marker all the same.
             outputs += [TaskOutput(name) for name in self._topics]
             self.outcome = self._run(self._write(settings, outputs))
+            note_outcome(self._wanted.query_id, self.outcome)
         finally:
             for _, plan in self._topics.values():
                 if plan.spool is not None:

@@ -65,6 +65,8 @@ class Outcome:
     producer_epoch: int
     seconds: dict[str, float] = field(default_factory=dict)
     """By step."""
+    sink_id: str = ""
+    """The transactional id."""
 
     @property
     def records(self) -> int:
@@ -123,7 +125,7 @@ async def publish(
         if wanted is not None:
             marker = await around(Step.READ_MARKER, _read(settings))
             if not decide(wanted, marker):
-                return Outcome(batch_id, False, marker.outputs, epoch, seconds)
+                return Outcome(batch_id, False, marker.outputs, epoch, seconds, settings.sink_id)
         async with producer.transaction() as transaction:
             for name in counts:
                 await around(Step.SEND, _send(transaction, [each for each in outputs if each.name == name]))
@@ -131,7 +133,7 @@ async def publish(
                 await around(Step.SEND_MARKER, _send_marker(transaction, settings, wanted))
             await around(Step.FLUSH, producer.flush())
             await around(Step.END, _end(transaction, settings.producer_options()["transaction_timeout_ms"]))
-        return Outcome(batch_id, True, counts, epoch, seconds)
+        return Outcome(batch_id, True, counts, epoch, seconds, settings.sink_id)
 
 
 async def _fence(producer: Producer) -> Any:

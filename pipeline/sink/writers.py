@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from oncelog.pipeline.notes import note_outcome
 from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.sink.marker import Marker
 from oncelog.pipeline.sink.plan import (
@@ -86,8 +87,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
         wanted = wanted_marker(checkpoint_of(self._options), batchId)
         settings = sink_settings(self._options, stream_sink_id(self._options, wanted.query_id))
-        asyncio.run(publish(settings, wanted, outputs_of(messages)))
+        outcome = asyncio.run(publish(settings, wanted, outputs_of(messages)))
         _clear(self._plan.spool)
+        note_outcome(wanted.query_id, outcome)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         _clear(self._plan.spool)

@@ -15,7 +15,7 @@ from oncelog.client.sync import Admin
 from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
 from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.source.losses import Logs, TopicLog
-from oncelog.pipeline.source.offsets import ByPartition
+from oncelog.pipeline.source.offsets import INITIAL, ByPartition, StreamOffset
 from oncelog.protocol.errors import ErrorCode
 
 _ADMIN_SETTINGS = ("request_timeout_ms", "default_api_timeout_ms", "retry_backoff_ms", "client_id")
@@ -24,7 +24,7 @@ _ADMIN_SETTINGS = ("request_timeout_ms", "default_api_timeout_ms", "retry_backof
 class Brokers(Protocol):
     """What planning asks."""
 
-    def logs(self, *, must_exist: bool) -> Logs: ...
+    def logs(self, *, must_exist: bool, expected: StreamOffset = INITIAL) -> Logs: ...
 
     def offsets_by_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]: ...
 
@@ -54,14 +54,21 @@ class Lookup:
             self._admin = admin
         return self._admin
 
-    def logs(self, *, must_exist: bool) -> Logs:
+    def logs(self, *, must_exist: bool, expected: StreamOffset = INITIAL) -> Logs:
         """The partitions that the options name, as they are now. With `must_exist`, raises OptionError for a topic or
-        partition that does not exist; otherwise it is left out."""
+        partition that does not exist; otherwise it is left out. If all end where `expected` does, nothing more is asked
+        about them: they are described as empty, which they are from there on."""
         chosen = {
             topic.name: (str(topic.topic_id) if topic.topic_id.int else "", self._partitions(topic, must_exist))
             for topic in self._chosen(must_exist)
         }
         partitions = [TopicPartition(name, index) for name, (_, indexes) in chosen.items() for index in indexes]
+        if expected:
+            stable = self.offsets(partitions, "latest")
+            found = by_topic(stable)
+            known = {name: (topic.topic_id, topic.next) for name, topic in expected.items()}
+            if known == {name: (chosen[name][0], ends) for name, ends in found.items()}:
+                return {name: TopicLog(chosen[name][0], ends, ends, ends) for name, ends in found.items()}
         # The beginnings come first: nothing that is asked later can lie before them.
         earliest = self.offsets(partitions, "earliest")
         stable = self.offsets(partitions, "latest")

@@ -4,38 +4,50 @@ Owns: what Spark calls, and when. Does not own: the plan of a stream (`stream`),
 (`edges`), reading in a task (`reading`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from oncelog.client import TopicPartition
+from oncelog.pipeline.notes import Notes, batch_of_task
 from oncelog.pipeline.options import Options
 from oncelog.pipeline.source.edges import check_order, ends, starts
 from oncelog.pipeline.source.lookup import Lookup
 from oncelog.pipeline.source.offsets import INITIAL, TopicOffsets, to_json
 from oncelog.pipeline.source.planning import OffsetRange, grouped, ranges, split
-from oncelog.pipeline.source.reading import read_range
+from oncelog.pipeline.source.reading import Reading, read_range
 from oncelog.pipeline.source.stream import JsonOffset, StreamPlan
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """What one task reads, where it notes that, and the stable ends that the batch was planned with, if it was now."""
 
-    def __init__(self, ranges: Sequence[OffsetRange]) -> None:
+    def __init__(
+        self, ranges: Sequence[OffsetRange], notes: Notes | None = None, stable: Mapping[TopicPartition, int] = {}
+    ) -> None:
         super().__init__(ranges)
         self.ranges = ranges
+        self.notes = notes
+        self.stable = stable
+
+    def note(self, reading: Reading) -> None:
+        batch = batch_of_task() if self.notes is not None else None
+        if self.notes is not None and batch is not None:
+            stable = self.stable.get(TopicPartition(reading.topic, reading.partition))
+            self.notes.add(batch[0], "source", {"batch_id": batch[1], **asdict(reading), "stable": stable})
 
 
-def _tasks(parts: Sequence[OffsetRange], options: Options) -> list[RangePartition]:
-    groups = grouped(parts, options["minPartitions"], options["maxRecordsPerPartition"])
-    return [RangePartition(each) for each in groups]
+def _groups(parts: Sequence[OffsetRange], options: Options) -> list[tuple[OffsetRange, ...]]:
+    return grouped(parts, options["minPartitions"], options["maxRecordsPerPartition"])
 
 
 def _read(options: Options, partition: InputPartition) -> Iterator[Any]:
     if isinstance(partition, RangePartition):
         for each in partition.ranges:
-            yield from read_range(options, each)
+            yield from read_range(options, each, partition.note)
 
 
 def batch_reader(options: Options) -> "OncelogBatchReader":
@@ -62,7 +74,7 @@ class OncelogBatchReader(DataSourceReader):
             lookup.close()
         end = {name: TopicOffsets(logs[name].topic_id, first[name], after[name]) for name in logs}
         parts = split(ranges(INITIAL, end), options["minPartitions"], options["maxRecordsPerPartition"])
-        return _tasks(parts, options)
+        return [RangePartition(each) for each in _groups(parts, options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Runs in a task. Spark calls it with an empty partition when `partitions` returned none. Raises DataLost."""
@@ -76,6 +88,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._lookup = Lookup(options)
         self._plan = StreamPlan(options, self._lookup)
+        self._notes = Notes.open()
 
     def initialOffset(self) -> JsonOffset:  # noqa: N802  # Spark's names
         return to_json(INITIAL)
@@ -97,7 +110,8 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[RangePartition]:
         """Raises DataLost."""
-        return _tasks(self._plan.tasks(start, end), self._options)
+        groups = _groups(self._plan.tasks(start, end), self._options)
+        return [RangePartition(each, self._notes, self._plan.stable_at(end)) for each in groups]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Runs in a task. Raises DataLost."""

@@ -5,7 +5,8 @@ Owns: what happens when the range is not in the log any more.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -25,13 +26,32 @@ logger = logging.getLogger("oncelog.spark.source")
 _GONE = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def read_range(options: Options, wanted: OffsetRange) -> "Iterator[RecordBatch]":
-    """Every record of the range that the isolation level shows. Raises DataLost, and the client's errors."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What reading the offsets [start, end) of a partition took."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: int
+    bytes: int
+    """Fetched, also of what was not shown."""
+    aborted: int
+    """Records of aborted transactions that were skipped."""
+
+
+OnRead = Callable[[Reading], None]
+
+
+def read_range(options: Options, wanted: OffsetRange, on_read: OnRead = lambda _: None) -> "Iterator[RecordBatch]":
+    """Every record of the range that the isolation level shows; `on_read` is called at its end. Raises DataLost, and
+    the client's errors."""
     target = TopicPartition(wanted.topic, wanted.partition)
     position = wanted.start
     while position < wanted.end:
         try:
-            for batch, after in _pieces(options, wanted, target, position):
+            for batch, after in _pieces(options, wanted, target, position, on_read):
                 position = after
                 if batch is not None:
                     yield batch
@@ -46,7 +66,7 @@ def read_range(options: Options, wanted: OffsetRange) -> "Iterator[RecordBatch]"
 
 
 def _pieces(
-    options: Options, wanted: OffsetRange, target: TopicPartition, start: int
+    options: Options, wanted: OffsetRange, target: TopicPartition, start: int, on_read: OnRead
 ) -> "Iterator[tuple[RecordBatch | None, int]]":
     """Columns, and the offset after them."""
     from oncelog.pipeline.source.columns import columns
@@ -64,6 +84,7 @@ def _pieces(
         "read %s-%s from offset %s to %s: %s records, %s bytes, %s aborted records skipped",
         *(*target, start, wanted.end, record_count, size_in_bytes, aborted_count),
     )
+    on_read(Reading(*target, start, wanted.end, record_count, size_in_bytes, aborted_count))
 
 
 def _next_offset(

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from oncelog.client import TopicPartition
 from oncelog.pipeline.options import Options
 from oncelog.pipeline.source import planning
 from oncelog.pipeline.source.edges import starts
@@ -48,7 +49,7 @@ class StreamPlan:
         """Where the batch ends that begins at `start`, with at most `most` offsets; `start` if there is nothing to
         read. Raises DataLost, OptionError."""
         known = from_json(start)
-        logs = self._lookup.logs(must_exist=not known)
+        logs = self._lookup.logs(must_exist=not known, expected=known)
         if self._target is not None:
             logs = planning.bounded(logs, self._target)
         positions = self._positions(known, logs)
@@ -62,6 +63,16 @@ class StreamPlan:
         self.stable_ends = to_json({name: TopicOffsets(log.topic_id, {}, log.stable) for name, log in logs.items()})
         self._planned = to_json(planning.advanced(positions, counts))
         return self._planned
+
+    def stable_at(self, end: JsonOffset) -> dict[TopicPartition, int]:
+        """The stable ends when the batch with this end was planned; empty for a batch of an earlier run."""
+        if end != self._planned or self.stable_ends is None:
+            return {}
+        return {
+            TopicPartition(name, partition): offset
+            for name, topic in from_json(self.stable_ends).items()
+            for partition, offset in topic.next.items()
+        }
 
     def _positions(self, known: StreamOffset, logs: Logs) -> StreamOffset:
         losses = find_losses(known, logs)

@@ -1,62 +1,20 @@
 """`oncelog spark state` and `repair`: the marker beside the checkpoint, and what a person decides."""
 
-import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from oncelog.cli import main
-from oncelog.pipeline.sink.checkpoint import Checkpoint
 from oncelog.pipeline.sink.marker import MarkerMismatch
-from oncelog.pipeline.sink.plan import sink_id_of, wanted_marker
-from oncelog.pipeline.sink.publish import SinkSettings, publish
 from tests.support.daemon import Daemon
-
-
-class Query:
-    """A checkpoint as Spark writes it, and the sink of its query."""
-
-    def __init__(self, daemon: Daemon, location: Path) -> None:
-        self.daemon = daemon
-        self.location = location
-        self.checkpoint = Checkpoint(str(location))
-        for folder in ("offsets", "commits"):
-            (location / folder).mkdir(parents=True)
-        (location / "metadata").write_text(json.dumps({"id": str(location)}))
-
-    def plan(self, batch_id: int, offsets: str = "") -> None:
-        (self.location / "offsets" / str(batch_id)).write_text(f"v1\n{batch_id}{offsets}")
-
-    def publish(self, batch_id: int) -> bool:
-        settings = SinkSettings(self.daemon.bootstrap, sink_id_of(self.checkpoint.query_id()))
-        return asyncio.run(publish(settings, wanted_marker(self.checkpoint, batch_id), [])).published
-
-    def finish(self, batch_id: int) -> None:
-        (self.location / "commits" / str(batch_id)).write_text("v1\n{}")
-
-    def run(self, *batches: int) -> None:
-        for batch_id in batches:
-            self.plan(batch_id)
-            self.publish(batch_id)
-            self.finish(batch_id)
-
-    def call(self, command: str, *arguments: str, typed: str | None = None) -> tuple[int, str]:
-        words = ["spark", command, str(self.location), "-b", self.daemon.bootstrap, *arguments]
-        result = CliRunner().invoke(main, words, input=typed)
-        return result.exit_code, result.output
-
-    def state(self) -> dict[str, Any]:
-        _, text = self.call("state", "--json")
-        found: dict[str, Any] = json.loads(text)
-        return found
+from tests.support.spark_query import Query
 
 
 @pytest.fixture
 def query(daemon: Daemon, tmp_path: Path) -> Query:
-    return Query(daemon, tmp_path / "checkpoint")
+    return Query(daemon.bootstrap, tmp_path / "checkpoint")
 
 
 def test_each_state_between_checkpoint_and_marker_has_its_sentence(query: Query) -> None:

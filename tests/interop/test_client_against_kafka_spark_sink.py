@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from oncelog.pipeline.sink.publish import Moment, Outcome, Step, publish
 from tests.support.driver_death import Death, DriverDied, deaths
 from tests.support.kafka import Kafka
 from tests.support.sink_batches import OUTPUTS, ROWS, check, make_topics, outputs_of, settings, wanted
+from tests.support.spark_query import Query, check_report_of_a_death
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -34,6 +36,11 @@ def test_a_driver_that_dies_anywhere_publishes_each_batch_once(kafka: Kafka, dea
     assert again.published is not (death.step is Step.END and death.moment == "after")
     assert again.outputs == dict.fromkeys(OUTPUTS, ROWS)
     asyncio.run(check(kafka.bootstrap, prefix, 2))
+
+
+@pytest.mark.parametrize("death", deaths(len(OUTPUTS)), ids=repr)
+def test_a_report_tells_what_kafka_knows_of_each_attempt(kafka: Kafka, tmp_path: Path, death: Death) -> None:
+    check_report_of_a_death(Query(kafka.bootstrap, tmp_path / "checkpoint"), death)
 
 
 async def test_of_two_drivers_one_publishes(kafka: Kafka) -> None:

@@ -7,19 +7,12 @@ from typing import Any
 
 import pytest
 
+from oncelog.pipeline.java import LOCAL_SETTINGS, QUICK_START, local_session
 from tools.interop import Unavailable
 from tools.spark_connector import connector_jars
 
-SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    # What a test reads is compared in UTC, wherever it runs.
-    "spark.sql.session.timeZone": "UTC",
-}
+# What a test reads is compared in UTC, wherever it runs.
+SETTINGS = {**LOCAL_SETTINGS, **QUICK_START, "spark.sql.session.timeZone": "UTC"}
 
 _CORE_SITE = """<configuration>
 <property><name>fs.viewfs.mounttable.tests.link./run</name><value>{}</value></property>
@@ -43,19 +36,10 @@ def viewfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def spark(tmp_path_factory: pytest.TempPathFactory, viewfs: str) -> Iterator[Any]:
     """A local session on two cores; with Spark's Kafka connector, if that can be had."""
     pytest.importorskip("pyspark")
-    from pyspark.sql import SparkSession
-
-    from oncelog.pipeline.java import prepare_environment
-
-    work = tmp_path_factory.mktemp("spark")
-    prepare_environment(work)
-    builder = SparkSession.builder.master("local[2]").config("spark.sql.warehouse.dir", str(work / "warehouse"))
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
+    settings = SETTINGS
     with suppress(Unavailable):  # the tests that need it skip with the reason
-        builder = builder.config("spark.jars", ",".join(map(str, connector_jars())))
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+        settings = {**SETTINGS, "spark.jars": ",".join(map(str, connector_jars()))}
+    session = local_session(tmp_path_factory.mktemp("spark"), "oncelog-tests", settings)
     yield session
     session.stop()
 

@@ -9,7 +9,7 @@ import pytest
 from oncelog.client import Producer
 from oncelog.pipeline.demo.data import Purchase, totals_of
 from oncelog.pipeline.demo.load import encode
-from oncelog.pipeline.demo.totalling import KILL_AFTER_BATCH, Job
+from oncelog.pipeline.demo.totalling import KILL_AFTER_BATCH, Drivers
 from oncelog.pipeline.demo.verify import read_topic, read_totals_back
 from tests.support.daemon import Daemon
 
@@ -45,8 +45,8 @@ def test_a_driver_that_dies_after_its_commit_publishes_each_batch_once(daemon: D
     pytest.importorskip("pyspark")
     asyncio.run(load(daemon.bootstrap))
     news: list[str] = []
-    with Job(daemon.bootstrap, "purchases", "totals", tmp_path, on_report=news.append) as job:
-        totalling = job.run(max_offsets=20)
+    with Drivers(daemon.bootstrap, "purchases", "totals", tmp_path, on_report=news.append) as drivers:
+        totalling = drivers.run(max_offsets=20)
     assert (totalling.died_after, totalling.skipped) == (KILL_AFTER_BATCH, [KILL_AFTER_BATCH])
     expected = totals_of(PURCHASES)
     published = read_totals_back(daemon.bootstrap, "totals")

@@ -1,4 +1,4 @@
-"""`oncelog spark state` and `oncelog spark repair`: the options, what is printed, the exit codes.
+"""`oncelog spark state`, `repair` and `report`: the options, what is printed, the exit codes.
 
 Exit codes: 0 done, 1 the next start of the query is refused, 2 failed.
 """
@@ -20,13 +20,27 @@ EXIT_REFUSED = 1
 EXIT_FAILED = 2
 T = TypeVar("T")
 
-_checkpoint = click.argument("checkpoint", metavar="CHECKPOINT")
-_bootstrap = click.option(
-    "-b", "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Where the sink writes."
+_SINK = (
+    click.argument("checkpoint", metavar="CHECKPOINT"),
+    click.option(
+        "-b",
+        "--bootstrap",
+        metavar="HOST:PORT",
+        default="127.0.0.1:9092",
+        show_default=True,
+        help="Where the sink writes.",
+    ),
+    click.option("--sink-id", metavar="ID", help="The option sinkId of the query, if it has one."),
+    click.option("--marker-topic", metavar="NAME", default=MARKER_TOPIC, show_default=True),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs."),
 )
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-_sink_id = click.option("--sink-id", metavar="ID", help="The option sinkId of the query, if it has one.")
-_topic = click.option("--marker-topic", metavar="NAME", default=MARKER_TOPIC, show_default=True)
+"""What names a query and its sink."""
+
+
+def _of_a_sink(command: Callable[..., None]) -> Callable[..., None]:
+    for parameter in reversed(_SINK):
+        command = parameter(command)
+    return command
 
 
 @click.group()
@@ -35,11 +49,7 @@ def spark() -> None:
 
 
 @spark.command()
-@_checkpoint
-@_bootstrap
-@_sink_id
-@_topic
-@_as_json
+@_of_a_sink
 def state(checkpoint: str, bootstrap: str, sink_id: str | None, marker_topic: str, as_json: bool) -> None:
     """The marker beside the checkpoint, and what the next start of the query does.
 
@@ -52,11 +62,7 @@ def state(checkpoint: str, bootstrap: str, sink_id: str | None, marker_topic: st
 
 
 @spark.command()
-@_checkpoint
-@_bootstrap
-@_sink_id
-@_topic
-@_as_json
+@_of_a_sink
 @click.option("--applied", "batch_id", metavar="BATCH", type=click.IntRange(0), help="Say that this batch is applied.")
 @click.option("--forget", is_flag=True, help="Forget the query: its next batch must be batch 0.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -90,6 +96,39 @@ def repair(
     _show(_read(checkpoint, bootstrap, marker_topic, sink_id), as_json)
 
 
+@spark.command()
+@_of_a_sink
+@click.option("--output", "outputs", metavar="TOPIC", multiple=True, help="A topic to look into, if the log forgot it.")
+@click.option("-o", "--page", "path", metavar="FILE", type=click.Path(dir_okay=False), default="spark-report.html")
+def report(
+    checkpoint: str,
+    bootstrap: str,
+    sink_id: str | None,
+    marker_topic: str,
+    as_json: bool,
+    outputs: tuple[str, ...],
+    path: str,
+) -> None:
+    """Write one HTML page about a query: each micro-batch with its offsets, times, faults, and skipped replays.
+
+    From the checkpoint, the broker's log, and what was noted on this machine. It reads the source ranges and the
+    outputs of the batches that the checkpoint has, which may take a while. With --json it prints what it found instead.
+    """
+    from pathlib import Path
+
+    from oncelog.pipeline.notes import Notes
+    from oncelog.pipeline.sink.checkpoint import Checkpoint
+    from oncelog.tools.spark.page import page
+    from oncelog.tools.spark.report import report_of
+
+    found = _run(report_of(Checkpoint(checkpoint), bootstrap, marker_topic, sink_id, outputs, Notes.open()))
+    if as_json:
+        say_json(found.as_json())
+        return
+    _try(lambda: Path(path).write_text(page(found), encoding="utf-8"))
+    say(f"{len(found.batches)} micro-batches: {path}")
+
+
 def _read(checkpoint: str, bootstrap: str, topic: str, sink_id: str | None) -> "State":
     from oncelog.pipeline.sink.checkpoint import Checkpoint
     from oncelog.tools.spark.state import state_of
@@ -109,7 +148,7 @@ def _try(work: Callable[[], T]) -> T:
 
     try:
         return work()
-    except (KafkaError, CheckpointError, MarkerMismatch) as error:
+    except (KafkaError, CheckpointError, MarkerMismatch, OSError) as error:
         fail(str(error), EXIT_FAILED)
 
 

@@ -11,6 +11,9 @@ from oncelog.pipeline.sink.checkpoint import Checkpoint
 from oncelog.pipeline.sink.marker import Marker, MarkerMismatch, decide, ensure_topic, read_markers
 from oncelog.pipeline.sink.plan import sink_id_of, wanted_marker
 
+REPAIRED = "repaired"
+"""The output in a marker that a person has set: what the batch really published is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -73,6 +76,6 @@ async def write_marker(bootstrap: str, topic: str, sink_id: str, marker: Marker 
 def applied(checkpoint: Checkpoint, batch_id: int) -> Marker:
     """The marker that says that this batch of the checkpoint is applied. Raises CheckpointError."""
     if batch_id in checkpoint.batches("offsets"):
-        return replace(wanted_marker(checkpoint, batch_id), outputs={"repaired": 0})
+        return replace(wanted_marker(checkpoint, batch_id), outputs={REPAIRED: 0})
     # Spark deletes old plans; a batch of that number will not run again, so its fingerprint is never compared.
-    return Marker(batch_id, checkpoint.query_id(), outputs={"repaired": 0})
+    return Marker(batch_id, checkpoint.query_id(), outputs={REPAIRED: 0})

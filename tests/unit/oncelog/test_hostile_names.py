@@ -33,13 +33,18 @@ from oncelog.client.records import Record as ClientRecord
 from oncelog.health import NotHealthy
 from oncelog.pipeline.sink.marker import Marker
 from oncelog.pipeline.sink.plan import sink_id_of
+from oncelog.pipeline.source.planning import OffsetRange
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from oncelog.tools.demo import crash as demo_crash
 from oncelog.tools.demo import isolation as demo_isolation
 from oncelog.tools.log import check as log_check
+from oncelog.tools.spark import report as spark_report
 from oncelog.tools.spark import state as spark_state
+from oncelog.tools.spark.attempts import Attempt
+from oncelog.tools.spark.ranges import Counts
+from oncelog.tools.spark.report import Batch, Report
 from oncelog.tools.txn import tail as txn_tail
 from oncelog.tools.txn.tail import Transition
 from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
@@ -433,6 +438,26 @@ def test_spark_state_and_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         require_shown(run("spark", command, tmp_path, *more))
 
 
+@every_name
+def test_spark_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Also on the page, where names could be markup."""
+    attempt = Attempt(1, 2, "committed", 3, 4, {name: 5}, Marker(0, name, outputs={name: 5}))
+    batch = Batch(0, 1, attempt, 2, [OffsetRange(name, name, 0, 0, 5)], Counts(), [attempt], [attempt])
+    batch.seconds = {name: 1.0}
+    state = spark_state.State(name, name, 0, 0, None, name, False)
+
+    async def report_of(*_: object) -> Report:
+        return Report(name, name, 1, state, [batch])
+
+    monkeypatch.setattr(spark_report, "report_of", report_of)
+    page = tmp_path / "page.html"
+    require_shown(run("spark", "report", tmp_path, "-o", page), lines=1)
+    require_shown(run("spark", "report", tmp_path, "--json"))
+    text = page.read_text(encoding="utf-8")
+    require_harmless(text)
+    assert "<b>" not in text
+
+
 def test_no_command_is_left_out() -> None:
     driven = {
         *ASKING,
@@ -441,7 +466,7 @@ def test_no_command_is_left_out() -> None:
         *(f"record {name}" for name in ("consume", "delete", "produce")),
         "completion",
         *(f"log {name}" for name in ("verify", "repair", "map", "dump")),
-        *(f"spark {name}" for name in ("state", "repair")),
+        *(f"spark {name}" for name in ("state", "repair", "report")),
         "health",
         "serve",
         "demo isolation",

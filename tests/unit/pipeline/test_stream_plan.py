@@ -11,7 +11,7 @@ from oncelog.client import TopicPartition
 from oncelog.pipeline.options import Door, OptionError, parse
 from oncelog.pipeline.source.edges import check_order, ends, starts
 from oncelog.pipeline.source.losses import DataLost, Logs, TopicLog
-from oncelog.pipeline.source.offsets import INITIAL, to_json
+from oncelog.pipeline.source.offsets import INITIAL, StreamOffset, to_json
 from oncelog.pipeline.source.stream import StreamPlan
 
 START = to_json(INITIAL)
@@ -27,7 +27,7 @@ class FakeBrokers:
         self.times: dict[int, int] = {}
         self.question_count = 0
 
-    def logs(self, *, must_exist: bool) -> Logs:
+    def logs(self, *, must_exist: bool, expected: StreamOffset = INITIAL) -> Logs:
         self.question_count += 1
         stable = dict(enumerate(self.stable))
         return {"t": TopicLog(self.topic_id, dict(enumerate(self.earliest)), stable, stable)}

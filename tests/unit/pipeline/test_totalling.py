@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oncelog.pipeline.demo.processes import ProcessFailed
-from oncelog.pipeline.demo.totalling import Job, Totalling
+from oncelog.pipeline.demo.totalling import Drivers, Totalling
 
 PLANNED = [["published", 0], ["published", 1], ["dying", 2]]
 REST = [["skipped", 2], ["published", 3], ["done"]]
@@ -23,8 +23,8 @@ def with_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(work: Path, *lives: list[Any]) -> tuple[Totalling, list[Any]]:
     """What happened, and after which batch each life was told to die."""
     (work / "lives.json").write_text(json.dumps(lives), encoding="utf-8")
-    with Job("127.0.0.1:0", "in", "out", work, module="tests.support.scripted_driver") as job:
-        result = job.run(max_offsets=7)
+    with Drivers("127.0.0.1:0", "in", "out", work, module="tests.support.scripted_driver") as drivers:
+        result = drivers.run(max_offsets=7)
     orders = [json.loads(line) for line in (work / "orders").read_text(encoding="utf-8").splitlines()]
     assert {each["max_offsets"] for each in orders} == {7}
     return result, [each["kill_after"] for each in orders]
