@@ -5,7 +5,7 @@
 
 from oncelog.client.admin import Admin
 from oncelog.client.batch import Delivery, ProducerIdentity
-from oncelog.client.consumer import Consumer, ConsumerRecords
+from oncelog.client.consumer import Consumer
 from oncelog.client.descriptions import (
     ClusterDescription,
     ConfigEntry,
@@ -46,6 +46,7 @@ from oncelog.client.prepared import PreparedTxnState
 from oncelog.client.producer import Producer
 from oncelog.client.records import (
     ConsumerGroupMetadata,
+    ConsumerRecords,
     Headers,
     OffsetAndMetadata,
     OffsetAndTimestamp,

@@ -20,6 +20,7 @@ from oncelog.client.offsets import EARLIEST, LATEST, fetch_committed, list_offse
 from oncelog.client.raw_batches import RawBatch, iter_raw_batches
 from oncelog.client.records import (
     ConsumerGroupMetadata,
+    ConsumerRecords,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Offsets,
@@ -32,15 +33,6 @@ from oncelog.client.settings import ConsumerOptions, ConsumerSettings
 _ITERATOR_POLL_MS = 60_000
 OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
-
-
-class ConsumerRecords(list[Record]):
-    """Records of one poll, in offset order per partition. `next_offsets` are the positions after them, past markers and
-    aborted records: what to commit once they are processed, so that the lag reaches 0 (KIP-1094)."""
-
-    def __init__(self, records: Iterable[Record], next_offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        super().__init__(records)
-        self.next_offsets = next_offsets
 
 
 class Consumer:
@@ -248,7 +240,7 @@ class Consumer:
             await self._commit(self._consumed(), Deadline.after(self._api_timeout_ms))
         except CommitFailed:
             return False
-        except BaseException:
+        except (KafkaError, asyncio.CancelledError):
             for record in reversed(records):
                 state = self._require_opened().partitions.get(record.topic_partition)
                 if state is not None:

@@ -1,7 +1,7 @@
 """The values in the public API: records, their positions, and offsets. Nothing here depends on the protocol or the
 loop."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,6 +71,15 @@ class ConsumerGroupMetadata:
 
 Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 """Offsets to commit: `{TopicPartition("topic", 0): 42}`, each the next offset to read."""
+
+
+class ConsumerRecords(list[Record]):
+    """Records of one poll, in offset order per partition. `next_offsets` are the positions after them, past markers and
+    aborted records: what to commit once they are processed, so that the lag reaches 0 (KIP-1094)."""
+
+    def __init__(self, records: Iterable[Record], next_offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        super().__init__(records)
+        self.next_offsets = next_offsets
 
 
 def as_offset(value: "int | OffsetAndMetadata") -> OffsetAndMetadata:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from oncelog.client.batch import Delivery
-from oncelog.client.consumer import Consumer, ConsumerRecords
+from oncelog.client.consumer import Consumer
 from oncelog.client.errors import (
     CommitFailed,
     CommitUnknown,
@@ -35,7 +35,7 @@ from oncelog.client.errors import (
     RetriableError,
 )
 from oncelog.client.producer import Producer
-from oncelog.client.records import Headers, OffsetAndMetadata, Record, RecordMetadata, TopicPartition
+from oncelog.client.records import ConsumerRecords, Headers, OffsetAndMetadata, Record, RecordMetadata, TopicPartition
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions
 from oncelog.client.transaction import Transaction
 

@@ -49,12 +49,8 @@ class Checkpoint:
     def modified_ms(self, name: str) -> int | None:
         """When a file of the checkpoint was written; None if it is not there, or the file system does not say."""
         try:
-            if (path := self._local_path()) is not None:
-                return int((path / name).stat().st_mtime * 1000)
-            files, root = self._file_system()
-            found = files.get_file_info(f"{root}/{name}").mtime
-            return int(found.timestamp() * 1000) if found is not None else None
-        except (OSError, CheckpointError):
+            return self._files().modified_ms(name)
+        except OSError:
             return None
 
     def _read(self, name: str) -> bytes:

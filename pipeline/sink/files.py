@@ -21,12 +21,15 @@ _FOR_PYARROW = {"s3a": "s3", "s3n": "s3"}
 
 
 class Files(Protocol):
-    """The files below one directory. Both raise OSError."""
+    """The files below one directory. All raise OSError."""
 
     def read(self, name: str) -> bytes: ...
 
     def names(self, directory: str) -> list[str]:
         """Nothing, if there is no such directory."""
+
+    def modified_ms(self, name: str) -> int | None:
+        """When a file was written, in milliseconds since the epoch; None if the file system does not say."""
 
 
 def files_at(location: str, spark: Any = None) -> Files:
@@ -63,6 +66,9 @@ class LocalFiles:
         path = self.root / directory
         return [each.name for each in path.iterdir()] if path.exists() else []
 
+    def modified_ms(self, name: str) -> int | None:
+        return int((self.root / name).stat().st_mtime * 1000)
+
 
 @dataclass(frozen=True, slots=True)
 class ArrowFiles:
@@ -81,6 +87,10 @@ class ArrowFiles:
 
         chosen = FileSelector(f"{self.root}/{directory}", allow_not_found=True)
         return [each.base_name for each in self.files.get_file_info(chosen)]
+
+    def modified_ms(self, name: str) -> int | None:
+        found = self.files.get_file_info(f"{self.root}/{name}").mtime
+        return None if found is None else int(found.timestamp() * 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +123,15 @@ class SessionFiles:
         except Py4JJavaError as error:
             raise OSError(str(error.java_exception)) from None
 
+    def modified_ms(self, name: str) -> int | None:
+        from py4j.protocol import Py4JJavaError
+
+        path = self._path(name)
+        try:
+            return int(self._file_system(path).getFileStatus(path).getModificationTime())
+        except Py4JJavaError as error:
+            raise OSError(str(error.java_exception)) from None
+
     def _path(self, name: str) -> Any:
         return self.spark._jvm.org.apache.hadoop.fs.Path(f"{self.location.rstrip('/')}/{name}")
 
@@ -136,6 +155,9 @@ class HadoopFiles:
         if directory not in self._listed(self.location):
             return []
         return self._listed(f"{self.location.rstrip('/')}/{directory}")
+
+    def modified_ms(self, name: str) -> int | None:
+        return int(self._call("-stat", "%Y", f"{self.location.rstrip('/')}/{name}"))
 
     def _listed(self, path: str) -> list[str]:
         return [line.rpartition("/")[2] for line in self._call("-ls", "-C", path).decode().splitlines()]

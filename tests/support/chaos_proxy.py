@@ -104,7 +104,7 @@ class ChaosProxy:
     ) -> None:
         while data := await reader.read(_CHUNK_BYTES):
             if plan.delay_s:
-                await asyncio.sleep(plan.delay_s)
+                await _held_up(plan.delay_s)
             if plan.fate != "spared":
                 room = plan.after_bytes - passed[0]
                 if len(data) >= room:
@@ -135,6 +135,13 @@ class ChaosProxy:
             pass
         finally:
             writer.transport.abort()
+
+
+async def _held_up(delay_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    passed = loop.create_future()
+    loop.call_later(delay_s, passed.set_result, None)
+    await passed
 
 
 def free_port() -> int:
