@@ -1,7 +1,7 @@
 """Topics, settings, records, groups, offsets and transactions of a cluster.
 
 Owns: the public names of the requests, and those that many programs make. Does not own: the others (`admin_cluster`,
-`admin_groups`, each imported at its first use), the values (`descriptions`), retries (`cluster`).
+`admin_groups`, `admin_transactions`, each imported at its first use), the values (`descriptions`), retries (`cluster`).
 Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadata without auto-creation.
 """
 
@@ -15,16 +15,11 @@ from oncelog.client.apis import (
     CREATE_TOPICS,
     DELETE_TOPICS,
     DESCRIBE_CONFIGS,
-    DESCRIBE_PRODUCERS,
-    DESCRIBE_TRANSACTIONS,
-    INIT_PRODUCER_ID,
-    LIST_TRANSACTIONS,
-    WRITE_TXN_MARKERS,
     Api,
     RequestT,
     ResponseT,
 )
-from oncelog.client.cluster import Cluster, CoordinatorKind, Purpose
+from oncelog.client.cluster import Cluster, Purpose
 from oncelog.client.connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import (
@@ -58,24 +53,13 @@ from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
-from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
-from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
-from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
 from oncelog.protocol.generated.metadata_response import MetadataResponseTopic
-from oncelog.protocol.generated.write_txn_markers_request import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
 
 _DESCRIBE_FEATURES = replace(API_VERSIONS, maximum=4)
 """Earlier versions leave out features that may be off (KIP-1022); connections begin with one that all brokers have."""
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _GROUP_RESOURCE = 32
-_FENCE_TIMEOUT_MS = 60_000
-"""The next instance sets its own."""
 _SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP}
 
 
@@ -444,24 +428,11 @@ class Admin:
 
     async def describe_producers(self, topic_partition: TopicPartition) -> list[ProducerState]:
         """The producers that the partition's leader keeps state for. Raises as `list_offsets`."""
+        from oncelog.client import admin_transactions
+
         deadline = self._deadline()
         await self._require((topic_partition.topic,), deadline)
-        request = DescribeProducersRequest(topics=[TopicRequest(topic_partition.topic, (topic_partition.partition,))])
-        node_id = leader_of(self._cluster, topic_partition)
-        response = await self._cluster.call_node(node_id, DESCRIBE_PRODUCERS, request, deadline)
-        answer = response.topics[0].partitions[0]
-        raise_for(answer.error_code, answer.error_message or "")
-        return [
-            ProducerState(
-                each.producer_id,
-                each.producer_epoch,
-                each.coordinator_epoch,
-                each.last_sequence,
-                each.last_timestamp,
-                each.current_txn_start_offset,
-            )
-            for each in answer.active_producers
-        ]
+        return await admin_transactions.describe_producers(self._cluster, topic_partition, deadline)
 
     async def list_transactions(self, *, states: Sequence[str] = ()) -> dict[str, str]:
         """States by transactional id, from all coordinators: `{"mover": "Ongoing"}`. `states` filters, as in
@@ -480,47 +451,18 @@ class Admin:
         "PrepareCommit", ...), of one of `producer_ids`, running for longer than `duration_ms`, and whose whole id
         matches `pattern`, a regular expression in the broker's dialect (RE2 in Kafka). Raises FatalError if the broker
         does not know a filter."""
-        deadline = self._deadline()
-        found: list[ListedTransaction] = []
-        await self._cluster.refresh((), deadline)
-        request = ListTransactionsRequest(
-            state_filters=states,
-            producer_id_filters=producer_ids,
-            duration_filter=duration_ms,
-            transactional_id_pattern=pattern,
+        from oncelog.client import admin_transactions
+
+        return await admin_transactions.find_transactions(
+            self._cluster, states, producer_ids, duration_ms, pattern, self._deadline()
         )
-        for node_id in sorted(self._cluster.nodes):
-            response = await self._cluster.call_node(node_id, LIST_TRANSACTIONS, request, deadline)
-            raise_for(response.error_code)
-            found += [
-                ListedTransaction(each.transactional_id, node_id, each.producer_id, each.transaction_state)
-                for each in response.transaction_states
-            ]
-        return sorted(found, key=lambda each: each.transactional_id)
 
     async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
         """State, producer and partitions of one transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND as a
         ConfigError."""
-        response = await self._cluster.call_coordinator(
-            CoordinatorKind.TRANSACTION,
-            transactional_id,
-            DESCRIBE_TRANSACTIONS,
-            DescribeTransactionsRequest(transactional_ids=(transactional_id,)),
-            self._deadline(),
-            lambda each: each.transaction_states[0].error_code,
-        )
-        state = response.transaction_states[0]
-        raise_for(state.error_code, f"transactional id {transactional_id!r}")
-        return TransactionDescription(
-            state.transactional_id,
-            state.transaction_state,
-            state.producer_id,
-            state.producer_epoch,
-            state.transaction_timeout_ms,
-            state.transaction_start_time_ms,
-            tuple(TopicPartition(topic.topic, index) for topic in state.topics for index in topic.partitions),
-            self._cluster.known_coordinator(CoordinatorKind.TRANSACTION, transactional_id),
-        )
+        from oncelog.client import admin_transactions
+
+        return await admin_transactions.describe_transaction(self._cluster, transactional_id, self._deadline())
 
     async def abort_on_partition(
         self, topic_partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
@@ -530,39 +472,19 @@ class Admin:
         Producer id, epoch and coordinator epoch are those that `describe_producers` reports; no coordinator is
         involved. Raises INVALID_PRODUCER_EPOCH (as ProducerFenced) and TRANSACTION_COORDINATOR_FENCED for stale epochs.
         """
+        from oncelog.client import admin_transactions
+
         deadline = self._deadline()
         await self._require((topic_partition.topic,), deadline)
-        marker = WritableTxnMarker(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            transaction_result=False,
-            topics=[WritableTxnMarkerTopic(topic_partition.topic, (topic_partition.partition,))],
-            coordinator_epoch=coordinator_epoch,
-        )
-        response = await self._cluster.call_node(
-            leader_of(self._cluster, topic_partition),
-            WRITE_TXN_MARKERS,
-            WriteTxnMarkersRequest(markers=[marker]),
-            deadline,
-        )
-        raise_for(
-            response.markers[0].topics[0].partitions[0].error_code,
-            f"partition {topic_partition.partition} of topic {topic_partition.topic!r}",
-        )
+        producer = (producer_id, producer_epoch, coordinator_epoch)
+        await admin_transactions.abort_on_partition(self._cluster, topic_partition, *producer, deadline)
 
     async def fence_producer(self, transactional_id: str) -> tuple[int, int]:
         """Abort the open transaction of a transactional id and fence its producer. Returns the new producer id and
         epoch, which no producer uses."""
-        response = await self._cluster.call_coordinator(
-            CoordinatorKind.TRANSACTION,
-            transactional_id,
-            INIT_PRODUCER_ID,
-            InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=_FENCE_TIMEOUT_MS),
-            self._deadline(),
-            lambda each: each.error_code,
-        )
-        raise_for(response.error_code, f"transactional id {transactional_id!r}")
-        return response.producer_id, response.producer_epoch
+        from oncelog.client import admin_transactions
+
+        return await admin_transactions.fence_producer(self._cluster, transactional_id, self._deadline())
 
     # ------------------------------------------------------------------------------------------------------------------
 

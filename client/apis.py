@@ -23,10 +23,6 @@ from oncelog.protocol.generated import (
     delete_topics_response,
     describe_configs_request,
     describe_configs_response,
-    describe_producers_request,
-    describe_producers_response,
-    describe_transactions_request,
-    describe_transactions_response,
     end_txn_request,
     end_txn_response,
     fetch_request,
@@ -43,8 +39,6 @@ from oncelog.protocol.generated import (
     leave_group_response,
     list_offsets_request,
     list_offsets_response,
-    list_transactions_request,
-    list_transactions_response,
     metadata_request,
     metadata_response,
     offset_commit_request,
@@ -57,8 +51,6 @@ from oncelog.protocol.generated import (
     sync_group_response,
     txn_offset_commit_request,
     txn_offset_commit_response,
-    write_txn_markers_request,
-    write_txn_markers_response,
 )
 from oncelog.protocol.message import Data
 
@@ -208,36 +200,4 @@ DESCRIBE_CONFIGS = Api(
     describe_configs_request.FLEXIBLE_FROM,
     1,
     4,
-)
-DESCRIBE_PRODUCERS = Api(
-    ApiKey.DESCRIBE_PRODUCERS,
-    describe_producers_request.encode,
-    describe_producers_response.decode,
-    describe_producers_request.FLEXIBLE_FROM,
-    0,
-    0,
-)
-LIST_TRANSACTIONS = Api(
-    ApiKey.LIST_TRANSACTIONS,
-    list_transactions_request.encode,
-    list_transactions_response.decode,
-    list_transactions_request.FLEXIBLE_FROM,
-    0,
-    2,
-)
-DESCRIBE_TRANSACTIONS = Api(
-    ApiKey.DESCRIBE_TRANSACTIONS,
-    describe_transactions_request.encode,
-    describe_transactions_response.decode,
-    describe_transactions_request.FLEXIBLE_FROM,
-    0,
-    0,
-)
-WRITE_TXN_MARKERS = Api(
-    ApiKey.WRITE_TXN_MARKERS,
-    write_txn_markers_request.encode,
-    write_txn_markers_response.decode,
-    write_txn_markers_request.FLEXIBLE_FROM,
-    1,
-    1,
 )
