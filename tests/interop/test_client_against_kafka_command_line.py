@@ -120,7 +120,7 @@ def test_records_of_arguments_and_of_standard_input_come_back(operator: Operator
     operator.run("record", "produce", name, "one", "-k", "key", "-H", "a=1", "-H", "b=2")
     operator.run("record", "produce", name, "-K", ":", "-z", "lz4", given=b"k2:two\nk3:\xff:3\n\nlast")
     operator.run("record", "produce", name, "-k", "gone", "--tombstone")
-    rows = [json.loads(line) for line in operator.lines("record", "consume", name, "-o", "start", "-e", "--json")]
+    rows = [json.loads(line) for line in operator.lines("record", "consume", name, "-e", "--json")]
     assert [(row["offset"], row.get("key"), row.get("value")) for row in rows] == [
         (0, "key", "one"),
         (1, "k2", "two"),

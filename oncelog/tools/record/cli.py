@@ -34,7 +34,12 @@ def record() -> None:
 @asks(record, follows=True)
 @_topic
 @click.option(
-    "-o", "--offset", "start", metavar="POSITION", default="end", show_default=True, callback=position_option, help=HELP
+    "-o",
+    "--offset",
+    "start",
+    metavar="POSITION",
+    callback=lambda context, parameter, text: None if text is None else position_option(context, parameter, text),
+    help=f"{HELP} [default: end; start with --exit]",
 )
 @click.option("-e", "--exit", "exits", is_flag=True, help="Stop at what is the end now, instead of waiting for more.")
 @click.option("-n", "--count", metavar="NUMBER", type=click.IntRange(1), help="Stop after so many records.")
@@ -49,7 +54,7 @@ def record() -> None:
 async def consume(
     session: Session,
     topic: str,
-    start: Position,
+    start: Position | None,
     exits: bool,
     count: int | None,
     text: str | None,
@@ -70,7 +75,8 @@ async def consume(
     committed = (isolation or ("read_uncommitted" if show_txn else "read_committed")) == "read_committed"
     level: Any = "read_committed" if committed else "read_uncommitted"
     places = await partitions_of(session.admin, topic)
-    starts = await offsets_at(session.admin, places, start, level)
+    # At the end there is nothing for who does not wait.
+    starts = await offsets_at(session.admin, places, start or Position("start" if exits else "end"), level)
     ends = await offsets_at(session.admin, places, Position("end"), level) if exits else None
     consumer = Consumer(
         bootstrap_servers=session.bootstrap,
