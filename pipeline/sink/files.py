@@ -25,6 +25,9 @@ class Files(Protocol):
 
     def read(self, name: str) -> bytes: ...
 
+    def modified_ms(self, name: str) -> int:
+        """When a file was written, by the clock of its file system."""
+
     def names(self, directory: str) -> list[str]:
         """Nothing, if there is no such directory."""
 
@@ -62,6 +65,9 @@ class LocalFiles:
     def read(self, name: str) -> bytes:
         return (self.root / name).read_bytes()
 
+    def modified_ms(self, name: str) -> int:
+        return (self.root / name).stat().st_mtime_ns // 1_000_000
+
     def names(self, directory: str) -> list[str]:
         path = self.root / directory
         return [each.name for each in path.iterdir()] if path.exists() else []
@@ -81,6 +87,12 @@ class ArrowFiles:
         with self.files.open_input_stream(f"{self.root}/{name}") as stream:
             content: bytes = stream.read()
         return content
+
+    def modified_ms(self, name: str) -> int:
+        found = self.files.get_file_info(f"{self.root}/{name}").mtime_ns
+        if found is None:
+            raise OSError(f"{name} has no time")
+        return int(found) // 1_000_000
 
     def names(self, directory: str) -> list[str]:
         from pyarrow.fs import FileSelector
@@ -110,6 +122,15 @@ class SessionFiles:
                 return bytes(stream.readAllBytes())
             finally:
                 stream.close()
+        except Py4JJavaError as error:
+            raise OSError(str(error.java_exception)) from None
+
+    def modified_ms(self, name: str) -> int:
+        from py4j.protocol import Py4JJavaError
+
+        path = self._path(name)
+        try:
+            return int(self._file_system(path).getFileStatus(path).getModificationTime())
         except Py4JJavaError as error:
             raise OSError(str(error.java_exception)) from None
 
@@ -149,6 +170,9 @@ class HadoopFiles:
 
     def read(self, name: str) -> bytes:
         return self._call("-cat", f"{self.location.rstrip('/')}/{name}")
+
+    def modified_ms(self, name: str) -> int:
+        return int(self._call("-stat", "%Y", f"{self.location.rstrip('/')}/{name}"))
 
     def names(self, directory: str) -> list[str]:
         # To list what is not there is an error like any other; the checkpoint itself is there.
