@@ -59,3 +59,15 @@ def test_a_checkpoint_that_is_not_there_is_an_error_with_a_sentence(spark: Any, 
             Checkpoint(f"{viewfs}/nowhere", session).query_id()
         with pytest.raises(CheckpointError, match="cannot list viewfs://elsewhere"):
             Checkpoint("viewfs://elsewhere/run", session).batches("offsets")
+
+
+def test_every_reader_tells_when_a_file_was_written(
+    spark: Any, viewfs: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "0").write_text("v1")
+    location = f"{viewfs}/{tmp_path.relative_to(tmp_path_factory.getbasetemp())}"
+    readers = [Checkpoint(str(tmp_path)), Checkpoint(location, spark), Checkpoint(location)]
+    (told,) = {each.modified_ms("commits/0") for each in readers}
+    assert told == (tmp_path / "commits" / "0").stat().st_mtime_ns // 1_000_000
+    assert [each.modified_ms("commits/1") for each in readers] == [None] * 3
