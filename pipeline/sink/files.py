@@ -25,9 +25,6 @@ class Files(Protocol):
 
     def read(self, name: str) -> bytes: ...
 
-    def modified_ms(self, name: str) -> int:
-        """When a file was written, by the clock of its file system."""
-
     def names(self, directory: str) -> list[str]:
         """Nothing, if there is no such directory."""
 
@@ -65,15 +62,12 @@ class LocalFiles:
     def read(self, name: str) -> bytes:
         return (self.root / name).read_bytes()
 
-    def modified_ms(self, name: str) -> int:
-        return (self.root / name).stat().st_mtime_ns // 1_000_000
-
     def names(self, directory: str) -> list[str]:
         path = self.root / directory
         return [each.name for each in path.iterdir()] if path.exists() else []
 
     def modified_ms(self, name: str) -> int | None:
-        return int((self.root / name).stat().st_mtime * 1000)
+        return (self.root / name).stat().st_mtime_ns // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +82,6 @@ class ArrowFiles:
             content: bytes = stream.read()
         return content
 
-    def modified_ms(self, name: str) -> int:
-        found = self.files.get_file_info(f"{self.root}/{name}").mtime_ns
-        if found is None:
-            raise OSError(f"{name} has no time")
-        return int(found) // 1_000_000
-
     def names(self, directory: str) -> list[str]:
         from pyarrow.fs import FileSelector
 
@@ -101,8 +89,8 @@ class ArrowFiles:
         return [each.base_name for each in self.files.get_file_info(chosen)]
 
     def modified_ms(self, name: str) -> int | None:
-        found = self.files.get_file_info(f"{self.root}/{name}").mtime
-        return None if found is None else int(found.timestamp() * 1000)
+        found = self.files.get_file_info(f"{self.root}/{name}").mtime_ns
+        return None if found is None else int(found) // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +110,6 @@ class SessionFiles:
                 return bytes(stream.readAllBytes())
             finally:
                 stream.close()
-        except Py4JJavaError as error:
-            raise OSError(str(error.java_exception)) from None
-
-    def modified_ms(self, name: str) -> int:
-        from py4j.protocol import Py4JJavaError
-
-        path = self._path(name)
-        try:
-            return int(self._file_system(path).getFileStatus(path).getModificationTime())
         except Py4JJavaError as error:
             raise OSError(str(error.java_exception)) from None
 
@@ -170,9 +149,6 @@ class HadoopFiles:
 
     def read(self, name: str) -> bytes:
         return self._call("-cat", f"{self.location.rstrip('/')}/{name}")
-
-    def modified_ms(self, name: str) -> int:
-        return int(self._call("-stat", "%Y", f"{self.location.rstrip('/')}/{name}"))
 
     def names(self, directory: str) -> list[str]:
         # To list what is not there is an error like any other; the checkpoint itself is there.
