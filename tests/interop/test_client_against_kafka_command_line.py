@@ -175,11 +175,20 @@ def test_what_became_of_each_transaction_is_shown(operator: Operator) -> None:
     assert [json.loads(line)["transaction"] for line in shown] == ["-", "C", "C", "A", "O"]
 
 
+def interruptible(command: list[str]) -> "subprocess.Popen[str]":
+    # A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_transaction_is_left_open_for_others_to_see_and_aborted_by_an_interrupt(operator: Operator) -> None:
     name, transactional_id = operator.topic(), fresh("id")
     arguments = ("record", "produce", name, "x", "--transactional-id", transactional_id, "--leave-open", "60s")
     command = [sys.executable, "-m", "oncelog", *arguments, "-b", operator.bootstrap]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = interruptible(command)
     try:
         with Consumer(bootstrap_servers=operator.bootstrap, isolation_level="read_uncommitted") as consumer:
             consumer.assign([TopicPartition(name, 0)])
@@ -201,7 +210,7 @@ def test_a_reader_waits_for_what_comes_until_it_is_interrupted(operator: Operato
     operator.run("record", "produce", name, "0", "-p", "0")
     arguments = ("record", "consume", name, "-o", "start", "-f", r"%s\n", *fates)
     command = [sys.executable, "-m", "oncelog", *arguments, "-b", operator.bootstrap]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = interruptible(command)
     try:
         assert process.stdout is not None
         for number in range(3):
