@@ -131,7 +131,11 @@ class TransactionalSession:
         while True:
             if self._batch is not None and not self._batch.has_ended:
                 raise InvalidState("the last batch was neither committed nor aborted", hint="`async with batch:`")
-            records = await self._consumer.next_batch(max_records=self._max_records, max_wait_ms=self._max_wait_ms)
+            try:
+                records = await self._consumer.next_batch(max_records=self._max_records, max_wait_ms=self._max_wait_ms)
+            except RetriableError as error:
+                _log.warning("no records: %s; trying again", error)
+                continue
             self._batch = SessionBatch(self, records, self._producer.transaction())
             yield self._batch
 
@@ -194,8 +198,12 @@ class SessionBatch(Sequence[Record]):
         if self._is_entered:
             raise InvalidState("a batch is processed once; if it is not committed it comes again by itself")
         self._is_entered = True
-        await self._transaction.__aenter__()
-        return self
+        while True:
+            try:
+                await self._transaction.__aenter__()
+                return self
+            except RetriableError as error:
+                _log.warning("no transaction: %s; trying again", error)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

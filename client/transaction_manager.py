@@ -327,7 +327,7 @@ class TransactionManager:
                 lambda each: each.error_code,
             )
         except RequestTimedOut as error:
-            raise self._fail(AbortableError(error.message)) from error
+            raise self._fail(_unanswered(error)) from error
         if added.error_code:
             raise self._on_error_code(added.error_code)
         self._is_open_there = True
@@ -366,7 +366,7 @@ class TransactionManager:
                     raise self._on_error_code(code)
                 await deadline.pause(self._cluster.retry_backoff_ms, "TXN_OFFSET_COMMIT", error_for(code))
             except RequestTimedOut as error:
-                raise self._fail(AbortableError(error.message)) from error
+                raise self._fail(_unanswered(error)) from error
 
     async def _add_partitions(self) -> None:
         deadline = Deadline.after(self._delivery_timeout_ms)
@@ -403,7 +403,7 @@ class TransactionManager:
                     self._is_open_there = True
                     self._sender.wake()
         except KafkaError as error:
-            self._fail(AbortableError(error.message) if error.retriable else error)
+            self._fail(_unanswered(error) if error.retriable else error)
         finally:
             self._adding = None
 
@@ -442,7 +442,7 @@ class TransactionManager:
             if self._commit_sent:
                 raise CommitUnknown(error.message) from error
             # No coordinator was reached: nothing was decided, and the transaction may still be aborted.
-            raise self._fail(AbortableError(error.message)) from error
+            raise self._fail(_unanswered(error)) from error
         if response.error_code == ErrorCode.INVALID_TXN_STATE and not committed and not self._is_open_there:
             # The request that would have opened it never arrived.
             return
@@ -516,6 +516,11 @@ class TransactionManager:
         if self.sender is not None and self.state in (_S.FAILED, _S.FENCED):
             self.sender.accumulator.abandon(self.error or error)
         return self.error or error
+
+
+def _unanswered(error: KafkaError) -> AbortableError:
+    """Nobody answered in time: the transaction has failed, and the next one may well succeed."""
+    return AbortableError(error.message, code=error.code or ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _not_two_phase() -> ConfigError:

@@ -65,6 +65,43 @@ async def test_a_broker_that_dies_in_a_transaction_changes_nothing_and_raises_no
     assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
 
 
+async def test_a_broker_that_is_away_for_longer_than_any_call_waits_raises_nothing(start_daemon: Start) -> None:
+    daemon = start_daemon()
+    await fill(daemon)
+    has_given_up = asyncio.Event()
+
+    async def copy() -> None:
+        done = 0
+        async with TransactionalSession(
+            "in",
+            bootstrap_servers=daemon.bootstrap,
+            group_id="copiers",
+            transactional_id="copier",
+            max_records=6,
+            consumer={"default_api_timeout_ms": 200, "request_timeout_ms": 200, "retry_backoff_ms": 20},
+            producer={"max_block_ms": 200, "request_timeout_ms": 200, "retry_backoff_ms": 20},
+        ) as session:
+            async for batch in session:
+                async with batch:
+                    for record in batch:
+                        await batch.send_soon("out", record.value)
+                    await batch.flush()
+                    if not has_given_up.is_set():
+                        daemon.kill()
+                if batch.error is not None:
+                    has_given_up.set()
+                done += len(batch) if batch.committed else 0
+                if done >= COUNT:
+                    return
+
+    copying = asyncio.ensure_future(copy())
+    async with asyncio.timeout(40):
+        await asyncio.wait((copying, asyncio.ensure_future(has_given_up.wait())), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.to_thread(daemon.start)
+        await copying
+    assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
+
+
 async def overstay(daemon: Daemon, faults: FaultClient) -> None:
     """The first transaction is open for longer than it may, and its member away for longer than the group waits."""
     async with TransactionalSession(
