@@ -83,18 +83,17 @@ class TransactionalSession:
         read: ConsumerOptions = {"auto_offset_reset": "earliest", **(consumer or {})}
         self._max_records = max_records
         self._max_wait_ms = max_wait_ms
-        self._bootstrap_servers = bootstrap_servers
-        self._producer_options: ProducerOptions = {
-            **(producer or {}),
-            "transactional_id": transactional_id
-            or f"{group_id}-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}",
-        }
+        self.transactional_id = (
+            transactional_id or f"{group_id}-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
+        )
+        """The transactional id of this instance."""
+        written: ProducerOptions = {**(producer or {}), "transactional_id": self.transactional_id}
         read |= {"bootstrap_servers": bootstrap_servers, "group_id": group_id}
         chosen = ConsumerSettings(**read)
         if not chosen.reads_committed or chosen.enable_auto_commit or chosen.commit_before_return:
             raise ConfigError("a session reads committed records, and commits their offsets in its transactions")
         self._consumer = Consumer(*topics, **read)
-        self._producer = Producer(bootstrap_servers, **self._producer_options)
+        self._producer = Producer(bootstrap_servers, **written)
         self._stack = AsyncExitStack()
         self._batch: SessionBatch | None = None
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -119,11 +118,6 @@ class TransactionalSession:
     def consumer(self) -> Consumer:
         """The consumer, for its assignment, positions and lag. Its offsets are the session's to commit."""
         return self._consumer
-
-    @property
-    def transactional_id(self) -> str:
-        """The transactional id of this instance."""
-        return str(self._producer_options["transactional_id"])
 
     async def __aiter__(self) -> "AsyncIterator[SessionBatch]":
         """Endless; raises what `Consumer.poll` and `Producer.transaction` raise, and InvalidState if the last batch was

@@ -17,7 +17,8 @@ from oncelog.client import (
     TransactionalSession,
 )
 from tests.conftest import Start
-from tests.support.chaos_proxy import ChaosProxy, free_port
+from tests.support.chaos_proxy import ChaosProxy
+from tests.support.kafka import free_ports
 
 PARTITIONS = 3
 COUNT = 300
@@ -70,7 +71,7 @@ async def results(bootstrap: str) -> AsyncIterator[list[list[int]]]:
 async def test_two_instances_copy_each_record_once_and_in_order(start_daemon: Start, seed: int, version: int) -> None:
     # A repeated EndTxn of the first protocol may end the next transaction: that is what the second one is for.
     async with ChaosProxy(seed, may_repeat=version == 2) as proxy:
-        inside, outside = free_port(), free_port()
+        inside, outside = free_ports(2)
         daemon = start_daemon(
             f"oncelog.feature.transaction.version={version}",
             f"listeners=INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside}",

@@ -7,7 +7,6 @@ are depends on timing, so a failure has a seed to try again, not a replay.
 
 import asyncio
 import random
-import socket
 from dataclasses import dataclass
 from typing import Literal
 
@@ -142,11 +141,3 @@ async def _held_up(delay_s: float) -> None:
     passed = loop.create_future()
     loop.call_later(delay_s, passed.set_result, None)
     await passed
-
-
-def free_port() -> int:
-    """One that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
