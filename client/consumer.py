@@ -207,13 +207,13 @@ class Consumer:
 
         Raises as `poll`, and ConfigError for `max_wait_ms` with auto-commit, which would commit what waits here.
         """
-        if max_wait_ms and self._auto_commit_s is not None:
-            raise ConfigError("max_wait_ms and enable_auto_commit exclude each other", hint="commit batch.next_offsets")
         while True:
             yield await self.next_batch(max_records=max_records, max_wait_ms=max_wait_ms)
 
     async def next_batch(self, *, max_records: int | None = None, max_wait_ms: float = 0) -> ConsumerRecords:
-        """One of `batches`; waits as long as it takes."""
+        """One of `batches`, with its errors; waits as long as it takes."""
+        if max_wait_ms and self._auto_commit_s is not None:
+            raise ConfigError("max_wait_ms and enable_auto_commit exclude each other", hint="commit batch.next_offsets")
         limit = self._settings.max_poll_records if max_records is None else max_records
         records: list[Record] = []
         while not records:

@@ -113,3 +113,11 @@ def test_a_pattern_that_is_none_is_refused_and_so_are_topics_beside_it() -> None
         ConsumerSettings(pattern="orders-(")
     with pytest.raises(ConfigError, match="exclude each other"):
         Consumer("orders", pattern="orders-.*")
+
+
+async def test_a_batch_does_not_wait_to_fill_where_auto_commit_would_commit_it_meanwhile() -> None:
+    consumer = Consumer("orders", group_id="billing", enable_auto_commit=True)
+    with pytest.raises(ConfigError, match="exclude each other"):
+        await anext(consumer.batches(max_wait_ms=10))
+    with pytest.raises(ConfigError, match="exclude each other"):
+        await consumer.next_batch(max_wait_ms=10)
