@@ -48,6 +48,11 @@ class Coordinator:
                 progress(number)
         return self
 
+    def close(self) -> None:
+        """Give back its descriptors, of which a large one has hundreds."""
+        self.broker.broker.logs.close()
+        cast(RealDisk, self.broker.disk).close()
+
     def transaction(self) -> None:
         self.producer.produce(version=_PRODUCE_VERSION)
         self.producer.end(version=_END_VERSION)

@@ -80,6 +80,7 @@ def _measure_world(world: World, size: int, path: Path, family: Family, advance:
     # Reads first: appends, however few, are growth too.
     for operation in sorted(grown.operations(), key=lambda operation: not operation.is_read):
         family.curves.setdefault(operation.name, []).append(measure(operation, size))
+    grown.close()
 
 
 def _advance(progress: Progress, task: object) -> Callable[[int], None]:

@@ -39,7 +39,7 @@ class LogWorld:
 
     def __init__(self, path: Path, size: int, config: LogConfig | None = None) -> None:
         self.size = size
-        self.path = path
+        self.disk = RealDisk(path)
         self.config = config or LogConfig()
         self.batches = BatchMaker()
         self.scheduler = ManualScheduler()
@@ -50,7 +50,11 @@ class LogWorld:
 
     def started(self) -> LogManager:
         """What a start does before it opens the partition."""
-        return local_logs(RealDisk(self.path), ManualClock(NOW_MS), self.scheduler, _fail, policy="memory")
+        return local_logs(self.disk, ManualClock(NOW_MS), self.scheduler, _fail, policy="memory")
+
+    def close(self) -> None:
+        """Give back its descriptors, of which a large one has hundreds."""
+        self.disk.close()
 
     def write(self, producer_id: int = -1, *, transactional: bool = False) -> None:
         batch = self.batches.next(producer_id, transactional=transactional, timestamp_ms=self.wall_ms)

@@ -230,8 +230,11 @@ class Segments:
             self.disk.delete(path)
 
     def close(self) -> None:
+        """Give back the descriptors. What was not synced yet opens its own when it is."""
         for segment in self._list:
             segment.file.close()
+        for file in self._dirty_files:
+            file.close()
 
 
 class _EpochsToWrite:

@@ -17,7 +17,7 @@ from bench.log_worlds import (
     Segments,
 )
 from bench.measure import Operation, count_lines
-from tests.fakes.logs import files_of, segments_of
+from tests.fakes.logs import segments_of
 
 pytestmark = pytest.mark.interpreted
 ALLOWED = 2.0
@@ -42,7 +42,7 @@ def worlds(kind: type[LogWorld], path: Path, sizes: tuple[int, int]) -> Iterator
     for size in sizes:
         world = kind(path / str(size), size).filled(lambda _: None)
         yield world
-        files_of(world.log).close()
+        world.close()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_transaction_does_as_much_at_a_coordinator_of_many_open_ones_as_at_an_
     for size in (2, 600):
         world = Coordinator(tmp_path / str(size), size).filled(lambda _: None)
         sides.append(lines_by_operation(world.operations()))
-        assert world.broker.broker.logs.close() is None
+        world.close()
     small, large = sides
     assert {name: large[name] / small[name] for name in small if large[name] > ALLOWED * small[name]} == {}
 

@@ -162,10 +162,10 @@ def test_tree_that_is_deleted_ends_at_links(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere" / "photo").read_bytes() == b"photo"
 
 
-def start(path: Path) -> tuple[LogManager, ManualScheduler]:
+def start(path: Path, policy: str = "fsync") -> tuple[LogManager, ManualScheduler]:
     scheduler = ManualScheduler()
     failures: list[OSError] = []
-    manager = local_logs(RealDisk(path), ManualClock(), scheduler, failures.append, measures_syncs=True)
+    manager = local_logs(RealDisk(path), ManualClock(), scheduler, failures.append, policy=policy, measures_syncs=True)
     return manager, scheduler
 
 
@@ -219,6 +219,26 @@ def test_files_that_a_roll_completes_do_not_stay_open(tmp_path: Path) -> None:
         scheduler.run()
     assert len(os.listdir("/proc/self/fd")) - before == len(segments_of(log)) - 1
     manager.close()
+
+
+@pytest.mark.parametrize("policy", ["fsync", "os", "memory"])
+def test_a_deleted_partition_keeps_no_file_open(policy: str, tmp_path: Path) -> None:
+    """Neither those of its records nor those that no checkpoint had made durable yet."""
+    manager, scheduler = start(tmp_path, policy)
+    log = at_once(manager.open("topic", 0, TOPIC_ID, LogConfig(segment_bytes=200)))
+    for _ in range(5):
+        log.append(batch(2), wall_ms=1_000_000)
+        scheduler.run()
+    delete_topic(manager, scheduler, "topic")
+    scheduler.run()
+    opened = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if _is_open(name)]
+    assert not [path for path in opened if path.startswith(f"{tmp_path}/topic")]
+    manager.close()
+
+
+def _is_open(descriptor: str) -> bool:
+    """False for the one by which the directory was listed."""
+    return os.path.lexists(f"/proc/self/fd/{descriptor}")
 
 
 def test_partition_of_the_longest_name_can_be_deleted_and_can_make_way(tmp_path: Path) -> None:
