@@ -1,4 +1,4 @@
-"""Writes the tables of options in docs/client.md from `client/settings.py`; a test compares.
+"""Writes the tables of options in docs/client-options.md from `client/settings.py`; a test compares.
 
     python tools/update_client_page.py
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from oncelog.client import ConsumerSettings, ProducerSettings, settings
 
-PAGE = Path(__file__).parent.parent / "docs" / "client.md"
+PAGE = Path(__file__).parent.parent / "docs" / "client-options.md"
 _KINDS: dict[str, type[ProducerSettings] | type[ConsumerSettings]] = {
     "Producer": ProducerSettings,
     "Consumer": ConsumerSettings,

@@ -1,27 +1,38 @@
-"""docs/client.md and the client's part of the README run as they stand, and the page has the options of the code."""
+"""The pages about the client and its part of the README run as they stand, and have the options of the code."""
 
 import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from oncelog import Admin
+from oncelog.sync import Producer
 from tests.support.daemon import Daemon
 from tools.update_client_page import PAGE, updated
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_README = PAGE.parent.parent / "README.md"
+_DOCS = PAGE.parent
+_CLIENT = _DOCS / "client.md"
+_PAGES = [
+    _DOCS.parent / "README.md",
+    _CLIENT,
+    *(_DOCS / f"client-{name}.md" for name in ("producer", "consumer", "transactions", "errors")),
+]
 
 
 def scripts(page: Path) -> list[str]:
-    return [each for each in _BLOCK.findall(page.read_text(encoding="utf-8")) if "from oncelog import" in each]
+    return [each for each in _BLOCK.findall(page.read_text(encoding="utf-8")) if "from oncelog" in each]
 
 
-@pytest.mark.parametrize("page", [PAGE, _README], ids=lambda page: page.stem)
-def test_every_script_of_a_page_runs_as_it_stands(daemon: Daemon, page: Path) -> None:
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
+def test_every_script_of_a_page_runs_as_it_stands(start_daemon: Callable[..., Daemon], page: Path) -> None:
+    daemon = start_daemon("group.initial.rebalance.delay.ms=0", "oncelog.flush.policy=os")
+    with Producer(daemon.bootstrap) as producer:
+        producer.send("orders", b"41", key=b"customer-6")  # what the scripts read
     found = scripts(page)
     assert found
     for script in found:
@@ -37,5 +48,5 @@ def test_the_page_has_the_options_of_the_code() -> None:
 
 def test_the_page_names_each_method_of_admin() -> None:
     methods = [name for name, _ in inspect.getmembers(Admin, inspect.isfunction) if not name.startswith("_")]
-    text = PAGE.read_text(encoding="utf-8")
+    text = _CLIENT.read_text(encoding="utf-8")
     assert [name for name in methods if name != "close" and f"`{name}`" not in text] == []
