@@ -211,6 +211,10 @@ class LogStore(Protocol):
 
     # -- durability
 
+    @property
+    def commits_at_once(self) -> bool:
+        """A commit costs nothing: nothing is gained by fewer of them."""
+
     def commit(self, append_count: int) -> Fetching | None:
         """Make everything appended so far durable, `append_count` batches; None: it is already. Never completes, or
         fails, after a failure of the store."""

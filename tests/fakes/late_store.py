@@ -89,6 +89,10 @@ class LateLogStore(MemoryLogStore):
         self.late_logs.append(opened.stored)
         return opened
 
+    @property
+    def commits_at_once(self) -> bool:
+        return False
+
     def commit(self, append_count: int) -> Fetching | None:
         return self._later(None)
 

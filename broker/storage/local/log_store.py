@@ -387,6 +387,10 @@ class LocalLogStore:
 
     # -- durability
 
+    @property
+    def commits_at_once(self) -> bool:
+        return self.file_sync.policy != "fsync"
+
     def commit(self, append_count: int) -> Fetching | None:
         return self.file_sync.commit(append_count)
 

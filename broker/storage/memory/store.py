@@ -58,6 +58,10 @@ class MemoryLogStore:
 
     # -- durability
 
+    @property
+    def commits_at_once(self) -> bool:
+        return True
+
     def commit(self, append_count: int) -> Fetching | None:
         return None
 

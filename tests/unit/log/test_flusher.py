@@ -60,6 +60,42 @@ def test_sixteen_writers_that_wait_need_fewer_than_half_as_many_rounds_as_append
     assert logs.rounds.round_count < 160
 
 
+@pytest.mark.parametrize(("turns", "rounds"), [(2, 1), (9, 1), (10, 2)])
+def test_appends_of_turns_that_follow_each_other_share_a_round_once_rounds_hold_several(
+    turns: int, rounds: int
+) -> None:
+    """As a client's pipelined requests arrive; but a round waits for eight turns at most."""
+    logs = Logs()
+    log = logs.open()
+
+    def append_in_each_turn(left: int) -> None:
+        logs.append(log, batch())
+        if left > 1:
+            logs.scheduler.call_soon(lambda: append_in_each_turn(left - 1))
+
+    logs.append(log, batch())
+    logs.append(log, batch())
+    logs.flush()
+    before = logs.rounds.round_count
+    append_in_each_turn(turns)
+    logs.flush()
+    assert logs.rounds.round_count - before == rounds
+    assert log.high_watermark == 2 + turns
+
+
+def test_a_lone_append_waits_for_no_turn_once_rounds_hold_one() -> None:
+    logs = Logs()
+    log = logs.open()
+    for count in (2, 1):
+        for _ in range(count):
+            logs.append(log, batch())
+        logs.flush()
+    before = logs.disk.sync_count
+    logs.append(log, batch())
+    logs.scheduler.run_one()
+    assert (logs.disk.sync_count, log.high_watermark) == (before + 1, 4)
+
+
 def test_append_during_a_round_waits_for_the_next() -> None:
     logs = Logs()
     log = logs.open()
