@@ -97,6 +97,18 @@ class Listeners:
             connection.abort()
         await self._open.wait_empty(_CLOSE_TIMEOUT_S)
 
+    async def abort(self) -> None:
+        """Close every socket at once; nothing more is answered."""
+        self._is_closing = True
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._open.stop()
+        if self._joining:
+            await asyncio.wait(self._joining)
+        for connection in self._open.all():
+            connection.abort()
+        await self._open.wait_empty(_CLOSE_TIMEOUT_S)
+
     async def _bind(self, host: str, port: int) -> list[socket.socket]:
         config = self._broker.config
         found = await asyncio.get_running_loop().getaddrinfo(

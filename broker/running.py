@@ -1,0 +1,182 @@
+"""A broker that serves: recovered, listening, with its turn in the background once a second.
+
+Owns: the order of start and stop. Does not own: the parts (`broker.assembly.broker` builds them), the machine, the
+process around it: `broker.app` has its signals and limits, `oncelog.testing` a thread of a test.
+Invariants
+- No socket listens before every log is recovered and every coordinator has replayed its records.
+- A clean stop closes the sockets first, then flushes; after a failed disk no file is touched again, so that the next
+  start recovers from the actual state of the disk.
+"""
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from oncelog.broker.assembly.broker import StartError, assemble
+from oncelog.broker.broker import Broker
+from oncelog.broker.completion import Completion, all_of
+from oncelog.broker.config.admin_address import parse_admin_address
+from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.dispatch import RunInThread
+from oncelog.broker.machine import System
+from oncelog.broker.net.listener import Endpoint, Listeners
+
+if TYPE_CHECKING:
+    from oncelog.broker.admin.server import AdminServer
+    from oncelog.broker.observability.statsd import StatsdReporter
+
+_STEP_INTERVAL_MS = 1_000
+_FLUSH_TIMEOUT_S = 30
+
+T = TypeVar("T")
+
+
+class RunningBroker:
+    """What `start` returns; it serves until `stop` or `abandon`."""
+
+    def __init__(self, config: BrokerConfig, broker: Broker, listeners: Listeners, log: Any) -> None:
+        self.broker = broker
+        self.listeners = listeners
+        self._config = config
+        self._log = log
+        self._admin: AdminServer | None = None
+        self._statsd: StatsdReporter | None = None
+        self._is_stopping = False
+
+    @classmethod
+    async def start(
+        cls,
+        config: BrokerConfig,
+        system: System,
+        log: Any,
+        *,
+        connection_count: int | None = None,
+        run_in_thread: RunInThread | None = None,
+    ) -> Self:
+        """On the running loop. `connection_count` and `run_in_thread` as in `Listeners`. Raises StartError."""
+        broker = await _done(assemble(config, system, log))
+        running = cls(config, broker, Listeners(broker, connection_count, run_in_thread), log)
+        try:
+            await running._listen()
+            address = config.get("oncelog.admin.listen")
+            if address:
+                await running.start_admin(*parse_admin_address(address))
+            await running._start_statsd()
+        except BaseException:
+            await running.abandon()
+            raise
+        running._step()
+        return running
+
+    async def stop(self) -> None:
+        """Answer what was begun, flush, and write what saves the next start a scan."""
+        self._is_stopping = True
+        await self.listeners.close()
+        await self._flush()
+        if self._statsd is not None:
+            await self._statsd.close()
+        unclean = self.broker.logs.close()
+        if unclean is not None:
+            self._log.warning("broker.stopped_uncleanly", error=str(unclean), message="the next start recovers")
+        if self._admin is not None:
+            await self._admin.close()
+
+    async def abandon(self) -> None:
+        """Close every socket as the system does for a process that is killed: nothing is answered or flushed."""
+        self._is_stopping = True
+        await self.listeners.abort()
+        if self._statsd is not None:
+            await self._statsd.close()
+        if self._admin is not None:
+            await self._admin.close()
+
+    async def start_admin(self, host: str, port: int) -> tuple[str, int]:
+        """Serve fault injection over HTTP; returns the address. Raises StartError."""
+        from oncelog.broker.admin.server import AdminServer
+
+        if self.broker.faults is None:
+            raise StartError("this broker was assembled without fault injection")
+        self._admin = AdminServer(self.broker.faults)
+        try:
+            host, port = await self._admin.start(host, port)
+        except OSError as error:
+            raise StartError(f"oncelog.admin.listen {host}:{port}: {error.strerror or error}") from error
+        self._log.info("admin.ready", address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        return host, port
+
+    async def _listen(self) -> None:
+        for wanted in self._config.listeners:
+            endpoint = Endpoint(
+                wanted.name,
+                wanted.host,
+                wanted.port,
+                wanted.advertised_host,
+                wanted.advertised_port,
+                wanted.is_guess,
+            )
+            try:
+                await self.listeners.open(endpoint)
+            except OSError as error:
+                raise StartError(
+                    f"cannot listen on {wanted.host}:{wanted.port}: {error.strerror or error}; "
+                    "choose another address with --listen HOST:PORT."
+                ) from error
+
+    async def _flush(self) -> None:
+        """Wait for the round in flight, for later appends, and for a checkpoint; a failed disk never completes."""
+
+        async def flush() -> None:
+            logs = self.broker.logs
+            await _ended(all_of([log.when_durable(log.log_end_offset) for log in logs.logs if not log.offline_error]))
+            while logs.store.is_busy:
+                await _ended(logs.store.when_idle())
+
+        if not self.broker.rounds.failure.failed:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(flush(), _FLUSH_TIMEOUT_S)
+
+    async def _start_statsd(self) -> None:
+        address = self._config.statsd_address
+        if address is None:
+            return
+        from oncelog.broker.observability.statsd import StatsdReporter
+
+        broker, listeners = self.broker, self.listeners
+
+        def refresh() -> None:
+            broker.metrics.flush_rounds = broker.rounds.round_count
+            broker.metrics.open_connections = listeners.connection_count
+            broker.metrics.fetch_sessions = len(broker.fetch_sessions)
+            broker.metrics.open_transactions = broker.transactions.open_count
+            broker.metrics.offline_partitions = sum(log.offline_error is not None for log in broker.logs.logs)
+
+        reporter = StatsdReporter(broker.metrics, address, self._config.get_int("oncelog.statsd.interval.ms"), refresh)
+        try:
+            await reporter.start()
+        except OSError as error:
+            raise StartError(f"oncelog.statsd.address {address[0]}:{address[1]}: {error}") from error
+        self._statsd = reporter
+
+    def _step(self) -> None:
+        """One background turn a second: retention, expiry of producers, transactional ids and groups."""
+        if self._is_stopping:
+            return
+        broker = self.broker
+        # Scheduled first: whatever fails in this turn, there is a next one.
+        broker.scheduler.call_later(_STEP_INTERVAL_MS, self._step)
+        broker.logs.step()
+        broker.transactions.step()
+        if broker.known_groups is not None:
+            broker.known_groups.step()
+
+
+async def _done(completion: Completion[T]) -> T:
+    await _ended(completion)
+    return completion.result()
+
+
+async def _ended(completion: Completion[T]) -> None:
+    """It has its value or its error."""
+    ended = asyncio.Event()
+    completion.then(lambda _: ended.set())
+    await ended.wait()
