@@ -14,7 +14,7 @@ from oncelog.protocol.generated.create_topics_request import CreatableTopic, Cre
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.clients.producer import TOPIC, Producer
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.disk import MemoryDisk
+from oncelog.testing.memory_disk import MemoryDisk
 
 _PROGRESS_EVERY = 100
 _PRODUCE_VERSION, _END_VERSION = 12, 5

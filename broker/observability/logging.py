@@ -5,11 +5,12 @@ Invariant: a call below the level costs a quarter of a microsecond and formats n
 too many, the caller asks `is_enabled_for(DEBUG)` first.
 """
 
+import logging
 import sys
 from collections.abc import Callable, MutableMapping
 from io import StringIO
 from types import ModuleType
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from oncelog.protocol.printable import json_text, printable
 
@@ -63,6 +64,22 @@ def start_logging(level: str, stream: TextIO | None = None) -> Any:
         cache_logger_on_first_use=True,
     )
     return structlog.get_logger().bind()  # without the proxy, which looks up the logger at each call
+
+
+def to_python_logging(name: str) -> Any:
+    """A logger that hands its lines to Python's logger of this name, for a broker inside another program. That program
+    decides what becomes of them: nothing is configured for the process."""
+    structlog = _structlog()
+    logger = logging.getLogger(name)
+
+    def hand_over(_: Any, method: str, event: MutableMapping[str, Any]) -> NoReturn:
+        what, error = event.pop("event", ""), event.pop("exc_info", None)
+        text = " ".join((str(what), *(f"{key}={value}" for key, value in event.items())))
+        logger.log(_LEVEL_NUMBERS.get(method, logging.ERROR), "%s", text, exc_info=error)
+        raise structlog.DropEvent
+
+    level = LogLevel(structlog, "info")
+    return structlog.wrap_logger(None, processors=[_escape, hand_over], wrapper_class=level.logger_class).bind()
 
 
 def loop_errors(log: Any) -> Callable[[Any, dict[str, Any]], None]:

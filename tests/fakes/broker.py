@@ -22,7 +22,7 @@ from oncelog.broker.machine import System
 from oncelog.broker.request import Peer
 from oncelog.protocol.headers import decode_response_header, encode_request_header
 from oncelog.protocol.message import Message
-from tests.fakes.disk import MemoryDisk, PowerCut
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.virtual_time import VirtualTime
 
 HOST, PORT = "broker.example", 9092

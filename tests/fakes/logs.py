@@ -26,7 +26,7 @@ from oncelog.broker.storage.local.segment_check import CheckSummary
 from oncelog.broker.storage.local.segments import Segments
 from oncelog.protocol.records.batch import BatchHeader, encode_batch
 from oncelog.protocol.records.record import Record
-from tests.fakes.disk import MemoryDisk
+from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 
 TOPIC_ID = UUID(int=77)

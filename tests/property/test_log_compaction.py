@@ -13,7 +13,7 @@ from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.protocol.records.batch import encode_batch, iter_batches
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
-from tests.fakes.disk import MemoryDisk, PowerCut
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import Logs, read_records, segments_of
 
 COMPACT = LogConfig(

@@ -15,7 +15,7 @@ from oncelog.broker.storage.local.producer_snapshot import encode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import iter_batches, read_header
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
-from tests.fakes.disk import PowerCut
+from oncelog.testing.memory_disk import PowerCut
 from tests.fakes.logs import Logs, batch, read_records, segments_of
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100)

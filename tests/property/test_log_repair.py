@@ -10,7 +10,7 @@ from oncelog.broker.storage.local.repair import repair_partition
 from oncelog.broker.storage.local.survey import Survey, survey_partition
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
-from tests.fakes.disk import MemoryDisk, PowerCut
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import Logs, read_records
 from tests.property.test_log_recovery import (
     SMALL,

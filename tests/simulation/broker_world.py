@@ -33,7 +33,7 @@ from tests.clients.simulated import (
     transfers,
 )
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.disk import MemoryDisk, PowerCut
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import read_records
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import audit, tally

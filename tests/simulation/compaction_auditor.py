@@ -13,7 +13,7 @@ from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
 from oncelog.broker.storage.local.checkpoints import CLEANER_OFFSET, read_checkpoint
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.protocol.records.record import Record, decode_records
-from tests.fakes.disk import MemoryDisk
+from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.logs import all_batches
 from tests.simulation.log_auditor import AuditError, read_all, read_some, require
 from tests.simulation.log_model import LogModel, Written

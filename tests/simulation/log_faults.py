@@ -23,7 +23,7 @@ from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.offset_index import OffsetIndex
 from oncelog.broker.storage.local.segments import Segments
 from oncelog.broker.storage.transaction_index import TransactionIndex
-from tests.fakes.disk import MemoryDisk
+from oncelog.testing.memory_disk import MemoryDisk
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

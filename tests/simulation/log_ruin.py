@@ -10,7 +10,7 @@ from random import Random
 
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
-from tests.fakes.disk import MemoryDisk
+from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.logs import Logs
 from tests.simulation.log_auditor import LogAuditor, require
 

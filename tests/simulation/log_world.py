@@ -2,7 +2,7 @@
 
 Owns: the workload of one seed. Each step does one thing that a broker does in one turn of its loop, so that a stop may
 come between any two, and within a step at any operation of the disk. The faults of the disk are those of
-`tests.fakes.disk`: unsynced writes lost, torn writes, changed bytes, failed writes and syncs, late syncs, no room.
+`oncelog.testing.memory_disk`: unsynced writes lost, torn writes, changed bytes, failed writes and syncs, late syncs, no room.
 """
 
 import errno
@@ -22,7 +22,7 @@ from oncelog.broker.storage.retention import retention_start
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
-from tests.fakes.disk import MemoryDisk, PowerCut
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import Logs, read_records, segments_of
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_auditor import LogAuditor, require

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from tests.fakes.disk import PowerCut
+from oncelog.testing.memory_disk import PowerCut
 from tests.simulation.__main__ import WORLDS, live
 from tests.simulation.log_auditor import AuditError
 

@@ -21,7 +21,7 @@ from oncelog.protocol.message import Message
 from oncelog.protocol.records.batch import encode_batch, iter_batches
 from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
-from tests.fakes.disk import MemoryDisk
+from oncelog.testing.memory_disk import MemoryDisk
 
 TOPIC = "damaged"
 BASE_OFFSETS = (0, 7, 12, 17)

@@ -13,7 +13,7 @@ from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition
 from tests.clients.administration import delete, delete_records
 from tests.clients.fetch_session import BY_ID, append, create, fetch_in_tiny_slices, fetch_request, told
 from tests.fakes.broker import Reply, VirtualBroker
-from tests.fakes.disk import MemoryFile
+from oncelog.testing.memory_disk import MemoryFile
 
 TOPIC = "topic"
 PARTITIONS = 5

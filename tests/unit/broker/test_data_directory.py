@@ -13,7 +13,7 @@ from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
 from tests.clients.administration import create, delete, grow, produce
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.disk import MemoryDisk, PowerCut
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import read_records
 
 METADATA = "partition.metadata"

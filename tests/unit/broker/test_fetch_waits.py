@@ -23,7 +23,7 @@ from tests.clients.fetch_session import (
     told,
 )
 from tests.fakes.broker import HOST, PORT, Reply, VirtualBroker
-from tests.fakes.disk import MemoryFile
+from oncelog.testing.memory_disk import MemoryFile
 from tests.fakes.logs import Logs, batch, files_of, read_records, segments_of
 
 TOPIC = "topic"

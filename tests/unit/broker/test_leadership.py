@@ -12,7 +12,7 @@ from oncelog.protocol.generated.describe_topic_partitions_request import Describ
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.clients.administration import create, delete, grow, produce
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.disk import MemoryDisk
+from oncelog.testing.memory_disk import MemoryDisk
 
 OFTEN = "metadata.log.max.record.bytes.between.snapshots=2000"
 

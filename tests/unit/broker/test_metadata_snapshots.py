@@ -16,7 +16,7 @@ from oncelog.protocol.records.batch import iter_batches
 from oncelog.tools.log.check import examine
 from tests.clients.administration import BROKER_RESOURCE, change, create, delete
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.disk import MemoryDisk, PowerCut
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.virtual_time import VirtualTime
 
 DIRECTORY = "__cluster_metadata-0"

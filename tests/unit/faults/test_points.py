@@ -11,7 +11,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from tests.clients.producer import TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import Reply, VirtualBroker
-from tests.fakes.disk import PowerCut
+from oncelog.testing.memory_disk import PowerCut
 
 END = Selector(api=ApiKey.END_TXN)
 

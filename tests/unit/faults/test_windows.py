@@ -24,7 +24,7 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
 )
 from tests.clients.producer import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.disk import PowerCut
+from oncelog.testing.memory_disk import PowerCut
 from tests.unit.faults.support import (
     LEVELS,
     V1,

@@ -14,7 +14,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.disk import MemoryDisk
+from oncelog.testing.memory_disk import MemoryDisk
 from tests.support.damage import (
     ABORTED_OFFSET,
     ACKNOWLEDGED,

@@ -22,7 +22,7 @@ from oncelog.tools.log.map.picture import svg
 from oncelog.tools.log.map.reader import read_map
 from oncelog.tools.log.points import KnownPoints, known_points
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.disk import MemoryDisk
+from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.logs import Logs, batch
 from tests.support.damage import END_OFFSET, TOPIC, fill
 from tests.support.log_dumps import ROOT

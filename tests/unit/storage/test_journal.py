@@ -7,7 +7,7 @@ import pytest
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES, read_journal
-from tests.fakes.disk import PowerCut
+from oncelog.testing.memory_disk import PowerCut
 from tests.fakes.logs import Logs, batch
 
 

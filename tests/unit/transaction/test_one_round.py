@@ -10,7 +10,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
 from tests.fakes.broker import Reply, VirtualBroker
-from tests.fakes.disk import PowerCut
+from oncelog.testing.memory_disk import PowerCut
 from tests.unit.transaction.harness import P0, P1, Coordinator
 
 E = ErrorCode

@@ -20,7 +20,7 @@ from oncelog.protocol.records.record import Record
 from oncelog.tools.log.check import examine, repair
 from tests.clients.producer import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.fakes.disk import MemoryDisk, PowerCut
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import read_records
 from tests.fakes.virtual_time import VirtualTime
 

@@ -24,7 +24,8 @@ class Inode:
         """Of what was synced, this much was not cut off since."""
 
     def sync(self) -> None:
-        self.synced = bytearray(self.data)
+        # What is known to be equal is not copied again: a segment grows to a gigabyte.
+        self.synced[self.untouched_bytes :] = self.data[self.untouched_bytes :]
         self.untouched_bytes = len(self.data)
 
 
@@ -56,7 +57,7 @@ class MemoryFile:
             raise self._disk.sync_error
         start, end = position, position + len(data)
         if torn:
-            variant = position // 512 + len(self._disk.operations)
+            variant = position // 512 + self._disk.operation_count
             cut = len(data) * (variant % 4) // 3
             start, end = (position, position + cut) if variant % 8 < 4 else (end - cut, end)
         new = bytes(data)[start - position : end - position]
@@ -98,7 +99,9 @@ class MemoryFile:
 
 
 class MemoryDisk:
-    def __init__(self) -> None:
+    def __init__(self, *, notes_operations: bool = True) -> None:
+        """Without `notes_operations` only their number is kept."""
+        self._notes_operations = notes_operations
         self.files: dict[str, Inode] = {}
         self.directories: set[str] = {""}
         self._durable_files: dict[str, Inode] = {}
@@ -106,7 +109,9 @@ class MemoryDisk:
         # Directory changes not yet synced, by the directory they change, in order.
         self._pending: dict[str, list[tuple[str, str, Inode | None]]] = {}
         self.sync_count = 0
+        self.operation_count = 0
         self.operations: list[tuple[str, str]] = []
+        """Kind and path."""
         self.operations_left: int | None = None
         self.capacity_bytes: int | None = None
         self.sync_error: OSError | None = None
@@ -123,7 +128,9 @@ class MemoryDisk:
 
     def count_operation(self, kind: str, path: str) -> bool:
         """True if the power goes during this operation."""
-        self.operations.append((kind, path))
+        self.operation_count += 1
+        if self._notes_operations:
+            self.operations.append((kind, path))
         if self.operations_left is None:
             return False
         self.operations_left -= 1
@@ -160,7 +167,7 @@ class MemoryDisk:
 
     def kill(self) -> "MemoryDisk":
         """What the next process finds after kill -9: everything that was written."""
-        disk = MemoryDisk()
+        disk = MemoryDisk(notes_operations=self._notes_operations)
         disk.directories = set(self.directories)
         disk.files = {
             path: _copy(bytes(inode.data), bytes(inode.synced), inode.untouched_bytes)
@@ -182,7 +189,7 @@ class MemoryDisk:
             changes = self._pending[parent]
             for kind, path, inode in changes[: random.randint(0, len(changes))]:
                 _apply(files, directories, kind, path, inode)
-        disk = MemoryDisk()
+        disk = MemoryDisk(notes_operations=self._notes_operations)
         disk.directories = directories
         for path in sorted(files):
             parent = path.rpartition("/")[0]

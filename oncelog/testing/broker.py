@@ -1,0 +1,270 @@
+"""A broker for tests: start it, look at what is in it, crash it, move its time on.
+
+Owns: what outlives a crash: the disk, the port, how far time was moved. Does not own: a run of the broker (`lives`),
+how it is asked (the public client and fault injection, so that it is no other broker than the one that users run).
+"""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+from uuid import uuid4
+
+from oncelog.testing.lives import Life, ProcessLife, ThreadLife
+from oncelog.testing.memory_disk import MemoryDisk
+
+if TYPE_CHECKING:  # imported by the first use: a test of code with another client needs a broker only
+    from oncelog.client import IsolationLevel, Record, RecordMetadata, TopicPartition, TransactionDescription
+    from oncelog.client.records import Headers
+    from oncelog.client.sync import Admin
+    from oncelog.faults import FaultClient
+
+Setting = str | int | bool
+_POLL_MS = 1_000
+_FOR_TESTS: Mapping[str, Setting] = {
+    # Kafka's own waits three seconds for further members before a group's first rebalance.
+    "group.initial.rebalance.delay.ms": 0,
+    # Two files of sixteen megabytes otherwise, allocated at each start.
+    "oncelog.journal.file.bytes": 1024 * 1024,
+}
+
+
+class Clock:
+    """The time of a broker, which a test moves on."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self.ahead_ms = 0
+        """How far it is before the time of the machine."""
+
+    def advance(self, seconds: float) -> None:
+        """Let this time pass in the broker at once: timeouts of transactions, sessions and retention run."""
+        step_ms = round(seconds * 1000)
+        self._broker.faults.advance_time(step_ms)
+        self.ahead_ms += step_ms
+
+
+class Broker:
+    """A real broker, which unmodified Kafka clients reach over TCP.
+
+        with Broker(partitions=3) as broker:
+            broker.produce("orders", b"42", key=b"customer-7")
+            assert [record.value for record in broker.records("orders")] == [b"42"]
+
+    By default it runs in a thread of this process, and its files are in memory. It is the broker of `oncelog serve`
+    with its journal, its recovery and its coordinators; only the disk is another one, which forgets in a crash what was
+    not synced.
+    """
+
+    def __init__(
+        self,
+        *,
+        partitions: int = 1,
+        config: Mapping[str, Setting] | None = None,
+        storage: Literal["memory", "disk"] | PathLike[str] = "memory",
+        process: bool = False,
+        port: int = 0,
+        seed: int = 0,
+    ) -> None:
+        """`partitions` is how many a topic has that is created by its first use. `config` has settings of the broker by
+        Kafka's names (docs/configuration.md). `storage` is "memory"; "disk", a temporary directory; or a directory,
+        which stays. With `process` the broker is a process of its own, and never in memory. `port` 0 picks a free one,
+        which is kept over restarts. `seed` decides what a crash loses."""
+        self.clock = Clock(self)
+        self._config = {**_FOR_TESTS, "num.partitions": partitions, **(config or {})}
+        self._storage = "disk" if process and storage == "memory" else storage
+        self._is_process = process
+        self._port = port
+        self._random = Random(seed)
+        self._disk: MemoryDisk | Path | None = None
+        self._life: Life | None = None
+        self._admin: Admin | None = None
+
+    # -- starts and stops
+
+    def start(self) -> Self:
+        """Start it, on what an earlier run has left. Returns itself. Raises ConfigError for a wrong setting, StartError
+        if it cannot run, RuntimeError with what it said if it is a process."""
+        if self._life is not None:
+            raise RuntimeError("the broker is running: stop it first, or use restart()")
+        if self._disk is None:
+            self._disk = self._new_disk()
+        listener = {"listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
+        settings = {key: _text(value) for key, value in {**listener, **self._config}.items()}
+        if self._is_process and isinstance(self._disk, Path):
+            self._life = ProcessLife(settings, self._disk)
+        else:
+            self._life = ThreadLife(settings, self._disk)
+        self._port = int(self._life.bootstrap_servers.rpartition(":")[2])
+        if self.clock.ahead_ms:
+            self.faults.advance_time(self.clock.ahead_ms)
+        return self
+
+    def stop(self) -> None:
+        """Stop it cleanly, if it runs; `start` goes on with the same data."""
+        self._end("stop")
+
+    def crash(self) -> None:
+        """Cut the power: clients lose their connections, and what was not synced to the disk may be lost or torn, as
+        `seed` decides. With files on a real disk, or as a process, it is kill -9, which loses no file's bytes. What
+        clients were told is durable must be there after `restart`."""
+        self._end("kill")
+        if isinstance(self._disk, MemoryDisk):
+            self._disk = self._disk.crash(self._random)
+
+    def restart(self) -> None:
+        """Start it again on the same port and data, after a clean stop if it runs."""
+        self.stop()
+        self.start()
+
+    def wait_ended(self, timeout_s: float = 30.0) -> None:
+        """Wait until a fault rule has crashed it. Raises TimeoutError."""
+        self._running().wait_ended(timeout_s)
+
+    def close(self) -> None:
+        """Stop it, and remove what it kept in a temporary directory."""
+        self.stop()
+        if self._storage == "disk" and isinstance(self._disk, Path):
+            shutil.rmtree(self._disk.parent, ignore_errors=True)
+        self._disk = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- what is in it
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT for any Kafka client; the same over restarts."""
+        return f"127.0.0.1:{self._port}"
+
+    def topics(self) -> list[str]:
+        """The names of all topics but Kafka's own, sorted."""
+        return self._asking().list_topics()
+
+    def create_topic(
+        self, name: str | None = None, *, partitions: int | None = None, config: Mapping[str, str] | None = None
+    ) -> str:
+        """Create a topic, of a name that no other has if none is given; returns the name. Raises KafkaError, as if it
+        exists already."""
+        from oncelog.client import NewTopic
+
+        name = name or f"topic-{uuid4().hex[:12]}"
+        count = partitions if partitions is not None else int(self._config["num.partitions"])
+        self._asking().create_topics(NewTopic(name, count, configs=config or {}))
+        return name
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: "Headers" = (),
+        partition: int | None = None,
+    ) -> "RecordMetadata":
+        """Write one record, and wait until it is durable. Raises KafkaError."""
+        from oncelog.client.sync import Producer
+
+        with Producer(self.bootstrap_servers) as producer:
+            return producer.send(topic, value, key=key, headers=headers, partition=partition)
+
+    def records(
+        self, topic: str, *, isolation: "IsolationLevel" = "read_committed", partition: int | None = None
+    ) -> "list[Record]":
+        """What a reader of this isolation level can read now, of one partition or of all, ordered by partition and
+        offset. Never waits for an open transaction. Raises UnknownTopic."""
+        from oncelog.client.sync import Consumer
+
+        with Consumer(
+            bootstrap_servers=self.bootstrap_servers, isolation_level=isolation, auto_offset_reset="earliest"
+        ) as consumer:
+            every = consumer.partitions_for(topic)
+            read = [each for each in every if partition is None or each.partition == partition]
+            ends = consumer.end_offsets(read)
+            consumer.assign(read)
+            found: list[Record] = []
+            while any(consumer.position(each) < ends[each] for each in read):
+                found += consumer.poll(_POLL_MS)
+        kept = [record for record in found if record.offset < ends[record.topic_partition]]
+        return sorted(kept, key=lambda record: (record.partition, record.offset))
+
+    def committed(self, group_id: str) -> "dict[TopicPartition, int]":
+        """The offsets that a group has committed, by partition; those in open transactions are not among them."""
+        found = self._asking().list_group_offsets(group_id, require_stable=False)
+        return {place: committed.offset for place, committed in found.items()}
+
+    def transactions(self) -> "list[TransactionDescription]":
+        """Every transactional id with its state ("Ongoing", "CompleteCommit" and the like), ordered by id."""
+        admin = self._asking()
+        return [admin.describe_transaction(each) for each in sorted(admin.list_transactions())]
+
+    def last_stable_offset(self, topic: str, partition: int = 0) -> int:
+        """Where read_committed ends: before the first record of the oldest open transaction. Raises UnknownTopic."""
+        from oncelog.client import TopicPartition
+
+        place = TopicPartition(topic, partition)
+        found = self._asking().list_offsets([place], isolation_level="read_committed")
+        return found[place].offset
+
+    @cached_property
+    def faults(self) -> "FaultClient":
+        """Fault injection into the broker (docs/fault-injection.md): hold, drop, fail or duplicate requests and markers.
+        Its rules end with the run."""
+        from oncelog.faults import FaultClient
+
+        return FaultClient(self._running().admin_address())
+
+    # -- inside
+
+    def _new_disk(self) -> MemoryDisk | Path:
+        if self._storage == "memory":
+            return MemoryDisk(notes_operations=False)
+        if self._storage == "disk":
+            return Path(tempfile.mkdtemp(prefix="oncelog-")) / "data"
+        return Path(self._storage)
+
+    def _running(self) -> Life:
+        if self._life is None:
+            raise RuntimeError("the broker is not running: start it, or use it in a `with` block")
+        return self._life
+
+    def _asking(self) -> "Admin":
+        """One connection for all questions of a run."""
+        self._running()
+        if self._admin is None:
+            from oncelog.client.sync import Admin
+
+            admin = Admin(self.bootstrap_servers)
+            admin.__enter__()
+            self._admin = admin
+        return self._admin
+
+    def _end(self, how: Literal["stop", "kill"]) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.__exit__(None, None, None)
+        self.__dict__.pop("faults", None)  # each run has an address of its own
+        life, self._life = self._life, None
+        if life is None:
+            return
+        if how == "stop":
+            life.stop()
+        else:
+            life.kill()
+        if isinstance(life, ThreadLife):
+            self._disk = life.disk
+
+
+def _text(value: Setting) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

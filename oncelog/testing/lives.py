@@ -1,0 +1,253 @@
+"""One run of a broker for tests, from its start to its stop or crash: in a thread of this process, or as a process.
+
+Owns: the thread or the process, and what a crash leaves. Does not own: what comes after it (`broker`).
+Invariants
+- When a life has started it answers clients; when it has ended, its sockets are closed and it writes nothing any more.
+- Nothing of the test's process is changed: no signal handler, no limit, no setting of its garbage collector, no log.
+"""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, TextIO, TypeVar
+
+import uvloop
+
+from oncelog.broker.assembly.broker import check_directory
+from oncelog.broker.config.settings import BrokerConfig, load_config
+from oncelog.broker.faults.faults import Faults
+from oncelog.broker.machine import System
+from oncelog.broker.observability.logging import to_python_logging
+from oncelog.broker.ports import Timer
+from oncelog.broker.running import RunningBroker
+from oncelog.broker.system.clock import SystemClock, SystemEntropy
+from oncelog.broker.system.disk import RealDisk
+from oncelog.broker.system.loop import LoopScheduler
+from oncelog.testing.memory_disk import MemoryDisk
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 60.0
+_READY = "oncelog ready "
+_LOGGER = "oncelog.broker"
+
+T = TypeVar("T")
+
+
+class Life(Protocol):
+    """A broker that runs, or has run."""
+
+    bootstrap_servers: str
+    """HOST:PORT."""
+
+    def admin_address(self) -> str:
+        """HOST:PORT of its fault injection."""
+
+    def stop(self) -> None:
+        """Answer what was begun, flush, end."""
+
+    def kill(self) -> None:
+        """As kill -9: clients lose their connections, nothing is answered or flushed. Nothing if it has ended."""
+
+    def wait_ended(self, timeout_s: float) -> None:
+        """Wait until it has ended by itself. Raises TimeoutError."""
+
+
+class Crashed(BaseException):
+    """A fault rule has ended the broker in the middle of an operation; nobody can handle it."""
+
+
+class ThreadLife:
+    """On an event loop in a thread of its own. `disk` is what it found and, once it has ended, what it left."""
+
+    def __init__(self, settings: Mapping[str, str], disk: MemoryDisk | Path) -> None:
+        """Raises ConfigError, StartError."""
+        self.disk = disk
+        self._config, warnings = load_config(cli=settings)
+        self._log = to_python_logging(_LOGGER)
+        for warning in warnings:
+            self._log.warning("config.ignored", message=warning)
+        self._started: Future[RunningBroker] = Future()
+        self._thread = threading.Thread(target=self._run, name=_LOGGER, daemon=True)
+        self._thread.start()
+        self._running = self._started.result(START_TIMEOUT_S)
+        endpoint = self._running.listeners.endpoints[0]
+        self.bootstrap_servers = f"{endpoint.advertised_host}:{endpoint.advertised_port}"
+        self._admin_address: str | None = None
+
+    def admin_address(self) -> str:
+        if self._admin_address is None:
+            host, port = self._call(self._running.start_admin("127.0.0.1", 0))
+            self._admin_address = f"{host}:{port}"
+        return self._admin_address
+
+    def stop(self) -> None:
+        self._end_with(self._stop_cleanly)
+
+    def kill(self) -> None:
+        self._end_with(self._die_now)
+
+    def wait_ended(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the broker at {self.bootstrap_servers} has not ended within {timeout_s:.0f} s")
+
+    def _end_with(self, how: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended
+            self._loop.call_soon_threadsafe(how)
+        self.wait_ended(STOP_TIMEOUT_S)
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_TIMEOUT_S)
+
+    # -- in the thread
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._live())
+
+    async def _live(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._on_loop_error)
+        self._ending: asyncio.Future[bool] = self._loop.create_future()
+        with _machine(self._config, self.disk, self._on_disk_failure) as system:
+            try:
+                running = await RunningBroker.start(self._config, Faults(system, self._die).system, self._log)
+            except BaseException as error:  # raised again where the life was to be started
+                self._started.set_exception(error)
+                return
+            self._started.set_result(running)
+            if await self._ending:
+                await running.stop()
+            else:
+                await running.abandon()
+
+    def _stop_cleanly(self) -> None:
+        self._end(is_clean=True)
+
+    def _die_now(self) -> None:
+        self._end(is_clean=False)
+
+    def _die(self) -> NoReturn:
+        self._end(is_clean=False)
+        raise Crashed
+
+    def _end(self, *, is_clean: bool) -> None:
+        if self._ending.done():
+            return
+        self._ending.set_result(is_clean)
+        if not is_clean and isinstance(self.disk, MemoryDisk):
+            # What runs until its sockets are closed writes to another one.
+            self.disk = self.disk.kill()
+
+    def _on_disk_failure(self, error: OSError) -> None:
+        self._log.critical("disk.failed", error=str(error))
+        self._end(is_clean=True)
+
+    def _on_loop_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, Crashed):
+            self._log.error("loop.error", message=context.get("message"), exc_info=error)
+
+
+class ProcessLife:
+    """A process of its own, in a directory."""
+
+    def __init__(self, settings: Mapping[str, str], directory: Path) -> None:
+        """Raises RuntimeError with what the process said."""
+        command = [sys.executable, "-P", "-m", "oncelog.broker", "serve"]
+        for key, value in {**settings, "oncelog.admin.listen": "127.0.0.1:0", "log.dirs": str(directory)}.items():
+            command += ["--override", f"{key}={value}"]
+        self._said = directory.with_name(f"{directory.name}.log")
+        with self._said.open("a") as stderr:
+            self._said_before = stderr.tell()
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+        line = self._output.readline()
+        if not line.startswith(_READY):
+            self._process.wait()
+            self._output.close()
+            raise RuntimeError(f"the broker did not start:\n{self._said.read_text()[self._said_before :]}")
+        self.bootstrap_servers = line.removeprefix(_READY).split()[0]
+
+    @property
+    def _output(self) -> TextIO:
+        if self._process.stdout is None:
+            raise RuntimeError("the process has no standard output")
+        return self._process.stdout
+
+    def admin_address(self) -> str:
+        for line in self._said.read_text()[self._said_before :].splitlines():
+            if '"admin.ready"' in line:
+                return str(json.loads(line)["address"])
+        raise RuntimeError("the broker has not said where its fault injection listens")
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._reap()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._reap()
+
+    def wait_ended(self, timeout_s: float) -> None:
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            text = f"the broker at {self.bootstrap_servers} has not ended within {timeout_s:.0f} s"
+            raise TimeoutError(text) from None
+
+    def _reap(self) -> None:
+        self.wait_ended(STOP_TIMEOUT_S)
+        self._output.close()
+
+
+class _OnLoop:
+    """A Scheduler without threads: a disk in memory takes no time, and is used by one thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        self._loop.call_soon(function)
+
+    def call_later(self, delay_ms: float, function: Callable[[], None]) -> Timer:
+        return self._loop.call_later(max(0.0, delay_ms) / 1000, function)
+
+    def run_in_thread(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        def run() -> None:
+            error: Exception | None = None
+            try:
+                function()
+            except Exception as raised:  # passed to `done`, which decides
+                error = raised
+            self._loop.call_soon(done, error)
+
+        self._loop.call_soon(run)
+
+    def run_beside(self, function: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        self.run_in_thread(function, done)
+
+
+@contextlib.contextmanager
+def _machine(
+    config: BrokerConfig, disk: MemoryDisk | Path, on_disk_failure: Callable[[OSError], None]
+) -> Iterator[System]:
+    """Raises DataDirectoryLocked, StartError."""
+    loop = asyncio.get_running_loop()
+    if isinstance(disk, MemoryDisk):
+        yield System(SystemClock(), SystemEntropy(), _OnLoop(loop), disk, None, on_disk_failure)
+        return
+    scheduler = LoopScheduler(loop, "flusher")
+    files = RealDisk(disk)
+    try:
+        check_directory(config, files)
+        files.lock()
+        yield System(SystemClock(), SystemEntropy(), scheduler, files, None, on_disk_failure)
+    finally:
+        scheduler.close()
+        files.close()

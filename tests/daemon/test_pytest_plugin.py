@@ -1,0 +1,81 @@
+"""The pytest plugin as its users have it: in a run of pytest of its own, in a folder that knows nothing of this one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oncelog.testing import Broker
+
+_SCOPES = """
+import pytest
+from oncelog.sync import Producer
+
+pytestmark = pytest.mark.oncelog(partitions=2)
+seen = set()
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_each(number, oncelog_broker, oncelog_module_broker, oncelog_session_broker):
+    with Producer(oncelog_broker.bootstrap_servers) as producer:
+        producer.send("orders", b"42")
+    assert [each.value for each in oncelog_broker.records("orders")] == [b"42"]
+    oncelog_module_broker.produce("shared", b"%d" % number)
+    oncelog_session_broker.produce("shared", b"%d" % number)
+    seen.add((oncelog_module_broker.bootstrap_servers, oncelog_session_broker.bootstrap_servers))
+    assert len(seen) == 1
+
+@pytest.mark.oncelog(partitions=5, config={"auto.create.topics.enable": False})
+def test_settings(oncelog_broker, oncelog_module_broker):
+    assert oncelog_broker.topics() == []
+    topic = oncelog_broker.create_topic()
+    for partition in range(5):
+        assert oncelog_broker.last_stable_offset(topic, partition) == 0
+"""
+
+
+def run(folder: Path, text: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    (folder / "test_it.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, "test_it.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("workers", ["0", "3"])
+def test_fixtures_of_every_scope_work_alone_and_in_workers(workers: str, tmp_path: Path) -> None:
+    done = run(tmp_path, _SCOPES, "-n", workers)
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_run_that_asks_for_no_broker_loads_none(tmp_path: Path) -> None:
+    text = "import sys\ndef test_nothing():\n    assert not [name for name in sys.modules if name in UNWANTED]\n"
+    unwanted = ["asyncio", "uvloop", "structlog", "oncelog.broker", "oncelog.client", "oncelog.testing.broker"]
+    plugins = ["-p", "no:asyncio", "-p", "no:xdist", "-p", "no:timeout", "-p", "no:hypothesispytest", "-p", "no:anyio"]
+    done = run(tmp_path, f"UNWANTED = {unwanted!r}\n{text}", *plugins)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ("oncelog(3)", "the marker oncelog takes names: @pytest.mark.oncelog(partitions=3)"),
+        ("oncelog(partition=3)", "unexpected keyword argument 'partition'"),
+        ('oncelog(config={"num.partitions": "x"})', "num.partitions"),
+    ],
+)
+def test_a_wrong_marker_says_what_is_wrong(marker: str, said: str, tmp_path: Path) -> None:
+    text = f"import pytest\n@pytest.mark.{marker}\ndef test_it(oncelog_broker): ...\n"
+    done = run(tmp_path, text, "--strict-markers")
+    assert said in done.stdout, done.stdout
+
+
+async def test_the_fixture_serves_asyncio_code(oncelog_broker: Broker) -> None:
+    from oncelog import Consumer, Producer
+
+    async with Producer(oncelog_broker.bootstrap_servers) as producer:
+        await producer.send("orders", b"42")
+    async with Consumer(
+        "orders", bootstrap_servers=oncelog_broker.bootstrap_servers, group_id="all", auto_offset_reset="earliest"
+    ) as consumer:
+        async for record in consumer:
+            assert record.value == b"42"
+            break
