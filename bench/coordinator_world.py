@@ -12,9 +12,9 @@ from bench.measure import Operation
 from oncelog.broker.system.disk import RealDisk
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.testing.memory_disk import MemoryDisk
 from tests.clients.producer import TOPIC, Producer
 from tests.fakes.broker import VirtualBroker
-from oncelog.testing.memory_disk import MemoryDisk
 
 _PROGRESS_EVERY = 100
 _PRODUCE_VERSION, _END_VERSION = 12, 5

@@ -1,7 +1,7 @@
 """The daemon: a process that runs one broker on the real machine until a signal.
 
 Owns: the process: signals, limits, threads, the lock on the directory, the ready line, the exit code. Does not own: how
-a broker starts and stops (`broker.running`). Invariant: a failed disk stops the process without touching the files again.
+a broker starts and stops (`broker.running`).
 """
 
 import asyncio

@@ -56,15 +56,14 @@ class RunningBroker:
         """On the running loop. `connection_count` and `run_in_thread` as in `Listeners`. Raises StartError."""
         broker = await _done(assemble(config, system, log))
         running = cls(config, broker, Listeners(broker, connection_count, run_in_thread), log)
-        try:
+        async with contextlib.AsyncExitStack() as unless_started:
+            unless_started.push_async_callback(running.abandon)
             await running._listen()
             address = config.get("oncelog.admin.listen")
             if address:
                 await running.start_admin(*parse_admin_address(address))
             await running._start_statsd()
-        except BaseException:
-            await running.abandon()
-            raise
+            unless_started.pop_all()
         running._step()
         return running
 

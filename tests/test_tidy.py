@@ -40,6 +40,7 @@ CATCHES_EVERYTHING = {
     "broker/dispatch.py": "an unexpected error costs one connection, never the broker",
     "broker/slices.py": "work that went on in a later turn fails its completion, as above",
     "broker/system/loop.py": "a thread hands its error to the loop",
+    "oncelog/testing/lives.py": "as broker/system/loop.py; and a start that fails is raised where it was asked for",
 }
 # Where something is printed without oncelog/tools/terminal.py, which lets no name steer a terminal, and why.
 PRINTS = {

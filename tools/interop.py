@@ -5,7 +5,8 @@
     python tools/interop.py table FILE PAGE  the same, written to a page
 
 Versions are pinned in the package managers' own files beside the tests: tests/interop/java/pom.xml,
-tests/interop/go/go.mod, tests/interop/node/package.json.
+tests/interop/go/go.mod, tests/interop/node/package.json,
+tests/interop/frameworks/requirements.txt.
 """
 
 import fnmatch
@@ -53,6 +54,11 @@ CLIENTS = (
         ("test_kafkajs*",),
         "Compresses with gzip alone unless a codec is plugged in (here: snappy); idempotence is experimental.",
     ),
+    Client(
+        "Services under test: FastStream, faust-streaming, testcontainers' interface",
+        ("test_frameworks*",),
+        "In a project of their own, with the fixture `oncelog_broker`.",
+    ),
     Client("oncelog's own client", ("test_client_against_kafka*",), "The same tests also run against Apache Kafka."),
     Client(
         "Apache Kafka's tools over our files",
@@ -87,6 +93,7 @@ def prepare() -> int:
         ("franz-go (Go)", prepare_go),
         ("KafkaJS (Node)", prepare_node),
         ("kcat", prepare_kcat),
+        ("FastStream, faust-streaming (Python)", prepare_frameworks),
     )
     failed = False
     for name, step in steps:
@@ -156,6 +163,18 @@ def prepare_kcat() -> str:
         call("apt-get", "update", "-qq", environment=environment)
         call("apt-get", "install", "-y", "-qq", "--no-install-recommends", "kcat", environment=environment)
     return answer("kcat", "-V").split("Version ")[1].split()[0]
+
+
+def prepare_frameworks() -> str:
+    """A project as its users have it: an environment with the frameworks, pytest, and oncelog."""
+    place, wanted = PLACE / "frameworks", SOURCES / "frameworks" / "requirements.txt"
+    stamp = place / ".requirements.txt"
+    if not is_same(wanted, stamp):
+        shutil.rmtree(place, ignore_errors=True)
+        call(sys.executable, "-m", "venv", place)
+        call(place / "bin" / "python", "-m", "pip", "install", "-q", "-r", wanted, "-e", ROOT)
+        shutil.copy(wanted, stamp)
+    return ", ".join(line for line in wanted.read_text().splitlines() if line.startswith("fa"))
 
 
 def need(*programs: str) -> None:

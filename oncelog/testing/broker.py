@@ -219,7 +219,7 @@ class Broker:
 
     @cached_property
     def faults(self) -> "FaultClient":
-        """Fault injection into the broker (docs/fault-injection.md): hold, drop, fail or duplicate requests and markers.
+        """Fault injection into the broker (docs/fault-injection.md): hold, drop, fail or repeat requests and markers.
         Its rules end with the run."""
         from oncelog.faults import FaultClient
 
@@ -229,7 +229,7 @@ class Broker:
 
     def _new_disk(self) -> MemoryDisk | Path:
         if self._storage == "memory":
-            return MemoryDisk(notes_operations=False)
+            return MemoryDisk(is_watched=False)
         if self._storage == "disk":
             return Path(tempfile.mkdtemp(prefix="oncelog-")) / "data"
         return Path(self._storage)

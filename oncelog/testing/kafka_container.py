@@ -3,8 +3,9 @@
 Owns: its methods, so that a test changes an import and nothing else. Does not own: the broker (`broker`).
 """
 
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from oncelog.broker.config.settings import environment_key
 from oncelog.testing.broker import Broker, Setting
@@ -15,11 +16,22 @@ _PREFIX = "KAFKA_"
 _NOT_OURS = {"listeners", "advertised.listeners", "listener.security.protocol.map", "process.roles", "node.id"}
 
 
+_WITHOUT_EFFECT = {
+    *("configure", "maybe_emulate_amd64", "waiting_for", "with_cluster_id", "with_exposed_ports", "with_kraft"),
+    *("with_kwargs", "with_name", "with_network", "with_network_aliases", "with_tmpfs_mount", "with_volume_mapping"),
+}
+_OF_A_CONTAINER = {
+    *("copy_from_container", "copy_into_container", "create_file", "exec", "get_container_id", "get_container_info"),
+    *("get_docker_client", "get_wrapped_container", "reload", "status", "tc_start", "wait", "with_command"),
+    *("with_copy_into_container", "with_env_file", "TC_START_SCRIPT", "MIN_KRAFT_TAG"),
+}
+
+
 class KafkaContainer:
     """Use it as `testcontainers.kafka.KafkaContainer`; what only a container can do raises NotImplementedError.
 
-        with KafkaContainer() as kafka:
-            producer = Producer({"bootstrap.servers": kafka.get_bootstrap_server()})
+    with KafkaContainer() as kafka:
+        producer = Producer({"bootstrap.servers": kafka.get_bootstrap_server()})
     """
 
     def __init__(self, image: str = "oncelog", port: int = 9093, **_: Any) -> None:
@@ -27,6 +39,7 @@ class KafkaContainer:
         self.image = image
         self.port = port
         self._config: dict[str, Setting] = {}
+        self._bound_port = 0
         self._broker: Broker | None = None
 
     def with_env(self, key: str, value: str) -> Self:
@@ -43,28 +56,9 @@ class KafkaContainer:
             self.with_env(key, value)
         return self
 
-    def with_kraft(self) -> Self:
-        """It is KRaft always."""
-        return self
-
-    def with_cluster_id(self, _: str) -> Self:
-        """It has one of its own."""
-        return self
-
-    def with_name(self, _: str) -> Self:
-        return self
-
-    def with_exposed_ports(self, *_: int | str) -> Self:
-        return self
-
     def with_bind_ports(self, _: int | str, host: int | None = None) -> Self:
         """Listen on this port of the machine."""
         self._bound_port = host or 0
-        return self
-
-    _bound_port = 0
-
-    def with_kwargs(self, **_: Any) -> Self:
         return self
 
     def start(self, timeout: int = 30) -> Self:
@@ -104,10 +98,12 @@ class KafkaContainer:
         """Empty: it logs to `logging.getLogger("oncelog.broker")`."""
         return b"", b""
 
-    def exec(self, command: str | list[str]) -> NoReturn:
-        """Raises NotImplementedError."""
-        raise NotImplementedError("there is no container to run this in: run it here, or use `oncelog topic` and others")
-
-    def get_wrapped_container(self) -> NoReturn:
-        """Raises NotImplementedError."""
-        raise NotImplementedError("there is no container: oncelog.testing.KafkaContainer runs a broker in this process")
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name in _WITHOUT_EFFECT:
+            return lambda *_, **__: self
+        if name in _OF_A_CONTAINER:
+            raise NotImplementedError(
+                f"KafkaContainer.{name}: there is no container, the broker runs in this process; what you would run "
+                "in one, run here: `oncelog topic` and the others take any bootstrap address"
+            )
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TextIO, TypeVar
+from typing import IO, Any, NoReturn, Protocol, TypeVar
 
 import uvloop
 
@@ -175,7 +175,7 @@ class ProcessLife:
         self.bootstrap_servers = line.removeprefix(_READY).split()[0]
 
     @property
-    def _output(self) -> TextIO:
+    def _output(self) -> IO[str]:
         if self._process.stdout is None:
             raise RuntimeError("the process has no standard output")
         return self._process.stdout

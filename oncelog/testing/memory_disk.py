@@ -23,9 +23,10 @@ class Inode:
         self.untouched_bytes = 0
         """Of what was synced, this much was not cut off since."""
 
-    def sync(self) -> None:
-        # What is known to be equal is not copied again: a segment grows to a gigabyte.
-        self.synced[self.untouched_bytes :] = self.data[self.untouched_bytes :]
+    def sync(self, *, is_whole: bool) -> None:
+        """Without `is_whole`, what was synced before and not cut off since is not copied again."""
+        start = 0 if is_whole else self.untouched_bytes
+        self.synced[start:] = self.data[start:]
         self.untouched_bytes = len(self.data)
 
 
@@ -92,16 +93,16 @@ class MemoryFile:
         if self._disk.sync_error is not None:
             raise self._disk.sync_error
         self._disk.sync_count += 1
-        self.inode.sync()
+        self.inode.sync(is_whole=self._disk.is_watched)
 
     def close(self) -> None:
         return
 
 
 class MemoryDisk:
-    def __init__(self, *, notes_operations: bool = True) -> None:
-        """Without `notes_operations` only their number is kept."""
-        self._notes_operations = notes_operations
+    def __init__(self, *, is_watched: bool = True) -> None:
+        """Of a watched disk every operation is noted, and its files may be changed behind its back."""
+        self.is_watched = is_watched
         self.files: dict[str, Inode] = {}
         self.directories: set[str] = {""}
         self._durable_files: dict[str, Inode] = {}
@@ -120,8 +121,8 @@ class MemoryDisk:
         self.refused: set[str] = set()
         """Files and directories that cannot be opened or listed (EACCES)."""
         self.append_error: Callable[[str], OSError | None] | None = None
-        self.lacks_descriptor: Callable[[str], bool] = lambda path: False
-        self.is_cold: Callable[[str, int, int], bool] = lambda path, start, end: False
+        self.lacks_descriptor: Callable[[str], bool] = lambda _: False
+        self.is_cold: Callable[[str, int, int], bool] = lambda *_: False
         """Whether these bytes of a file are not in the page cache."""
 
     # -- faults
@@ -129,7 +130,7 @@ class MemoryDisk:
     def count_operation(self, kind: str, path: str) -> bool:
         """True if the power goes during this operation."""
         self.operation_count += 1
-        if self._notes_operations:
+        if self.is_watched:
             self.operations.append((kind, path))
         if self.operations_left is None:
             return False
@@ -167,7 +168,7 @@ class MemoryDisk:
 
     def kill(self) -> "MemoryDisk":
         """What the next process finds after kill -9: everything that was written."""
-        disk = MemoryDisk(notes_operations=self._notes_operations)
+        disk = MemoryDisk(is_watched=self.is_watched)
         disk.directories = set(self.directories)
         disk.files = {
             path: _copy(bytes(inode.data), bytes(inode.synced), inode.untouched_bytes)
@@ -189,7 +190,7 @@ class MemoryDisk:
             changes = self._pending[parent]
             for kind, path, inode in changes[: random.randint(0, len(changes))]:
                 _apply(files, directories, kind, path, inode)
-        disk = MemoryDisk(notes_operations=self._notes_operations)
+        disk = MemoryDisk(is_watched=self.is_watched)
         disk.directories = directories
         for path in sorted(files):
             parent = path.rpartition("/")[0]
@@ -206,7 +207,7 @@ class MemoryDisk:
         self._durable_files = dict(self.files)
         self._durable_directories = set(self.directories)
         for inode in self.files.values():
-            inode.sync()
+            inode.sync(is_whole=True)
 
     # -- the Disk port
 

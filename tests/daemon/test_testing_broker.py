@@ -147,9 +147,9 @@ def test_settings_are_kafkas_and_a_wrong_one_is_refused() -> None:
     with Broker(config={"auto.create.topics.enable": False, "message.max.bytes": 1_000}) as broker:
         topic = broker.create_topic()
         assert topic in broker.topics()
-        with pytest.raises(KafkaError, match="1,?000|large"):
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
             broker.produce(topic, b"x" * 2_000)
-    with pytest.raises(ConfigError, match="message.max.bytes"):
+    with pytest.raises(ConfigError, match=r"message\.max\.bytes"):
         Broker(config={"message.max.bytes": "many"}).start()
 
 
@@ -185,7 +185,7 @@ def test_the_stand_in_for_a_container_needs_a_changed_import_alone() -> None:
         with Consumer(bootstrap_servers=kafka.get_bootstrap_server()) as consumer:
             assert len(consumer.partitions_for("orders")) == 4
         assert kafka.get_bootstrap_server() == f"{kafka.get_container_host_ip()}:{kafka.get_exposed_port(9093)}"
-        with pytest.raises(NotImplementedError, match="no container"):
+        with pytest.raises(NotImplementedError, match=r"KafkaContainer\.exec: there is no container"):
             kafka.exec("kafka-topics.sh --list")
     with pytest.raises(RuntimeError, match="not running"):
         kafka.get_bootstrap_server()

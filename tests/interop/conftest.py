@@ -38,6 +38,11 @@ def _confluent_kafka() -> str:
     return f"{version('confluent-kafka')}, librdkafka {confluent_kafka.libversion()[0]}"
 
 
+def _frameworks() -> str:
+    wanted = (ROOT / "tests/interop/frameworks/requirements.txt").read_text().splitlines()
+    return ", ".join(line.replace("==", " ") for line in wanted if line.startswith(("fa", "testc")))
+
+
 VERSIONS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("test_confluent_*", _confluent_kafka),
     ("test_aiokafka*", lambda: version("aiokafka")),
@@ -46,6 +51,7 @@ VERSIONS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("test_franz_go*", _franz_go),
     ("test_kafkajs*", _kafkajs),
     ("test_client_against_kafka*", lambda: version("oncelog")),
+    ("test_frameworks*", _frameworks),
     ("*", _kafka),
 )
 

@@ -15,6 +15,7 @@ from random import Random
 from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.clients.simulated import (
     GROUP,
     INPUT,
@@ -33,7 +34,6 @@ from tests.clients.simulated import (
     transfers,
 )
 from tests.fakes.broker import VirtualBroker
-from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import read_records
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import audit, tally

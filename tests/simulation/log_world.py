@@ -2,7 +2,8 @@
 
 Owns: the workload of one seed. Each step does one thing that a broker does in one turn of its loop, so that a stop may
 come between any two, and within a step at any operation of the disk. The faults of the disk are those of
-`oncelog.testing.memory_disk`: unsynced writes lost, torn writes, changed bytes, failed writes and syncs, late syncs, no room.
+`oncelog.testing.memory_disk`: unsynced writes lost, torn writes, changed bytes, failed writes and syncs, late syncs, no
+room.
 """
 
 import errno

@@ -10,10 +10,10 @@ from oncelog.broker.storage.local import segment
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from oncelog.testing.memory_disk import MemoryFile
 from tests.clients.administration import delete, delete_records
 from tests.clients.fetch_session import BY_ID, append, create, fetch_in_tiny_slices, fetch_request, told
 from tests.fakes.broker import Reply, VirtualBroker
-from oncelog.testing.memory_disk import MemoryFile
 
 TOPIC = "topic"
 PARTITIONS = 5

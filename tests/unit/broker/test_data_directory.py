@@ -11,9 +11,9 @@ from oncelog.broker.storage.local.partition_directory import encode_partition_me
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.clients.administration import create, delete, grow, produce
 from tests.fakes.broker import VirtualBroker
-from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import read_records
 
 METADATA = "partition.metadata"

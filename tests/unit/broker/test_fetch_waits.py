@@ -12,6 +12,7 @@ from oncelog.broker.request import Peer
 from oncelog.broker.storage.local.reader import PLENTY_BYTES
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from oncelog.testing.memory_disk import MemoryFile
 from tests.clients.fetch_session import (
     BY_ID,
     BY_NAME,
@@ -23,7 +24,6 @@ from tests.clients.fetch_session import (
     told,
 )
 from tests.fakes.broker import HOST, PORT, Reply, VirtualBroker
-from oncelog.testing.memory_disk import MemoryFile
 from tests.fakes.logs import Logs, batch, files_of, read_records, segments_of
 
 TOPIC = "topic"

@@ -10,9 +10,9 @@ from oncelog.broker.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from oncelog.testing.memory_disk import MemoryDisk
 from tests.clients.administration import create, delete, grow, produce
 from tests.fakes.broker import VirtualBroker
-from oncelog.testing.memory_disk import MemoryDisk
 
 OFTEN = "metadata.log.max.record.bytes.between.snapshots=2000"
 

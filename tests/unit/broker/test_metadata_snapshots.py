@@ -13,10 +13,10 @@ from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.cluster.metadata_snapshot import decode_snapshot
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records.batch import iter_batches
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from oncelog.tools.log.check import examine
 from tests.clients.administration import BROKER_RESOURCE, change, create, delete
 from tests.fakes.broker import VirtualBroker
-from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.virtual_time import VirtualTime
 
 DIRECTORY = "__cluster_metadata-0"

@@ -11,9 +11,9 @@ import pytest
 
 from oncelog.broker.assembly.broker import StartError
 from oncelog.protocol.errors import ErrorCode
+from oncelog.testing.memory_disk import MemoryDisk
 from oncelog.tools.log.check import Examination, NoDataDirectory, examine, repair
 from tests.fakes.broker import VirtualBroker
-from oncelog.testing.memory_disk import MemoryDisk
 from tests.support.damage import (
     ACKNOWLEDGED,
     END_OFFSET,

@@ -12,9 +12,9 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from oncelog.testing.memory_disk import PowerCut
 from tests.clients.group_members import GROUP, Member, form
 from tests.clients.producer import TOPIC
-from oncelog.testing.memory_disk import PowerCut
 from tests.unit.faults.support import LEVELS, V1, committed, error_of, is_settled, opened, plant, state_of
 from tests.unit.faults.test_windows import fetched_offset, of_state
 

@@ -9,9 +9,9 @@ from oncelog.broker.faults.rule import POSSIBLE, Action, Point, Rule, RuleError,
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.testing.memory_disk import PowerCut
 from tests.clients.producer import TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import Reply, VirtualBroker
-from oncelog.testing.memory_disk import PowerCut
 
 END = Selector(api=ApiKey.END_TXN)
 

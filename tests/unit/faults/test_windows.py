@@ -22,9 +22,9 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from oncelog.testing.memory_disk import PowerCut
 from tests.clients.producer import TIMEOUT_MS, TOPIC, TRANSACTIONAL_ID, log_of
 from tests.fakes.broker import VirtualBroker
-from oncelog.testing.memory_disk import PowerCut
 from tests.unit.faults.support import (
     LEVELS,
     V1,

@@ -13,8 +13,8 @@ from oncelog.cli import main
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
-from tests.fakes.broker import VirtualBroker
 from oncelog.testing.memory_disk import MemoryDisk
+from tests.fakes.broker import VirtualBroker
 from tests.support.damage import (
     ABORTED_OFFSET,
     ACKNOWLEDGED,

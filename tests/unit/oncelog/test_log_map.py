@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from oncelog.cli import main
 from oncelog.protocol.records.batch import iter_batches
+from oncelog.testing.memory_disk import MemoryDisk
 from oncelog.tools.log.map.partition import PartitionMap, State
 from oncelog.tools.log.map.picture import svg
 from oncelog.tools.log.map.reader import read_map
 from oncelog.tools.log.points import KnownPoints, known_points
 from tests.fakes.broker import VirtualBroker
-from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.logs import Logs, batch
 from tests.support.damage import END_OFFSET, TOPIC, fill
 from tests.support.log_dumps import ROOT

@@ -22,8 +22,8 @@ from oncelog.protocol.generated.txn_offset_commit_request import (
 )
 from oncelog.protocol.records.batch import encode_batch, iter_batches
 from oncelog.protocol.records.record import Record, decode_records
-from tests.fakes.broker import VirtualBroker
 from oncelog.testing.memory_disk import PowerCut
+from tests.fakes.broker import VirtualBroker
 from tests.fakes.logs import read_records
 
 TOPIC, GROUP, TRANSACTIONAL_ID = "topic", "group", "mover"

@@ -8,9 +8,9 @@ from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.broker.faults.rule import Action, Point, Rule, Selector
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.testing.memory_disk import PowerCut
 from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
 from tests.fakes.broker import Reply, VirtualBroker
-from oncelog.testing.memory_disk import PowerCut
 from tests.unit.transaction.harness import P0, P1, Coordinator
 
 E = ErrorCode

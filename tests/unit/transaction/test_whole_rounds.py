@@ -17,10 +17,10 @@ from oncelog.protocol.generated.produce_request import PartitionProduceData, Pro
 from oncelog.protocol.records.batch import encode_batch, iter_batches
 from oncelog.protocol.records.control import decode_end_txn_marker
 from oncelog.protocol.records.record import Record
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from oncelog.tools.log.check import examine, repair
 from tests.clients.producer import TOPIC, TRANSACTIONAL_ID, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import read_records
 from tests.fakes.virtual_time import VirtualTime
 
