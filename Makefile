@@ -99,6 +99,10 @@ bench: $(VENV)/.test ## Measure this broker beside Apache Kafka, kfake and Tansu
 bench-log: $(VENV)/.test ## Measure what operations cost as a log grows, and write docs/performance.md (ARGS='--quick', ARGS='--json FILE')
 	@$(BIN)/python -m bench.log_curves $(ARGS)
 
+.PHONY: bench-testing
+bench-testing: $(VENV)/.test ## Measure what a broker costs a test, beside Apache Kafka, and write docs/from-testcontainers.md
+	@$(BIN)/python -m bench.in_tests
+
 .PHONY: bench-spark
 bench-spark: $(VENV)/.demo $(VENV)/.test ## Measure format("oncelog") beside Spark's own Kafka connector, and write docs/performance.md (ARGS=--quick)
 	@$(BIN)/python -m bench.spark $(ARGS)
