@@ -1,4 +1,4 @@
-"""What a broker costs a test: its start, a record written and read back, its end. Written to docs/from-testcontainers.md.
+"""What a broker costs a test: its start, a record there and back, its end. Written to docs/from-testcontainers.md.
 
 Owns: the ways to have a broker, and what is timed. Apache Kafka runs as a process here; in a container comes what the
 container's runtime takes. Does not own: how Kafka is fetched and started (`bench.peers`).
@@ -82,8 +82,8 @@ def main() -> int:
     text = (
         f"Median (lowest–highest) of {_ROUNDS} brokers one after the other, each new; {os.cpu_count()} cores, Python "
         f"{platform.python_version()}{f', Apache Kafka {version}' if version else ''}, librdkafka as the client. "
-        "The first test that asks for a broker also waits for its import. Kafka's start has the formatting of its directory "
-        "in it; a container's own start is added to it. "
+        "The first test that asks for a broker also waits for its import. Kafka's start includes the formatting of its "
+        "directory; a container's own start comes on top. "
         f"Written by `{COMMAND}`.\n\n{aligned(rows)}\n"
     )
     write_block(COMMAND, text, PAGE)
