@@ -1,0 +1,111 @@
+"""Where a consumer stands in each partition: what was returned, what was fetched for the iterator, where to start.
+
+Owns: records fetched for the iterator and not returned yet, the offsets to commit, the start of partitions that have no
+position. Does not own: fetching (`fetcher`), commits. Invariant: a position never covers a record that was not
+returned.
+"""
+
+from oncelog.client.cluster import Cluster
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import NoOffsetForPartition
+from oncelog.client.fetcher import Fetcher, PartitionState
+from oncelog.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
+from oncelog.client.records import OffsetAndMetadata, Record, TopicPartition
+from oncelog.client.settings import ConsumerSettings
+
+_RESETS = {"earliest": EARLIEST, "latest": LATEST}
+
+
+class Positions:
+    def __init__(self, cluster: Cluster, fetcher: Fetcher, settings: ConsumerSettings) -> None:
+        self._cluster = cluster
+        self._fetcher = fetcher
+        self._settings = settings
+        self._ahead: list[Record] = []
+        """Fetched for the iterator, returned up to `_ahead_index`."""
+        self._ahead_index = 0
+
+    # --- records fetched for the iterator -----------------------------------------------------------------------------
+
+    @property
+    def has_ahead(self) -> bool:
+        return self._ahead_index < len(self._ahead)
+
+    def next_ahead(self) -> Record | None:
+        if self._ahead_index >= len(self._ahead):
+            return None
+        record = self._ahead[self._ahead_index]
+        self._ahead_index += 1
+        return record
+
+    def take_ahead(self, limit: int) -> list[Record]:
+        start = self._ahead_index
+        self._ahead_index = min(len(self._ahead), start + limit)
+        return self._ahead[start : self._ahead_index]
+
+    def put_ahead(self, records: list[Record]) -> None:
+        self._ahead, self._ahead_index = records, 0
+
+    def give_back(self, topic_partition: TopicPartition | None) -> None:
+        """Forget the records ahead of this partition; of all partitions (None), whose positions move back to them."""
+        left = self._ahead[self._ahead_index :]
+        if topic_partition is None:
+            for state in self._fetcher.partitions.values():
+                if state.position >= 0:
+                    state.seek(self.next_offset(state))
+            left = []
+        self.put_ahead([each for each in left if each[:2] != topic_partition])
+
+    # --- offsets ------------------------------------------------------------------------------------------------------
+
+    def next_offset(self, state: PartitionState) -> int:
+        """Records buffered for the iterator are not consumed yet."""
+        for record in self._ahead[self._ahead_index :]:
+            if record.partition == state.topic_partition.partition and record.topic == state.topic_partition.topic:
+                return record.offset
+        return state.position
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit: the offsets after everything that was returned."""
+        return {
+            state.topic_partition: OffsetAndMetadata(self.next_offset(state))
+            for state in self._fetcher.partitions.values()
+            if state.position >= 0
+        }
+
+    @property
+    def are_known(self) -> bool:
+        return not any(each.position < 0 or each.out_of_range for each in self._fetcher.partitions.values())
+
+    async def find(self, deadline: Deadline) -> None:
+        """The group's committed offset, or else what auto.offset.reset selects."""
+        states = self._fetcher.partitions
+        settings = self._settings
+        missing = [each for each, state in states.items() if state.position < 0]
+        if missing and settings.group_id is not None:
+            committed = await fetch_committed(
+                self._cluster, settings.group_id, missing, deadline, require_stable=settings.reads_committed
+            )
+            for topic_partition, offset in committed.items():
+                state = states.get(topic_partition)
+                if state is not None and state.position < 0:
+                    state.seek(offset.offset)
+        lost = [each for each, state in states.items() if state.position < 0 or state.out_of_range]
+        if lost:
+            reset = _RESETS.get(settings.auto_offset_reset)
+            if reset is None:
+                raise NoOffsetForPartition(f"no valid offset for {lost[0].topic}-{lost[0].partition}")
+            before = {each: states[each].position for each in lost}
+            found = await list_offsets(self._cluster, dict.fromkeys(lost, reset), settings.isolation_level, deadline)
+            for topic_partition, where in found.items():
+                state = states.get(topic_partition)
+                if state is not None and state.position == before[topic_partition]:
+                    state.seek(where.offset)
+        self._fetcher.wake()
+
+    def rewind(self, records: list[Record]) -> None:
+        """Back to before these records, which were taken last and not returned."""
+        for record in reversed(records):
+            state = self._fetcher.partitions.get(record.topic_partition)
+            if state is not None:
+                state.seek(record.offset)

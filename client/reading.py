@@ -1,0 +1,172 @@
+"""An open consumer at work: what must be done before records can be returned, and returning them.
+
+Owns: the turn of one poll; when to join and the effect of a new assignment. Does not own: fetching (`fetcher`),
+membership (`group`), positions, commits. Invariants: rebalances happen inside `poll`, never between; what is not done
+by the end of a poll continues in the background, once, and the next poll waits for it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from oncelog.client.cluster import Cluster
+from oncelog.client.commits import Commits
+from oncelog.client.deadline import Deadline
+from oncelog.client.errors import InvalidState
+from oncelog.client.fetcher import Fetcher, FetchSettings
+from oncelog.client.group import GroupMembership, GroupSettings
+from oncelog.client.positions import Positions
+from oncelog.client.records import Record, TopicPartition
+from oncelog.client.settings import ConsumerSettings
+
+
+class Reading:
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings, topics: Sequence[str]) -> None:
+        self.fetcher = Fetcher(cluster, _fetch_settings(settings))
+        self.group: GroupMembership | None = None
+        if settings.group_id is not None:
+            self.group = GroupMembership(cluster, _group_settings(settings, settings.group_id), topics)
+            self.group.on_rejoin_needed = self.fetcher.notify
+        self.positions = Positions(cluster, self.fetcher, settings)
+        self.commits = Commits(self.group, self.positions, settings)
+        self.assignment_count = 0
+        self._cluster = cluster
+        self._settings = settings
+        self._topics = topics
+        self._is_polling = False
+        self._maintenance: asyncio.Task[None] | None = None
+
+    async def open(self, deadline: Deadline) -> None:
+        """Without a group: all partitions of the topics. Raises UnknownTopic."""
+        pattern = self._settings.pattern
+        if self.group is not None or not (self._topics or pattern is not None):
+            return
+        partitions = []
+        for name in self._topics if pattern is None else await self._cluster.matching(pattern, deadline):
+            topic = await self._cluster.topic(name, deadline)
+            partitions += [TopicPartition(name, index) for index in range(topic.partition_count)]
+        self.fetcher.assign(partitions, keep=False)
+
+    async def leave(self, deadline: Deadline) -> None:
+        """Commit with auto-commit, and leave the group."""
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+            await asyncio.gather(self._maintenance, return_exceptions=True)
+        try:
+            await self.commits.finish(deadline)
+        finally:
+            if self.group is not None:
+                await self.group.leave(deadline)
+
+    async def close(self) -> None:
+        await self.commits.cancel()
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+            await asyncio.gather(self._maintenance, return_exceptions=True)
+        if self.group is not None:
+            await self.group.close()
+        await self.fetcher.close()
+
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    async def poll(self, timeout_ms: float, limit: int) -> list[Record]:
+        if self.positions.has_ahead:
+            return self.positions.take_ahead(limit)
+        if self._is_polling:
+            raise InvalidState("another task is polling this consumer", hint="read in one task and pass the records on")
+        deadline = Deadline.after(timeout_ms)
+        fetcher, group = self.fetcher, self.group
+        self._is_polling = True
+        if group is not None:
+            group.is_polling = True
+        try:
+            while True:
+                ready = await self._maintain(deadline)
+                records = fetcher.take(limit) if ready else []
+                if records and self._settings.commit_before_return and not await self.commits.before_return(records):
+                    continue
+                if records or (ready and fetcher.has_moved) or deadline.expired:
+                    return records
+                if ready:
+                    await fetcher.wait(self._patience_s(deadline))
+        finally:
+            self._is_polling = False
+            if group is not None:
+                group.is_polling = False
+                group.last_poll_s = asyncio.get_running_loop().time()
+
+    def _patience_s(self, deadline: Deadline) -> float:
+        auto_commit_s = self.commits.auto_commit_s
+        return deadline.remaining_s if auto_commit_s is None else min(deadline.remaining_s, auto_commit_s)
+
+    # --- what must be done before records can be returned -------------------------------------------------------------
+
+    async def _maintain(self, deadline: Deadline) -> bool:
+        """Join, find positions, commit. False if that is not done by the deadline; it then continues in the
+        background."""
+        task = self._maintenance
+        if task is None:
+            self.commits.maybe_auto_commit()
+            needs_join = self.group is not None and self.group.needs_join
+            if not needs_join and self.positions.are_known:
+                return True
+            task = self._maintenance = asyncio.ensure_future(self._catch_up())
+        done, _ = await asyncio.wait((task,), timeout=deadline.remaining_s)
+        if not done:
+            return False
+        self._maintenance = None
+        task.result()
+        return True
+
+    async def _catch_up(self) -> None:
+        deadline = Deadline.after(self._settings.default_api_timeout_ms)
+        group = self.group
+        if group is not None and group.needs_join:
+            if not group.was_member:
+                # A mistyped name would be waited for without a word. A topic that is deleted later may come back.
+                for name in self._topics:
+                    await self._cluster.topic(name, deadline)
+            # A join waits for the other members, whose own work has max.poll.interval.ms.
+            await self._rejoin(group, Deadline.after(self._settings.max_poll_interval_ms + 5000))
+        await self.positions.find(deadline)
+
+    async def _rejoin(self, group: GroupMembership, deadline: Deadline) -> None:
+        fetcher, settings = self.fetcher, self._settings
+        revoked = list(fetcher.partitions)
+        if revoked:
+            await self.commits.before_revocation(deadline)
+            if settings.on_revoke is not None:
+                await settings.on_revoke(revoked)
+        self.positions.put_ahead([])
+        fetcher.assign((), keep=False)
+        assigned = await group.join(deadline)
+        for name in {each.topic for each in assigned}:
+            await self._cluster.topic(name, deadline)
+        fetcher.assign(assigned, keep=False)
+        self.assignment_count += 1
+        if settings.on_assign is not None:
+            await settings.on_assign(assigned)
+
+
+def _fetch_settings(settings: ConsumerSettings) -> FetchSettings:
+    return FetchSettings(
+        read_committed=settings.reads_committed,
+        min_bytes=settings.fetch_min_bytes,
+        max_wait_ms=settings.fetch_max_wait_ms,
+        max_bytes=settings.fetch_max_bytes,
+        max_partition_bytes=settings.max_partition_fetch_bytes,
+        retry_backoff_s=settings.retry_backoff_ms / 1000,
+        check_crcs=settings.check_crcs,
+    )
+
+
+def _group_settings(settings: ConsumerSettings, group_id: str) -> GroupSettings:
+    return GroupSettings(
+        group_id=group_id,
+        group_instance_id=settings.group_instance_id,
+        assignors=tuple(settings.partition_assignment_strategy),
+        session_timeout_ms=settings.session_timeout_ms,
+        heartbeat_interval_ms=settings.heartbeat_interval_ms,
+        max_poll_interval_ms=settings.max_poll_interval_ms,
+        metadata_max_age_ms=settings.metadata_max_age_ms,
+        pattern=settings.pattern,
+    )
