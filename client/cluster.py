@@ -366,12 +366,12 @@ class Cluster:
         soon, unless it `exists` for certain and the brokers only have to learn of it."""
         give_up = deadline if exists else deadline.capped(_CREATION_MS if self._may_create_topics else _PROPAGATION_MS)
         while True:
-            known = self.topics.get(name)
-            if known is not None and min(known.leaders, default=-1) >= 0:
+            known = self._led(name)
+            if known is not None:
                 return known
             response = await self.refresh((name,), deadline)
-            known = self.topics.get(name)
-            if known is not None and min(known.leaders, default=-1) >= 0:
+            known = self._led(name)
+            if known is not None:
                 return known
             code = response.topics[0].error_code if response.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and give_up.expired:
@@ -380,6 +380,19 @@ class Cluster:
             if not cause.retriable or deadline.expired:
                 raise cause
             await deadline.pause(self.retry_backoff_ms, f"topic {name!r}", cause)
+
+    async def topics_of(self, names: Iterable[str], deadline: Deadline) -> list[Topic]:
+        """`topic` of each, and one request for all that are not known yet."""
+        wanted = tuple(dict.fromkeys(names))
+        missing = [name for name in wanted if self._led(name) is None]
+        if len(missing) > 1:
+            await self.refresh(missing, deadline)
+        return [await self.topic(name, deadline) for name in wanted]
+
+    def _led(self, name: str) -> Topic | None:
+        """The topic, if all its partitions have leaders."""
+        known = self.topics.get(name)
+        return known if known is not None and min(known.leaders, default=-1) >= 0 else None
 
     async def matching(self, pattern: str, deadline: Deadline) -> tuple[str, ...]:
         """The names of all topics that match as a whole, sorted; internal topics are left out."""

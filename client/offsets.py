@@ -38,8 +38,8 @@ async def list_offsets(
             return found
         cause: KafkaError = ConnectionLost("no leader responded")
         by_node: dict[int, dict[TopicPartition, int]] = {}
+        await cluster.topics_of((each.topic for each in left), deadline)
         for topic_partition, when in left.items():
-            await cluster.topic(topic_partition.topic, deadline)
             by_node.setdefault(leader_of(cluster, topic_partition), {})[topic_partition] = when
         for node_id, asked in by_node.items():
             try:

@@ -40,10 +40,9 @@ class Reading:
         pattern = self._settings.pattern
         if self.group is not None or not (self._topics or pattern is not None):
             return
-        partitions = []
-        for name in self._topics if pattern is None else await self._cluster.matching(pattern, deadline):
-            topic = await self._cluster.topic(name, deadline)
-            partitions += [TopicPartition(name, index) for index in range(topic.partition_count)]
+        names = self._topics if pattern is None else await self._cluster.matching(pattern, deadline)
+        topics = await self._cluster.topics_of(names, deadline)
+        partitions = [TopicPartition(topic.name, index) for topic in topics for index in range(topic.partition_count)]
         self.fetcher.assign(partitions, keep=False)
 
     async def leave(self, deadline: Deadline) -> None:
@@ -123,8 +122,7 @@ class Reading:
         if group is not None and group.needs_join:
             if not group.was_member:
                 # A mistyped name would be waited for without a word. A topic that is deleted later may come back.
-                for name in self._topics:
-                    await self._cluster.topic(name, deadline)
+                await self._cluster.topics_of(self._topics, deadline)
             # A join waits for the other members, whose own work has max.poll.interval.ms.
             await self._rejoin(group, Deadline.after(self._settings.max_poll_interval_ms + 5000))
         await self.positions.find(deadline)
@@ -139,8 +137,7 @@ class Reading:
         self.positions.put_ahead([])
         fetcher.assign((), keep=False)
         assigned = await group.join(deadline)
-        for name in {each.topic for each in assigned}:
-            await self._cluster.topic(name, deadline)
+        await self._cluster.topics_of((each.topic for each in assigned), deadline)
         fetcher.assign(assigned, keep=False)
         self.assignment_count += 1
         if settings.on_assign is not None:
