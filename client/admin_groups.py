@@ -8,12 +8,12 @@ coordinator, ListGroups to every node. KIPs: 222, 229, 496, 518, 848, 1043.
 from collections.abc import Iterable, Sequence
 
 from oncelog.client.apis import OFFSET_COMMIT, Api
-from oncelog.client.assignors import decode_assignment
 from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import GroupDescription, ListedGroup, MemberDescription
 from oncelog.client.errors import ConfigError, KafkaError, error_for, raise_for
 from oncelog.client.records import Offsets, TopicPartition, as_offset
+from oncelog.client.subscriptions import decode_assignment
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import (

@@ -1,7 +1,7 @@
 """Batches of records for programs that commit what they process: filled to a number or for a time.
 
-Owns: when a batch is full. Does not own: polling, positions (`reading`, `positions`). Invariant: a batch holds records
-of one assignment only.
+Owns: when a batch is full. Does not own: polling, positions (`reading`, `positions`). Invariant: the records
+of a batch are of partitions that have been this consumer's from the first record to the last.
 """
 
 from oncelog.client.deadline import Deadline
@@ -17,12 +17,14 @@ async def fill_batch(reading: Reading, max_records: int, max_wait_ms: float) -> 
     records: list[Record] = []
     while not records:
         records = await reading.poll(PATIENCE_MS, max_records)
-        assigned = reading.assignment_count
         fill = Deadline.after(max_wait_ms)
-        while records and len(records) < max_records and not fill.expired:
-            more = await reading.poll(fill.remaining_s * 1000, max_records - len(records))
-            if assigned != reading.assignment_count:
-                # Whoever has these partitions now, perhaps this member, reads them from the committed offsets on.
-                records, assigned = [], reading.assignment_count
+        while records and len(records) < max_records and not (fill.expired and reading.is_settled):
+            owners, seen = dict(reading.fetcher.partitions), reading.change_count
+            more = await reading.poll(fill.remaining_s * 1000 or PATIENCE_MS, max_records - len(records))
+            if seen != reading.change_count:
+                # Whoever has a partition now, perhaps this member again, reads it from the committed offset on.
+                owned = reading.fetcher.partitions
+                kept = {each for each, state in owners.items() if owned.get(each) is state}
+                records = [each for each in records if each.topic_partition in kept]
             records += more
     return ConsumerRecords(records, reading.positions.consumed())

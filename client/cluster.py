@@ -4,7 +4,8 @@ Owns: bootstrap, the metadata cache, connections, and the retry loops of request
 coordinator. Does not own: the requests. Invariant: every loop ends at its deadline; a broker that disappears and
 returns before that is found again, through the known nodes first and then the bootstrap addresses.
 
-Coordinator requests have their own connections, so that a heartbeat never waits behind a long Fetch.
+Coordinator requests have their own connections, so that a heartbeat never waits behind a long Fetch, and joins have
+others again, since a join waits for the whole group.
 """
 
 import asyncio
@@ -68,6 +69,7 @@ class CoordinatorKind(Enum):
 class Purpose(Enum):
     DATA = "data"
     COORDINATOR = "coordinator"
+    JOIN = "join"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,11 @@ class Cluster:
             self._connecting[key] = task
             task.add_done_callback(lambda done: self._on_connected(key, done))
         return await _shared(task, deadline, f"no connection to node {node_id}")
+
+    def disconnect(self, purpose: Purpose) -> None:
+        """Close the connections of this purpose, which nobody uses now."""
+        for key in [each for each in self._transports if each[1] is purpose]:
+            self._transports.pop(key).close()
 
     async def any_transport(self, deadline: Deadline) -> Transport:
         """Any open connection, else to a known node, else to a bootstrap address; raises the last error if all fail."""
@@ -262,6 +269,7 @@ class Cluster:
         *,
         on_lost: Callable[[], None] = lambda: None,
         patience_ms: float | None = None,
+        purpose: Purpose = Purpose.COORDINATOR,
     ) -> ResponseT:
         """Send to the coordinator until it gives its own response, not "loading" or "not coordinator".
 
@@ -273,7 +281,7 @@ class Cluster:
             backoff_ms = self.retry_backoff_ms
             try:
                 node_id = await self._coordinator(kind, key, deadline)
-                transport = await self.transport(node_id, Purpose.COORDINATOR, deadline)
+                transport = await self.transport(node_id, purpose, deadline)
             except (ConnectionLost, RequestTimedOut) as error:
                 self._coordinators.pop((kind, key), None)
                 await deadline.pause(backoff_ms, api.key.name, error)

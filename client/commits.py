@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import CommitFailed, KafkaError
-from oncelog.client.group import GroupMembership
+from oncelog.client.membership import Membership
 from oncelog.client.positions import Positions
 from oncelog.client.records import OffsetAndMetadata, Record, TopicPartition
 from oncelog.client.settings import ConsumerSettings
@@ -19,7 +19,7 @@ OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | No
 
 
 class Commits:
-    def __init__(self, group: GroupMembership | None, positions: Positions, settings: ConsumerSettings) -> None:
+    def __init__(self, group: Membership | None, positions: Positions, settings: ConsumerSettings) -> None:
         self.auto_commit_s = settings.auto_commit_interval_ms / 1000 if settings.enable_auto_commit else None
         self._group = group
         self._positions = positions
@@ -58,20 +58,23 @@ class Commits:
                 self.commit_soon(self._positions.consumed(), None)
 
     async def before_revocation(self, deadline: Deadline) -> None:
+        """A commit that is under way is not overtaken by the group's next generation; with auto-commit, one more."""
+        if self._pending:
+            await asyncio.wait(self._pending, timeout=deadline.remaining_s)
         if self.auto_commit_s is not None and self._group is not None and self._group.is_member:
             # An error means that another member owns the partitions: it will read what was not committed.
             with suppress(KafkaError):
                 await self.commit(self._positions.consumed(), deadline)
 
     async def before_return(self, records: list[Record]) -> bool:
-        """Commit what is about to be returned; False if the group has given the partitions away. Without an answer
-        nothing is returned, and the positions are those of before."""
+        """Commit what is about to be returned; False if the group rebalances. Without a commit nothing is
+        returned, and the positions are those of before."""
         try:
             await self.commit(self._positions.consumed(), Deadline.after(self._timeout_ms))
-        except CommitFailed:
-            return False
-        except (KafkaError, asyncio.CancelledError):
+        except (KafkaError, asyncio.CancelledError) as error:
             self._positions.rewind(records)
+            if isinstance(error, CommitFailed):
+                return False
             raise
         return True
 

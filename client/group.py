@@ -1,75 +1,59 @@
 """Membership in a classic consumer group: join, sync, heartbeat, leave, and offset commits of the member.
 
-Owns: member id, generation, the heartbeat task. Does not own: which offsets, when to join, the effect of an assignment
-(`consumer`). Invariants: the heartbeat task never joins by itself, it reports that a join is needed
-(`on_rejoin_needed`), so that partitions are not revoked while their records are being processed; a member whose
-consumer has not polled for max.poll.interval.ms leaves.
+Owns: member id, generation, the tasks that join and that send heartbeats. Does not own: which offsets, the effect of an
+assignment (`reading`). Invariants: the heartbeat task never joins by itself, it reports that a join is needed
+(`on_change`), and a poll begins it; an eager member gives up everything before it joins, a cooperative one (KIP-429)
+only what the new assignment leaves out, and then it joins again; a member whose consumer has not polled for
+max.poll.interval.ms leaves.
+
+A join has a connection of its own, since it waits for the whole group: commits and the request to leave must not.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
-from oncelog.client.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP
-from oncelog.client.assignors import (
-    ASSIGNORS,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
-from oncelog.client.cluster import Cluster, CoordinatorKind
+from oncelog.client.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from oncelog.client.assignors import ASSIGNORS
+from oncelog.client.cluster import Cluster, CoordinatorKind, Purpose
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import CommitFailed, FatalError, KafkaError, error_for, raise_for
+from oncelog.client.membership import GroupSettings, Rebalance, send_commit
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from oncelog.client.subscriptions import NO_GENERATION, Subscription, decode_assignment, encode_assignment
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
 from oncelog.protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from oncelog.protocol.generated.join_group_response import JoinGroupResponse
 from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from oncelog.protocol.generated.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from oncelog.protocol.generated.offset_commit_response import OffsetCommitResponse
 from oncelog.protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 
 PROTOCOL_TYPE = "consumer"
-_NO_GENERATION = -1
 _LOST_MEMBERSHIP = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION))
 _MISSING_TOPIC_POLL_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
-    group_id: str
-    group_instance_id: str | None
-    assignors: Sequence[str]
-    session_timeout_ms: int
-    heartbeat_interval_ms: int
-    max_poll_interval_ms: int
-    metadata_max_age_ms: int
-    pattern: str | None = None
-    """Chooses the topics, at each join; a change in what it matches is a reason to join again."""
+_JOIN_MARGIN_MS = 5_000
+"""A join waits for the other members, whose own work has max.poll.interval.ms, and a little longer."""
 
 
 class GroupMembership:
     def __init__(self, cluster: Cluster, settings: GroupSettings, topics: Sequence[str]) -> None:
         self.subscribes = bool(topics) or settings.pattern is not None
         """The group assigns the partitions."""
-        self.needs_join = self.subscribes
-        self.was_member = False
-        """It has joined before."""
-        self.on_rejoin_needed: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
         self.last_poll_s = asyncio.get_running_loop().time()
         self.is_polling = False
         self._topics = tuple(topics)
         self._cluster = cluster
         self._settings = settings
         self._member_id = ""
-        self._generation_id = _NO_GENERATION
+        self._generation_id = NO_GENERATION
+        self._needs_join = self.subscribes
+        self._was_member = False
+        """It has joined before."""
+        self._is_cooperative = all(ASSIGNORS[name].is_cooperative for name in settings.assignors)
+        self._joining: asyncio.Task[list[TopicPartition] | None] | None = None
+        self._last = Subscription(())
+        """The last assignment, for assignors that build on it."""
         self._heartbeats: asyncio.Task[None] | None = None
         self._partition_counts: dict[str, int] = {}
         """On the leader, the partition counts the assignment was computed from; empty on the others."""
@@ -83,27 +67,52 @@ class GroupMembership:
 
     @property
     def is_member(self) -> bool:
-        return self._generation_id != _NO_GENERATION
+        return self._generation_id != NO_GENERATION
 
-    async def join(self, deadline: Deadline) -> list[TopicPartition]:
-        """Join (again) and return this member's assignment; repeats until the group is stable."""
+    def follow(self, owned: Sequence[TopicPartition]) -> Rebalance | None:
+        if self._joining is None:
+            if not self._needs_join:
+                return None
+            if owned and not (self._is_cooperative and self.is_member):
+                return Rebalance((), is_lost=not self.is_member, is_assignment=False)
+            self._joining = asyncio.ensure_future(self._join(owned))
+            self._joining.add_done_callback(lambda _: self.on_change())
+        if not self._joining.done():
+            return None
+        task, self._joining = self._joining, None
+        assigned = task.result()
+        if assigned is None or not self.is_member:
+            # The membership was lost, during the join or since.
+            return self.follow(owned)
+        return Rebalance(assigned)
+
+    def on_applied(self, owned: Sequence[TopicPartition], *, has_revoked: bool) -> None:
+        if self._is_cooperative and has_revoked and self.is_member:
+            # Only then can the leader give away what this member had.
+            self._ask_for_join()
+
+    async def _join(self, owned: Sequence[TopicPartition]) -> list[TopicPartition] | None:
+        """Join (again) and return this member's assignment; repeats until the group is stable. None if the membership
+        was lost while something is `owned`, which must be given up first."""
+        deadline = Deadline.after(self._settings.max_poll_interval_ms + _JOIN_MARGIN_MS)
         await self._stop_heartbeats()
-        while True:
-            if self._settings.pattern is not None:
-                self._topics = await self._cluster.matching(self._settings.pattern, deadline)
-            joined = await self._join_once(deadline)
-            if joined is not None:
-                assigned = await self._sync(joined, deadline)
-                if assigned is not None:
-                    break
-            await deadline.pause(0 if joined is None else self._cluster.retry_backoff_ms, "JOIN_GROUP")
-        self.needs_join = False
-        self.was_member = True
-        self._heartbeats = asyncio.ensure_future(self._keep_alive())
+        if not self._was_member:
+            # A mistyped name would be waited for without a word. A topic that is deleted later may come back.
+            await self._cluster.topics_of(self._topics, deadline.capped(self._settings.api_timeout_ms))
+        try:
+            assigned = await self._join_until_stable(owned, deadline)
+        finally:
+            self._cluster.disconnect(Purpose.JOIN)
+        if assigned is not None:
+            self._needs_join = False
+            self._was_member = True
+            self._last = Subscription((), assigned, self._generation_id)
+            self._heartbeats = asyncio.ensure_future(self._keep_alive())
         return assigned
 
     async def leave(self, deadline: Deadline) -> None:
         """Leave now, so that the group need not wait for the session timeout. A static member stays."""
+        await self._stop_joining()
         await self._stop_heartbeats()
         if not self._member_id or self._settings.group_instance_id is not None:
             return
@@ -118,40 +127,54 @@ class GroupMembership:
         )
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
-        """Commit; raises CommitFailed if this membership is no longer current."""
-        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for (topic, partition), offset in offsets.items():
-            part = OffsetCommitRequestPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
-            topics.setdefault(topic, []).append(part)
-        request = OffsetCommitRequest(
-            group_id=self._settings.group_id,
-            generation_id_or_member_epoch=self._generation_id,
-            member_id=self._member_id,
-            group_instance_id=self._settings.group_instance_id,
-            topics=[OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
-        )
         while True:
-            response = await self._cluster.call_coordinator(
-                CoordinatorKind.GROUP, self._settings.group_id, OFFSET_COMMIT, request, deadline, _commit_error
-            )
-            code = _commit_error(response)
+            member, joining = self.metadata(), self._joining
+            code = await send_commit(self._cluster, member, offsets, deadline)
             if not code:
                 return
             error = error_for(code, f"group {self._settings.group_id!r}")
+            if joining is not None and await self._has_moved_on(member, joining, deadline):
+                continue
             if not error.retriable:
-                self._on_lost(code)
+                if self.metadata() == member:
+                    self._on_lost(code)
                 raise error
             await deadline.pause(self._cluster.retry_backoff_ms, "OFFSET_COMMIT", error)
 
+    async def _has_moved_on(
+        self, member: ConsumerGroupMetadata, joining: "asyncio.Task[list[TopicPartition] | None]", deadline: Deadline
+    ) -> bool:
+        """Whether a cooperative member, which keeps its partitions while it joins, is now in a newer generation."""
+        if self._is_cooperative:
+            await asyncio.wait((joining,), timeout=deadline.remaining_s)
+        return self.is_member and self._member_id == member.member_id and self.metadata() != member
+
     async def close(self) -> None:
+        await self._stop_joining()
         await self._stop_heartbeats()
 
     # --- joining ------------------------------------------------------------------------------------------------------
 
-    async def _join_once(self, deadline: Deadline) -> JoinGroupResponse | None:
+    async def _join_until_stable(
+        self, owned: Sequence[TopicPartition], deadline: Deadline
+    ) -> list[TopicPartition] | None:
+        while True:
+            if self._settings.pattern is not None:
+                self._topics = await self._cluster.matching(self._settings.pattern, deadline)
+            joined = await self._join_once(owned, deadline)
+            if joined is not None:
+                assigned = await self._sync(joined, deadline)
+                if assigned is not None:
+                    return assigned
+            if owned and not self.is_member:
+                return None
+            await deadline.pause(0 if joined is None else self._cluster.retry_backoff_ms, "JOIN_GROUP")
+
+    async def _join_once(self, owned: Sequence[TopicPartition], deadline: Deadline) -> JoinGroupResponse | None:
         """None: retry (with the member id just received, or without the rejected one)."""
         settings = self._settings
-        subscription = encode_subscription(self._topics)
+        kept = Subscription(self._topics, owned, self._last.generation_id)
+        before = Subscription(self._topics, self._last.owned, self._last.generation_id)
         request = JoinGroupRequest(
             group_id=settings.group_id,
             session_timeout_ms=settings.session_timeout_ms,
@@ -159,7 +182,10 @@ class GroupMembership:
             member_id=self._member_id,
             group_instance_id=settings.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=[JoinGroupRequestProtocol(name, subscription) for name in settings.assignors],
+            protocols=[
+                JoinGroupRequestProtocol(name, each.encode(kept if each.is_cooperative else before))
+                for name, each in ((name, ASSIGNORS[name]) for name in settings.assignors)
+            ],
         )
         response = await self._cluster.call_coordinator(
             CoordinatorKind.GROUP,
@@ -168,13 +194,14 @@ class GroupMembership:
             request,
             deadline,
             lambda each: each.error_code,
-            patience_ms=settings.max_poll_interval_ms + 5000,
+            patience_ms=settings.max_poll_interval_ms + _JOIN_MARGIN_MS,
+            purpose=Purpose.JOIN,
         )
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = response.member_id
             return None
         if response.error_code in _LOST_MEMBERSHIP:
-            self._forget_membership()
+            self._forget_membership(response.error_code)
             return None
         raise_for(response.error_code, f"group {settings.group_id!r}")
         self._member_id = response.member_id
@@ -207,12 +234,13 @@ class GroupMembership:
             request,
             deadline,
             lambda each: each.error_code,
-            patience_ms=self._settings.max_poll_interval_ms + 5000,
+            patience_ms=self._settings.max_poll_interval_ms + _JOIN_MARGIN_MS,
+            purpose=Purpose.JOIN,
         )
         if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             return None
         if response.error_code in _LOST_MEMBERSHIP:
-            self._forget_membership()
+            self._forget_membership(response.error_code)
             return None
         raise_for(response.error_code, f"group {self._settings.group_id!r}")
         try:
@@ -221,14 +249,14 @@ class GroupMembership:
             raise FatalError(f"the leader of group {self._settings.group_id!r} sent no assignment: {error}") from error
 
     async def _assign(self, joined: JoinGroupResponse, deadline: Deadline) -> dict[str, list[TopicPartition]]:
-        subscriptions = {member.member_id: decode_subscription(member.metadata) for member in joined.members}
-        self._partition_counts = await self._count_partitions(
-            {topic for topics in subscriptions.values() for topic in topics}, deadline
-        )
         assignor = ASSIGNORS.get(joined.protocol_name or "")
         if assignor is None:
             raise FatalError(f"the group chose the assignor {joined.protocol_name!r}, which this client lacks")
-        return assignor(subscriptions, self._partition_counts)
+        subscriptions = {member.member_id: assignor.decode(member.metadata) for member in joined.members}
+        self._partition_counts = await self._count_partitions(
+            {topic for each in subscriptions.values() for topic in each.topics}, deadline
+        )
+        return assignor.assign(subscriptions, self._partition_counts)
 
     async def _count_partitions(self, topics: set[str], deadline: Deadline) -> dict[str, int]:
         await self._cluster.refresh(sorted(topics), deadline)
@@ -241,14 +269,14 @@ class GroupMembership:
         loop = asyncio.get_running_loop()
         settings = self._settings
         look_again_at_s = loop.time() + self._metadata_age_s()
-        while not self.needs_join:
+        while not self._needs_join:
             await asyncio.sleep(settings.heartbeat_interval_ms / 1000)
             idle_s = loop.time() - self.last_poll_s
             if not self.is_polling and idle_s > settings.max_poll_interval_ms / 1000:
                 await self._leave_for_silence()
                 return
             try:
-                await self._heartbeat()
+                await self._heartbeat(Deadline.after(settings.session_timeout_ms))
                 if loop.time() >= look_again_at_s:
                     await self._look_for_changes()
                     look_again_at_s = loop.time() + self._metadata_age_s()
@@ -258,19 +286,18 @@ class GroupMembership:
                     self._ask_for_join()
 
     async def check_membership(self, deadline: Deadline) -> None:
-        """Raises CommitFailed if the coordinator does not know this member any more."""
         if not self.is_member:
             raise CommitFailed(f"not a member of group {self._settings.group_id!r} now")
-        code = await self._send_heartbeat(deadline)
-        if code:
-            self._on_lost(code)
+        code = await self._heartbeat(deadline)
         if code and code != ErrorCode.REBALANCE_IN_PROGRESS:
             raise error_for(code, f"group {self._settings.group_id!r}")
 
-    async def _heartbeat(self) -> None:
-        code = await self._send_heartbeat(Deadline.after(self._settings.session_timeout_ms))
-        if code:
+    async def _heartbeat(self, deadline: Deadline) -> int:
+        member = self.metadata()
+        code = await self._send_heartbeat(deadline)
+        if code and self.metadata() == member:
             self._on_lost(code)
+        return code
 
     async def _send_heartbeat(self, deadline: Deadline) -> int:
         request = HeartbeatRequest(
@@ -287,9 +314,11 @@ class GroupMembership:
         return response.error_code
 
     def _on_lost(self, code: int) -> None:
-        """Update the membership from a response's error code."""
+        """Update the membership from a response's error code; a join that is under way will do that itself."""
+        if self._joining is not None and not self._joining.done():
+            return
         if code in _LOST_MEMBERSHIP:
-            self._forget_membership()
+            self._forget_membership(code)
             self._ask_for_join()
         elif code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.FENCED_INSTANCE_ID):
             self._ask_for_join()
@@ -322,21 +351,24 @@ class GroupMembership:
         return self._settings.metadata_max_age_ms / 1000
 
     def _ask_for_join(self) -> None:
-        if self.subscribes and not self.needs_join:
-            self.needs_join = True
-            self.on_rejoin_needed()
+        if self.subscribes and not self._needs_join:
+            self._needs_join = True
+            self.on_change()
 
-    def _forget_membership(self) -> None:
-        self._member_id = ""
-        self._generation_id = _NO_GENERATION
+    def _forget_membership(self, code: int = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
+        if code != ErrorCode.ILLEGAL_GENERATION:
+            # With a new id the group would wait for the old one, until its session times out.
+            self._member_id = ""
+        self._generation_id = NO_GENERATION
+
+    async def _stop_joining(self) -> None:
+        task, self._joining = self._joining, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _stop_heartbeats(self) -> None:
         task, self._heartbeats = self._heartbeats, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-
-
-def _commit_error(response: OffsetCommitResponse) -> int:
-    codes = [each.error_code for topic in response.topics for each in topic.partitions]
-    return next((code for code in codes if code), 0)

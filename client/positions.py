@@ -5,6 +5,8 @@ position. Does not own: fetching (`fetcher`), commits. Invariant: a position nev
 returned.
 """
 
+from collections.abc import Collection
+
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import NoOffsetForPartition
@@ -55,6 +57,11 @@ class Positions:
                     state.seek(self.next_offset(state))
             left = []
         self.put_ahead([each for each in left if each[:2] != topic_partition])
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget the records ahead of these partitions, which are given up."""
+        left = self._ahead[self._ahead_index :]
+        self.put_ahead([each for each in left if each.topic_partition not in partitions])
 
     # --- offsets ------------------------------------------------------------------------------------------------------
 

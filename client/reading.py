@@ -13,7 +13,8 @@ from oncelog.client.commits import Commits
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import InvalidState
 from oncelog.client.fetcher import Fetcher, FetchSettings
-from oncelog.client.group import GroupMembership, GroupSettings
+from oncelog.client.group import GroupMembership
+from oncelog.client.membership import GroupSettings, Membership, Rebalance
 from oncelog.client.positions import Positions
 from oncelog.client.records import Record, TopicPartition
 from oncelog.client.settings import ConsumerSettings
@@ -22,13 +23,15 @@ from oncelog.client.settings import ConsumerSettings
 class Reading:
     def __init__(self, cluster: Cluster, settings: ConsumerSettings, topics: Sequence[str]) -> None:
         self.fetcher = Fetcher(cluster, _fetch_settings(settings))
-        self.group: GroupMembership | None = None
+        self.group: Membership | None = None
         if settings.group_id is not None:
             self.group = GroupMembership(cluster, _group_settings(settings, settings.group_id), topics)
-            self.group.on_rejoin_needed = self.fetcher.notify
+            self.group.on_change = self.fetcher.notify
         self.positions = Positions(cluster, self.fetcher, settings)
         self.commits = Commits(self.group, self.positions, settings)
         self.assignment_count = 0
+        self.change_count = 0
+        """How often partitions were given up or assigned."""
         self._cluster = cluster
         self._settings = settings
         self._topics = topics
@@ -97,51 +100,62 @@ class Reading:
         auto_commit_s = self.commits.auto_commit_s
         return deadline.remaining_s if auto_commit_s is None else min(deadline.remaining_s, auto_commit_s)
 
+    @property
+    def is_settled(self) -> bool:
+        """The last poll did all that must be done before records can be returned."""
+        return self._maintenance is None
+
     # --- what must be done before records can be returned -------------------------------------------------------------
 
     async def _maintain(self, deadline: Deadline) -> bool:
-        """Join, find positions, commit. False if that is not done by the deadline; it then continues in the
-        background."""
-        task = self._maintenance
-        if task is None:
-            self.commits.maybe_auto_commit()
-            needs_join = self.group is not None and self.group.needs_join
-            if not needs_join and self.positions.are_known:
-                return True
-            task = self._maintenance = asyncio.ensure_future(self._catch_up())
-        done, _ = await asyncio.wait((task,), timeout=deadline.remaining_s)
-        if not done:
-            return False
-        self._maintenance = None
-        task.result()
-        return True
+        """Follow the group, find positions, commit. False if that is not done by the deadline; it then continues in the
+        background. A join is the group's: what is owned meanwhile can be read."""
+        while True:
+            if self._maintenance is None:
+                self.commits.maybe_auto_commit()
+                change = self._follow()
+                if change is None and self.positions.are_known:
+                    return True
+                self._maintenance = asyncio.ensure_future(self._catch_up(change))
+            task = self._maintenance
+            done, _ = await asyncio.wait((task,), timeout=deadline.remaining_s)
+            if not done:
+                return False
+            self._maintenance = None
+            task.result()
 
-    async def _catch_up(self) -> None:
+    def _follow(self) -> Rebalance | None:
+        return None if self.group is None else self.group.follow(list(self.fetcher.partitions))
+
+    async def _catch_up(self, change: Rebalance | None) -> None:
         deadline = Deadline.after(self._settings.default_api_timeout_ms)
-        group = self.group
-        if group is not None and group.needs_join:
-            if not group.was_member:
-                # A mistyped name would be waited for without a word. A topic that is deleted later may come back.
-                await self._cluster.topics_of(self._topics, deadline)
-            # A join waits for the other members, whose own work has max.poll.interval.ms.
-            await self._rejoin(group, Deadline.after(self._settings.max_poll_interval_ms + 5000))
+        while change is not None and self.group is not None:
+            await self._apply(self.group, change, deadline)
+            change = self._follow()
         await self.positions.find(deadline)
 
-    async def _rejoin(self, group: GroupMembership, deadline: Deadline) -> None:
+    async def _apply(self, group: Membership, change: Rebalance, deadline: Deadline) -> None:
         fetcher, settings = self.fetcher, self._settings
-        revoked = list(fetcher.partitions)
+        revoked = [each for each in fetcher.partitions if each not in change.target]
         if revoked:
-            await self.commits.before_revocation(deadline)
-            if settings.on_revoke is not None:
-                await settings.on_revoke(revoked)
-        self.positions.put_ahead([])
-        fetcher.assign((), keep=False)
-        assigned = await group.join(deadline)
-        await self._cluster.topics_of((each.topic for each in assigned), deadline)
-        fetcher.assign(assigned, keep=False)
-        self.assignment_count += 1
-        if settings.on_assign is not None:
-            await settings.on_assign(assigned)
+            on_revoke = settings.on_revoke
+            if change.is_lost:
+                on_revoke = settings.on_lost or on_revoke
+            else:
+                await self.commits.before_revocation(deadline)
+            if on_revoke is not None:
+                await on_revoke(revoked)
+            self.positions.forget(revoked)
+            fetcher.assign([each for each in fetcher.partitions if each in change.target], keep=True)
+        added = [each for each in change.target if each not in fetcher.partitions]
+        if change.is_assignment:
+            await self._cluster.topics_of((each.topic for each in added), deadline)
+            fetcher.assign(change.target, keep=True)
+            self.assignment_count += 1
+        self.change_count += 1
+        group.on_applied(list(fetcher.partitions), has_revoked=bool(revoked))
+        if change.is_assignment and settings.on_assign is not None:
+            await settings.on_assign(added)
 
 
 def _fetch_settings(settings: ConsumerSettings) -> FetchSettings:
@@ -165,5 +179,6 @@ def _group_settings(settings: ConsumerSettings, group_id: str) -> GroupSettings:
         heartbeat_interval_ms=settings.heartbeat_interval_ms,
         max_poll_interval_ms=settings.max_poll_interval_ms,
         metadata_max_age_ms=settings.metadata_max_age_ms,
+        api_timeout_ms=settings.default_api_timeout_ms,
         pattern=settings.pattern,
     )

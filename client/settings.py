@@ -154,6 +154,7 @@ class ConsumerOptions(TypedDict, total=False):
     metadata_max_age_ms: int
     on_assign: OnPartitions | None
     on_revoke: OnPartitions | None
+    on_lost: OnPartitions | None
     client_id: str
 
 
@@ -191,7 +192,8 @@ class ConsumerSettings:
     group_instance_id: str | None = None
     """Makes a static member: it may come back within session_timeout_ms without a rebalance (KIP-345)."""
     partition_assignment_strategy: Sequence[str] = ("range", "roundrobin")
-    """The assignors that the group may choose from: range, roundrobin."""
+    """The assignors that the group may choose from: range, roundrobin, sticky, cooperative-sticky. With the last alone,
+    members keep their partitions during a rebalance but for those that move to another member."""
     fetch_min_bytes: int = 1
     """The broker answers a Fetch once it has so much, or after fetch_max_wait_ms."""
     fetch_max_wait_ms: int = 500
@@ -213,9 +215,11 @@ class ConsumerSettings:
     metadata_max_age_ms: int = 300_000
     """How often a group looks for new partitions, and for new topics of `pattern`."""
     on_assign: OnPartitions | None = None
-    """Awaited inside poll() or the iterator, after the group assigned these partitions."""
+    """Awaited inside poll() or the iterator, after the group assigned these partitions to it anew."""
     on_revoke: OnPartitions | None = None
     """Awaited before the partitions are revoked."""
+    on_lost: OnPartitions | None = None
+    """Awaited instead of on_revoke when the partitions may have another owner already: it is too late to commit."""
     client_id: str = "oncelog-consumer"
     """The name in the broker's logs and quotas."""
 
@@ -223,6 +227,8 @@ class ConsumerSettings:
         _apply(self, self.delivery, _CONSUMER_MODES)
         _one_of("isolation_level", self.isolation_level, _ISOLATION_LEVELS)
         _one_of("auto_offset_reset", self.auto_offset_reset, _RESETS)
+        if not self.partition_assignment_strategy:
+            raise ConfigError("partition_assignment_strategy is empty")
         for name in self.partition_assignment_strategy:
             _one_of("partition_assignment_strategy", name, tuple(ASSIGNORS))
         if self.pattern is not None:

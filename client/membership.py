@@ -1,0 +1,111 @@
+"""What a consumer needs of its group, whichever protocol the group speaks.
+
+Owns: the port `Membership`, settings of members, and the request that commits a member's offsets. Does not own: a
+protocol (`group` has the classic one, `consumer_group` that of KIP-848), or what is done with an assignment
+(`reading`).
+
+An assignment flows one way: the membership learns it in the background, `follow` returns it as a `Rebalance` inside a
+poll, the consumer applies it, and `on_applied` reports what the consumer has then.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from oncelog.client.apis import OFFSET_COMMIT
+from oncelog.client.cluster import Cluster, CoordinatorKind
+from oncelog.client.deadline import Deadline
+from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from oncelog.protocol.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from oncelog.protocol.generated.offset_commit_response import OffsetCommitResponse
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    group_id: str
+    group_instance_id: str | None
+    assignors: Sequence[str]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    metadata_max_age_ms: int
+    api_timeout_ms: float
+    pattern: str | None = None
+    """Chooses the topics, at each join; a change in what it matches is a reason to join again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """What the consumer does now: give up the partitions that are not in `target`, then read those that are."""
+
+    target: Sequence[TopicPartition]
+    is_lost: bool = False
+    """What is given up may have another owner already: nothing of it can be committed."""
+    is_assignment: bool = True
+    """False: the assignment is still to come; this only gives up what must not be kept until then."""
+
+
+class Membership(Protocol):
+    subscribes: bool
+    """The group assigns the partitions."""
+    on_change: Callable[[], None]
+    """Called when `follow` may return something else than before."""
+    last_poll_s: float
+    is_polling: bool
+
+    @property
+    def is_member(self) -> bool: ...
+
+    def metadata(self) -> ConsumerGroupMetadata: ...
+
+    def follow(self, owned: Sequence[TopicPartition]) -> Rebalance | None:
+        """What the consumer, which has `owned`, must do now; starts in the background what the group must do. Raises
+        the error that ended it, once."""
+        ...
+
+    def on_applied(self, owned: Sequence[TopicPartition], *, has_revoked: bool) -> None: ...
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
+        """Raises CommitFailed if this membership is no longer current."""
+        ...
+
+    async def check_membership(self, deadline: Deadline) -> None:
+        """Raises CommitFailed if the coordinator does not know this member any more."""
+        ...
+
+    async def leave(self, deadline: Deadline) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+async def send_commit(
+    cluster: Cluster,
+    member: ConsumerGroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    deadline: Deadline,
+) -> int:
+    """Commit as this member; returns the first error code of a partition, 0 for none."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, partition), offset in offsets.items():
+        part = OffsetCommitRequestPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
+        topics.setdefault(topic, []).append(part)
+    request = OffsetCommitRequest(
+        group_id=member.group_id,
+        generation_id_or_member_epoch=member.generation_id,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        topics=[OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
+    )
+    response = await cluster.call_coordinator(
+        CoordinatorKind.GROUP, member.group_id, OFFSET_COMMIT, request, deadline, _commit_error
+    )
+    return _commit_error(response)
+
+
+def _commit_error(response: OffsetCommitResponse) -> int:
+    codes = [each.error_code for topic in response.topics for each in topic.partitions]
+    return next((code for code in codes if code), 0)

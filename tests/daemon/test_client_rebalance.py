@@ -1,0 +1,77 @@
+"""What a consumer does while its group rebalances."""
+
+import asyncio
+import uuid
+
+from oncelog.client import Admin, Consumer, NewTopic, Producer
+from oncelog.client.subscriptions import Subscription, encode_cooperative_subscription
+from oncelog.protocol.errors import ErrorCode
+from tests.clients.group_members import Member
+from tests.clients.wire import WireBroker
+from tests.support.daemon import Daemon
+
+
+async def new_topic(daemon: Daemon, partitions: int) -> str:
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    async with Admin(daemon.bootstrap) as admin:
+        await admin.create_topics(NewTopic(name, partitions, 1))
+    return name
+
+
+async def test_a_cooperative_member_reads_and_commits_while_the_group_waits_for_another_one(daemon: Daemon) -> None:
+    topic = await new_topic(daemon, 4)
+    subscription = encode_cooperative_subscription(Subscription([topic]))
+    wire = WireBroker(daemon.bootstrap)
+    silent = Member(wire, group_id=topic, protocols=[("cooperative-sticky", subscription)])
+    revoked: list[int] = []
+
+    async def on_revoke(partitions: object) -> None:
+        revoked.append(len(partitions))  # type: ignore[arg-type]
+
+    async with Consumer(
+        topic,
+        bootstrap_servers=daemon.bootstrap,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        heartbeat_interval_ms=50,
+        partition_assignment_strategy=["cooperative-sticky"],
+        on_revoke=on_revoke,
+    ) as consumer:
+        while len(consumer.assignment()) < 4:
+            await consumer.poll(50)
+        await asyncio.to_thread(silent.join)
+        while len(consumer.assignment()) > 2:
+            await consumer.poll(50)
+        # The other one has joined once and will not join again: the group waits, for ten seconds or more.
+        async with Producer(daemon.bootstrap) as producer:
+            for partition in range(4):
+                await producer.send(topic, b"value", partition=partition)
+        read = []
+        async with asyncio.timeout(5):
+            while len(read) < 2:
+                read += await consumer.poll(1_000)
+            await consumer.commit_sync()
+        assert sorted({each.topic_partition for each in read}) == consumer.assignment()
+        assert set((await consumer.committed()).values()) == {(1, "", -1)}
+        assert revoked == [2]
+    wire.close()
+
+
+async def test_closing_does_not_wait_for_a_join_that_waits_for_others(daemon: Daemon) -> None:
+    topic = await new_topic(daemon, 1)
+    wire = WireBroker(daemon.bootstrap)
+    subscription = encode_cooperative_subscription(Subscription([topic]))
+    silent = Member(wire, group_id=topic, protocols=[("range", subscription)])
+
+    def take_part() -> None:
+        silent.join()
+        silent.learn()
+        assert silent.sync({silent.member_id: b""}).message.error_code == ErrorCode.NONE
+
+    await asyncio.to_thread(take_part)
+    async with Consumer(topic, bootstrap_servers=daemon.bootstrap, group_id=topic) as consumer:
+        await consumer.poll(300)
+        assert consumer.assignment() == []
+        async with asyncio.timeout(2):
+            await consumer.close()
+    wire.close()
