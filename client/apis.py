@@ -2,7 +2,7 @@
 
 Owns: the upper bounds. Produce 12, EndTxn 5 and TxnOffsetCommit 5 select the second transaction protocol (KIP-890),
 which may be used only where the broker has finalized `transaction.version` 2: each has an entry for either protocol.
-Fetch stays at topic names (12), OffsetFetch and FindCoordinator at their single-item forms.
+Fetch (12), OffsetCommit and OffsetFetch (9) stay at topic names, FindCoordinator at its single-item form.
 """
 
 from collections.abc import Callable
@@ -17,6 +17,8 @@ from oncelog.protocol.generated import (
     add_partitions_to_txn_response,
     api_versions_request,
     api_versions_response,
+    consumer_group_heartbeat_request,
+    consumer_group_heartbeat_response,
     create_topics_request,
     create_topics_response,
     delete_topics_request,
@@ -161,13 +163,22 @@ HEARTBEAT = Api(
 LEAVE_GROUP = Api(
     ApiKey.LEAVE_GROUP, leave_group_request.encode, leave_group_response.decode, leave_group_request.FLEXIBLE_FROM, 0, 4
 )
+CONSUMER_GROUP_HEARTBEAT = Api(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    consumer_group_heartbeat_request.encode,
+    consumer_group_heartbeat_response.decode,
+    consumer_group_heartbeat_request.FLEXIBLE_FROM,
+    1,
+    1,
+)
+"""Version 0 lets the coordinator make the member's id, so that a lost response leaves a member behind."""
 OFFSET_COMMIT = Api(
     ApiKey.OFFSET_COMMIT,
     offset_commit_request.encode,
     offset_commit_response.decode,
     offset_commit_request.FLEXIBLE_FROM,
     2,
-    8,
+    9,
 )
 OFFSET_FETCH = Api(
     ApiKey.OFFSET_FETCH,
@@ -175,7 +186,7 @@ OFFSET_FETCH = Api(
     offset_fetch_response.decode,
     offset_fetch_request.FLEXIBLE_FROM,
     1,
-    7,
+    9,
 )
 CREATE_TOPICS = Api(
     ApiKey.CREATE_TOPICS,

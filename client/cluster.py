@@ -11,7 +11,7 @@ others again, since a join waits for the whole group.
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -306,6 +306,31 @@ class Cluster:
                 return response
             await deadline.pause(backoff_ms, api.key.name, error_for(code))
 
+    async def ask_coordinator(
+        self,
+        kind: CoordinatorKind,
+        key: str,
+        api: Api[RequestT, ResponseT],
+        message: RequestT,
+        deadline: Deadline,
+        error_of: Callable[[ResponseT], int],
+    ) -> ResponseT:
+        """Send to the coordinator once, where the next attempt may have to say something else. Raises a RetriableError
+        if it does not respond, or is busy or no longer the coordinator."""
+        try:
+            node_id = await self._coordinator(kind, key, deadline)
+            transport = await self.transport(node_id, Purpose.COORDINATOR, deadline)
+            response = await transport.request(api, message, self._patience_s(deadline))
+        except (ConnectionLost, RequestTimedOut):
+            self._coordinators.pop((kind, key), None)
+            raise
+        code = error_of(response)
+        if code in COORDINATOR_MOVED:
+            self._coordinators.pop((kind, key), None)
+        if code in COORDINATOR_MOVED or code in COORDINATOR_BUSY:
+            raise error_for(code)
+        return response
+
     async def call_node(
         self, node_id: int, api: Api[RequestT, ResponseT], message: RequestT, deadline: Deadline
     ) -> ResponseT:
@@ -396,6 +421,17 @@ class Cluster:
         if len(missing) > 1:
             await self.refresh(missing, deadline)
         return [await self.topic(name, deadline) for name in wanted]
+
+    async def partitions_of(self, places: Collection[TopicPartition], deadline: Deadline) -> None:
+        """Until the leaders of these partitions are known, some of which may be newer than what is cached."""
+        while True:
+            await self.topics_of((each.topic for each in places), deadline)
+            stale = {each.topic for each in places if self.leader(each) < 0}
+            if not stale:
+                return
+            await self.refresh(stale, deadline)
+            if any(self.leader(each) < 0 for each in places):
+                await deadline.pause(self.retry_backoff_ms, f"partitions of {', '.join(sorted(stale))}")
 
     def _led(self, name: str) -> Topic | None:
         """The topic, if all its partitions have leaders."""

@@ -178,6 +178,8 @@ _CLASSES: dict[ErrorCode, type[KafkaError]] = {
     ErrorCode.UNKNOWN_MEMBER_ID: CommitFailed,
     ErrorCode.REBALANCE_IN_PROGRESS: CommitFailed,
     ErrorCode.STALE_MEMBER_EPOCH: CommitFailed,
+    ErrorCode.FENCED_MEMBER_EPOCH: CommitFailed,
+    ErrorCode.UNRELEASED_INSTANCE_ID: FatalError,
     ErrorCode.CORRUPT_MESSAGE: CorruptBatch,
     ErrorCode.UNKNOWN_SERVER_ERROR: AbortableError,
     ErrorCode.MESSAGE_TOO_LARGE: AbortableError,
@@ -189,6 +191,9 @@ _CLASSES: dict[ErrorCode, type[KafkaError]] = {
 }
 
 _HINTS: dict[ErrorCode, str] = {
+    ErrorCode.UNRELEASED_INSTANCE_ID: (
+        "another member has this group_instance_id; one that was killed keeps it until its session times out"
+    ),
     ErrorCode.COORDINATOR_NOT_AVAILABLE: (
         "on one broker, Apache Kafka needs transaction.state.log.replication.factor=1, transaction.state.log.min.isr=1 "
         "and offsets.topic.replication.factor=1"

@@ -10,7 +10,7 @@ A join has a connection of its own, since it waits for the whole group: commits 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from oncelog.client.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
@@ -19,6 +19,7 @@ from oncelog.client.cluster import Cluster, CoordinatorKind, Purpose
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import CommitFailed, FatalError, KafkaError, error_for, raise_for
 from oncelog.client.membership import GroupSettings, Rebalance, send_commit
+from oncelog.client.offsets import fetch_committed
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.client.subscriptions import NO_GENERATION, Subscription, decode_assignment, encode_assignment
 from oncelog.protocol.errors import ErrorCode, ProtocolError
@@ -47,6 +48,8 @@ class GroupMembership:
         self._settings = settings
         self._member_id = ""
         self._generation_id = NO_GENERATION
+        self._lost: ConsumerGroupMetadata | None = None
+        """What this member was in the generation that it lost."""
         self._needs_join = self.subscribes
         self._was_member = False
         """It has joined before."""
@@ -61,6 +64,9 @@ class GroupMembership:
 
     def metadata(self) -> ConsumerGroupMetadata:
         settings = self._settings
+        if self._lost is not None and not self.is_member:
+            # An empty group lets anybody commit who names no generation.
+            return self._lost
         return ConsumerGroupMetadata(
             settings.group_id, self._generation_id, self._member_id, settings.group_instance_id
         )
@@ -128,6 +134,8 @@ class GroupMembership:
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
         while True:
+            if self._lost is not None and not self.is_member:
+                raise CommitFailed(f"not a member of group {self._settings.group_id!r} now")
             member, joining = self.metadata(), self._joining
             code = await send_commit(self._cluster, member, offsets, deadline)
             if not code:
@@ -140,6 +148,13 @@ class GroupMembership:
                     self._on_lost(code)
                 raise error
             await deadline.pause(self._cluster.retry_backoff_ms, "OFFSET_COMMIT", error)
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], deadline: Deadline, *, require_stable: bool
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        return await fetch_committed(
+            self._cluster, self._settings.group_id, partitions, deadline, require_stable=require_stable
+        )
 
     async def _has_moved_on(
         self, member: ConsumerGroupMetadata, joining: "asyncio.Task[list[TopicPartition] | None]", deadline: Deadline
@@ -356,6 +371,8 @@ class GroupMembership:
             self.on_change()
 
     def _forget_membership(self, code: int = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
+        if self.is_member:
+            self._lost = self.metadata()
         if code != ErrorCode.ILLEGAL_GENERATION:
             # With a new id the group would wait for the old one, until its session times out.
             self._member_id = ""

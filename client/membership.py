@@ -8,7 +8,7 @@ An assignment flows one way: the membership learns it in the background, `follow
 poll, the consumer applies it, and `on_applied` reports what the consumer has then.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +33,7 @@ class GroupSettings:
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
     metadata_max_age_ms: int
+    remote_assignor: str | None
     api_timeout_ms: float
     pattern: str | None = None
     """Chooses the topics, at each join; a change in what it matches is a reason to join again."""
@@ -71,6 +72,12 @@ class Membership(Protocol):
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
         """Raises CommitFailed if this membership is no longer current."""
+        ...
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], deadline: Deadline, *, require_stable: bool
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The group's offsets. Raises CommitFailed as `commit` does, where the protocol knows who asks."""
         ...
 
     async def check_membership(self, deadline: Deadline) -> None:

@@ -7,11 +7,16 @@ from oncelog.client.apis import LIST_OFFSETS, OFFSET_FETCH
 from oncelog.client.cluster import LEADER_MOVED, Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut, error_for
-from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
-from oncelog.protocol.generated.offset_fetch_response import OffsetFetchResponse
+from oncelog.protocol.generated.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from oncelog.protocol.generated.offset_fetch_response import OffsetFetchResponse, OffsetFetchResponseGroup
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 """Which records a reader sees: those of committed transactions only, or all."""
@@ -103,17 +108,29 @@ async def fetch_committed(
     deadline: Deadline,
     *,
     require_stable: bool = True,
+    member: ConsumerGroupMetadata | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """The group's committed offsets of these partitions, or of all (None); those without one are left out.
 
-    With `require_stable` it waits for open transactions that hold offsets of these partitions (KIP-447).
+    With `require_stable` it waits for open transactions that hold offsets of these partitions (KIP-447). As a `member`
+    of a consumer group (KIP-848) it raises CommitFailed if that is not a member or not of the current epoch.
     """
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions or ():
         topics.setdefault(topic, []).append(partition)
     named = [OffsetFetchRequestTopic(name, parts) for name, parts in topics.items()]
+    grouped = [OffsetFetchRequestTopics(name, partition_indexes=parts) for name, parts in topics.items()]
+    asked = OffsetFetchRequestGroup(
+        group_id=group_id,
+        member_id=None if member is None else member.member_id,
+        member_epoch=-1 if member is None else member.generation_id,
+        topics=None if partitions is None else grouped,
+    )
     request = OffsetFetchRequest(
-        group_id=group_id, topics=None if partitions is None else named, require_stable=require_stable
+        group_id=group_id,
+        topics=None if partitions is None else named,
+        groups=[asked],
+        require_stable=require_stable,
     )
     error_of: Callable[[OffsetFetchResponse], int] = _offset_fetch_error
     while True:
@@ -131,14 +148,20 @@ async def fetch_committed(
         TopicPartition(topic.name, each.partition_index): OffsetAndMetadata(
             each.committed_offset, each.metadata or "", each.committed_leader_epoch
         )
-        for topic in response.topics
+        for topic in _answered(response).topics
         for each in topic.partitions
         if each.committed_offset >= 0
     }
 
 
+def _answered(response: OffsetFetchResponse) -> OffsetFetchResponse | OffsetFetchResponseGroup:
+    """From version 8 on a response has groups, here one."""
+    return response.groups[0] if response.groups else response
+
+
 def _offset_fetch_error(response: OffsetFetchResponse) -> int:
-    if response.error_code:
-        return response.error_code
-    codes = [each.error_code for topic in response.topics for each in topic.partitions]
+    answered = _answered(response)
+    if answered.error_code:
+        return answered.error_code
+    codes = [each.error_code for topic in answered.topics for each in topic.partitions]
     return next((code for code in codes if code), 0)

@@ -11,7 +11,8 @@ from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import NoOffsetForPartition
 from oncelog.client.fetcher import Fetcher, PartitionState
-from oncelog.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
+from oncelog.client.membership import Membership
+from oncelog.client.offsets import EARLIEST, LATEST, list_offsets
 from oncelog.client.records import OffsetAndMetadata, Record, TopicPartition
 from oncelog.client.settings import ConsumerSettings
 
@@ -19,8 +20,11 @@ _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class Positions:
-    def __init__(self, cluster: Cluster, fetcher: Fetcher, settings: ConsumerSettings) -> None:
+    def __init__(
+        self, cluster: Cluster, group: Membership | None, fetcher: Fetcher, settings: ConsumerSettings
+    ) -> None:
         self._cluster = cluster
+        self._group = group
         self._fetcher = fetcher
         self._settings = settings
         self._ahead: list[Record] = []
@@ -89,10 +93,8 @@ class Positions:
         states = self._fetcher.partitions
         settings = self._settings
         missing = [each for each, state in states.items() if state.position < 0]
-        if missing and settings.group_id is not None:
-            committed = await fetch_committed(
-                self._cluster, settings.group_id, missing, deadline, require_stable=settings.reads_committed
-            )
+        if missing and self._group is not None:
+            committed = await self._group.committed(missing, deadline, require_stable=settings.reads_committed)
             for topic_partition, offset in committed.items():
                 state = states.get(topic_partition)
                 if state is not None and state.position < 0:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from oncelog.client.cluster import Cluster
 from oncelog.client.commits import Commits
+from oncelog.client.consumer_group import ConsumerGroupMembership
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import InvalidState
+from oncelog.client.errors import CommitFailed, InvalidState
 from oncelog.client.fetcher import Fetcher, FetchSettings
 from oncelog.client.group import GroupMembership
 from oncelog.client.membership import GroupSettings, Membership, Rebalance
@@ -19,15 +20,21 @@ from oncelog.client.positions import Positions
 from oncelog.client.records import Record, TopicPartition
 from oncelog.client.settings import ConsumerSettings
 
+_MEMBERS: dict[str, type[GroupMembership] | type[ConsumerGroupMembership]] = {
+    "classic": GroupMembership,
+    "consumer": ConsumerGroupMembership,
+}
+
 
 class Reading:
     def __init__(self, cluster: Cluster, settings: ConsumerSettings, topics: Sequence[str]) -> None:
         self.fetcher = Fetcher(cluster, _fetch_settings(settings))
         self.group: Membership | None = None
         if settings.group_id is not None:
-            self.group = GroupMembership(cluster, _group_settings(settings, settings.group_id), topics)
+            member = _MEMBERS[settings.group_protocol]
+            self.group = member(cluster, _group_settings(settings, settings.group_id), topics)
             self.group.on_change = self.fetcher.notify
-        self.positions = Positions(cluster, self.fetcher, settings)
+        self.positions = Positions(cluster, self.group, self.fetcher, settings)
         self.commits = Commits(self.group, self.positions, settings)
         self.assignment_count = 0
         self.change_count = 0
@@ -132,7 +139,11 @@ class Reading:
         while change is not None and self.group is not None:
             await self._apply(self.group, change, deadline)
             change = self._follow()
-        await self.positions.find(deadline)
+        try:
+            await self.positions.find(deadline)
+        except CommitFailed as error:
+            # This member is fenced, and will be told to give up what it wanted to find.
+            await deadline.pause(self._settings.retry_backoff_ms, "OFFSET_FETCH", error)
 
     async def _apply(self, group: Membership, change: Rebalance, deadline: Deadline) -> None:
         fetcher, settings = self.fetcher, self._settings
@@ -149,7 +160,7 @@ class Reading:
             fetcher.assign([each for each in fetcher.partitions if each in change.target], keep=True)
         added = [each for each in change.target if each not in fetcher.partitions]
         if change.is_assignment:
-            await self._cluster.topics_of((each.topic for each in added), deadline)
+            await self._cluster.partitions_of(added, deadline)
             fetcher.assign(change.target, keep=True)
             self.assignment_count += 1
         self.change_count += 1
@@ -180,5 +191,6 @@ def _group_settings(settings: ConsumerSettings, group_id: str) -> GroupSettings:
         max_poll_interval_ms=settings.max_poll_interval_ms,
         metadata_max_age_ms=settings.metadata_max_age_ms,
         api_timeout_ms=settings.default_api_timeout_ms,
+        remote_assignor=settings.group_remote_assignor,
         pattern=settings.pattern,
     )

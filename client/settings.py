@@ -22,6 +22,8 @@ OffsetReset = Literal["earliest", "latest", "error"]
 """Where to start without a valid committed offset; "error" raises NoOffsetForPartition."""
 DeliveryMode = Literal["at_most_once", "at_least_once", "exactly_once"]
 """What a fault may do to a record on its way through a consumer and a producer: lose it, double it, or neither."""
+GroupProtocol = Literal["classic", "consumer"]
+"""How a group assigns partitions: classic is done by a member, consumer by the coordinator (KIP-848)."""
 OnPartitions = Callable[[Sequence[TopicPartition]], Awaitable[None]]
 """A rebalance callback: `async def on_assign(partitions): ...`."""
 
@@ -141,6 +143,8 @@ class ConsumerOptions(TypedDict, total=False):
     session_timeout_ms: int
     heartbeat_interval_ms: int
     group_instance_id: str | None
+    group_protocol: GroupProtocol
+    group_remote_assignor: str | None
     partition_assignment_strategy: Sequence[str]
     fetch_min_bytes: int
     fetch_max_wait_ms: int
@@ -191,6 +195,10 @@ class ConsumerSettings:
     """Between two heartbeats: at most a third of session_timeout_ms."""
     group_instance_id: str | None = None
     """Makes a static member: it may come back within session_timeout_ms without a rebalance (KIP-345)."""
+    group_protocol: GroupProtocol = "classic"
+    """consumer: the coordinator assigns the partitions, and each member moves on by itself (KIP-848)."""
+    group_remote_assignor: str | None = None
+    """With group_protocol="consumer", the coordinator's assignor: uniform or range; None leaves it the choice."""
     partition_assignment_strategy: Sequence[str] = ("range", "roundrobin")
     """The assignors that the group may choose from: range, roundrobin, sticky, cooperative-sticky. With the last alone,
     members keep their partitions during a rebalance but for those that move to another member."""
@@ -227,6 +235,8 @@ class ConsumerSettings:
         _apply(self, self.delivery, _CONSUMER_MODES)
         _one_of("isolation_level", self.isolation_level, _ISOLATION_LEVELS)
         _one_of("auto_offset_reset", self.auto_offset_reset, _RESETS)
+        _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
+        self._check_protocol()
         if not self.partition_assignment_strategy:
             raise ConfigError("partition_assignment_strategy is empty")
         for name in self.partition_assignment_strategy:
@@ -246,12 +256,28 @@ class ConsumerSettings:
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms; a third of it is usual")
 
+    def _check_protocol(self) -> None:
+        """What the coordinator decides cannot be an option of a member."""
+        theirs = _CLASSIC_OPTIONS if self.group_protocol == "consumer" else _CONSUMER_OPTIONS
+        defaults = {each.name: each.default for each in fields(self)}
+        for name, instead in theirs.items():
+            if getattr(self, name) != defaults[name]:
+                raise ConfigError(f"{name} has no meaning with group_protocol={self.group_protocol!r}", hint=instead)
+
     @property
     def reads_committed(self) -> bool:
         """Whether the isolation level is read_committed."""
         return self.isolation_level == "read_committed"
 
 
+_CLASSIC_OPTIONS = {
+    "partition_assignment_strategy": "group_remote_assignor names the coordinator's assignor",
+    "session_timeout_ms": "the broker's group.consumer.session.timeout.ms, or the group's consumer.session.timeout.ms",
+    "heartbeat_interval_ms": (
+        "the broker's group.consumer.heartbeat.interval.ms, or the group's consumer.heartbeat.interval.ms"
+    ),
+}
+_CONSUMER_OPTIONS = {"group_remote_assignor": "partition_assignment_strategy names the assignors of a classic group"}
 _PRODUCER_MODES: dict[DeliveryMode, ProducerOptions] = {
     "at_most_once": {"acks": 0, "enable_idempotence": False},
     "at_least_once": {"acks": "all", "enable_idempotence": False},

@@ -26,15 +26,19 @@ INSTANCES = 2
 _READ = ConsumerOptions(
     request_timeout_ms=1_500,
     retry_backoff_ms=20,
-    session_timeout_ms=6_000,
-    heartbeat_interval_ms=500,
     bootstrap_timeout_ms=60_000,
     fetch_max_wait_ms=100,
 )
+_CLASSIC = ConsumerOptions(session_timeout_ms=6_000, heartbeat_interval_ms=500)
+PROTOCOLS: dict[str, ConsumerOptions] = {
+    "eager": _CLASSIC,
+    "cooperative": {**_CLASSIC, "partition_assignment_strategy": ["cooperative-sticky"]},
+    "consumer": {"group_protocol": "consumer"},
+}
 _WRITE = ProducerOptions(request_timeout_ms=1_500, retry_backoff_ms=20, bootstrap_timeout_ms=60_000)
 
 
-async def copy(bootstrap: str, name: str) -> None:
+async def copy(bootstrap: str, name: str, protocol: str) -> None:
     """One instance, until it is cancelled; started again when it ends, as a supervisor does."""
     while True:
         try:
@@ -44,7 +48,7 @@ async def copy(bootstrap: str, name: str) -> None:
                 group_id="copiers",
                 transactional_id=name,
                 max_records=10,
-                consumer=ConsumerOptions(**{**_READ, "group_instance_id": name}),
+                consumer=ConsumerOptions(**{**_READ, **PROTOCOLS[protocol], "group_instance_id": name}),
                 producer=_WRITE,
             ) as session:
                 async for batch in session:
@@ -66,9 +70,10 @@ async def results(bootstrap: str) -> AsyncIterator[list[list[int]]]:
             yield found
 
 
-@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6))])
+@pytest.mark.parametrize("seed", [1, 2, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 10))])
 @pytest.mark.parametrize("version", [1, 2], ids=["first-protocol", "second-protocol"])
 async def test_two_instances_copy_each_record_once_and_in_order(start_daemon: Start, seed: int, version: int) -> None:
+    protocol = list(PROTOCOLS)[seed % len(PROTOCOLS)]
     # A repeated EndTxn of the first protocol may end the next transaction: that is what the second one is for.
     async with ChaosProxy(seed, may_repeat=version == 2) as proxy:
         inside, outside = free_ports(2)
@@ -79,11 +84,16 @@ async def test_two_instances_copy_each_record_once_and_in_order(start_daemon: St
             "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
             "inter.broker.listener.name=INSIDE",
             "group.initial.rebalance.delay.ms=0",
+            "group.consumer.min.session.timeout.ms=1000",
+            "group.consumer.session.timeout.ms=6000",
+            "group.consumer.min.heartbeat.interval.ms=100",
+            "group.consumer.heartbeat.interval.ms=500",
         )
         proxy.upstream = ("127.0.0.1", outside)
         await fill(daemon.bootstrap)
         copiers = [
-            asyncio.ensure_future(copy(f"127.0.0.1:{proxy.port}", f"copier-{number}")) for number in range(INSTANCES)
+            asyncio.ensure_future(copy(f"127.0.0.1:{proxy.port}", f"copier-{number}", protocol))
+            for number in range(INSTANCES)
         ]
         try:
             async with asyncio.timeout(150):

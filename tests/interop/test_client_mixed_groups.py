@@ -23,7 +23,14 @@ from tests.support.interop import QUICK_GROUPS, unique
 
 PARTITIONS = 6
 PATIENCE_S = 40.0
-KINDS: dict[str, ConsumerOptions] = {"cooperative-sticky": {"partition_assignment_strategy": ["cooperative-sticky"]}}
+KINDS: dict[str, ConsumerOptions] = {
+    "cooperative-sticky": {
+        "partition_assignment_strategy": ["cooperative-sticky"],
+        "heartbeat_interval_ms": 100,
+        "session_timeout_ms": 6_000,
+    },
+    "consumer": {"group_protocol": "consumer"},
+}
 
 
 class Peer(Protocol):
@@ -125,6 +132,8 @@ PEERS = [
     pytest.param(librdkafka, "cooperative-sticky", id="librdkafka"),
     pytest.param(kafka_python, "cooperative-sticky", id="kafka-python"),
     pytest.param(Java, "cooperative-sticky", id="java", marks=pytest.mark.kafka),
+    pytest.param(librdkafka, "consumer", id="librdkafka-consumer"),
+    pytest.param(Java, "consumer", id="java-consumer", marks=pytest.mark.kafka),
 ]
 
 
@@ -144,8 +153,6 @@ class Ours:
         self._options = ConsumerOptions(
             bootstrap_servers=daemon.bootstrap,
             group_id=group,
-            heartbeat_interval_ms=100,
-            session_timeout_ms=6_000,
             **KINDS[kind],  # type: ignore[typeddict-item]
         )
         self.members: list[Consumer] = []
@@ -199,6 +206,6 @@ async def test_members_of_two_clients_share_a_group(
     await ours.settle(peers, 2, 2, 2)
     await asyncio.to_thread(peers.pop().close)
     await ours.settle(peers, 3, 3)
-    # Who led before the others came had 6 and now has 2; the second one had 3.
+    # Whoever was there first had 6 and then 2; the second one had 3.
     assert len(ours.revoked) == (4 if leads == "we" else 1)
     await ours.close()
