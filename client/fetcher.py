@@ -8,18 +8,19 @@ new assignment has overtaken is dropped; records are decoded when taken, batch b
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from oncelog.client.apis import FETCH
 from oncelog.client.cluster import LEADER_MOVED, Cluster, Purpose
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import ConnectionLost, CorruptBatch, KafkaError, error_for
+from oncelog.client.fetch_sessions import FIRST_VERSION, SESSION_ERRORS, FetchSession, SessionPart
 from oncelog.client.isolation import AbortedTransactions
 from oncelog.client.records import Record, TopicPartition
 from oncelog.client.transport import Transport
 from oncelog.protocol.errors import ErrorCode, ProtocolError
-from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from oncelog.protocol.generated.fetch_response import FetchResponse, PartitionData
 from oncelog.protocol.records.batch import BatchHeader, check_crc, iter_batches
 from oncelog.protocol.records.record import decode_records
@@ -101,6 +102,7 @@ class Fetcher:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._in_flight: set[int] = set()
+        self._sessions: dict[int, FetchSession] = {}
         self._connecting: dict[int, asyncio.Task[None]] = {}
         self._pump_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
@@ -259,42 +261,66 @@ class Fetcher:
         self._set_timer(again_at_s)
 
     def _fetch(self, node_id: int, transport: Transport, states: list[PartitionState]) -> None:
-        topics: dict[str, list[FetchPartition]] = {}
-        for state in states:
-            topic, partition = state.topic_partition
-            part = FetchPartition(
-                partition=partition,
-                fetch_offset=state.next_fetch_offset,
-                partition_max_bytes=self._settings.max_partition_bytes,
-            )
-            topics.setdefault(topic, []).append(part)
+        asked = {state.topic_partition: (state, state.next_fetch_offset) for state in states}
+        session = self._sessions.setdefault(node_id, FetchSession())
+        if transport.connection.version_of(FETCH) < FIRST_VERSION:
+            session.start_anew()
+        part = session.next_request({each: offset for each, (_, offset) in asked.items()})
         # A partition skipped because enough of it is buffered must not have to wait, once that is taken, for a long
         # poll to end.
         left_out = any(len(state.chunks) >= _CHUNKS_AHEAD for state in self.partitions.values())
-        request = FetchRequest(
-            max_wait_ms=min(_SHORT_WAIT_MS, self._settings.max_wait_ms) if left_out else self._settings.max_wait_ms,
-            min_bytes=self._settings.min_bytes,
-            max_bytes=self._settings.max_bytes,
-            isolation_level=1 if self._settings.read_committed else 0,
-            topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
-        )
-        asked = {state.topic_partition: (state, state.next_fetch_offset) for state in states}
+        max_wait_ms = min(_SHORT_WAIT_MS, self._settings.max_wait_ms) if left_out else self._settings.max_wait_ms
 
         def on_answer(response: FetchResponse | None, error: KafkaError | None) -> None:
             self._in_flight.discard(node_id)
             if response is not None:
-                self._on_response(asked, response)
+                self._on_response(session, asked, response)
             else:
+                session.start_anew()
                 self._on_error((state for state, _ in asked.values()), error or ConnectionLost())
             self.wake()
 
         self._in_flight.add(node_id)
         try:
-            transport.send(FETCH, request, on_answer)
+            transport.send(FETCH, self._request(part, asked, max_wait_ms), on_answer)
         except KafkaError as error:
             on_answer(None, error)
 
-    def _on_response(self, asked: dict[TopicPartition, tuple[PartitionState, int]], response: FetchResponse) -> None:
+    def _request(
+        self, part: SessionPart, asked: Mapping[TopicPartition, tuple[PartitionState, int]], max_wait_ms: int
+    ) -> FetchRequest:
+        topics: dict[str, list[FetchPartition]] = {}
+        for topic, partition in part.changed:
+            fetched = FetchPartition(
+                partition=partition,
+                fetch_offset=asked[TopicPartition(topic, partition)][1],
+                partition_max_bytes=self._settings.max_partition_bytes,
+            )
+            topics.setdefault(topic, []).append(fetched)
+        forgotten: dict[str, list[int]] = {}
+        for topic, partition in part.forgotten:
+            forgotten.setdefault(topic, []).append(partition)
+        return FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=self._settings.min_bytes,
+            max_bytes=self._settings.max_bytes,
+            isolation_level=1 if self._settings.read_committed else 0,
+            session_id=part.session_id,
+            session_epoch=part.epoch,
+            topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
+            forgotten_topics_data=[ForgottenTopic(topic=name, partitions=parts) for name, parts in forgotten.items()],
+        )
+
+    def _on_response(
+        self,
+        session: FetchSession,
+        asked: dict[TopicPartition, tuple[PartitionState, int]],
+        response: FetchResponse,
+    ) -> None:
+        session.on_response(response.session_id, response.error_code)
+        if response.error_code in SESSION_ERRORS:
+            # The next request, in a new session, can go at once.
+            return
         if response.error_code:
             self._on_error((state for state, _ in asked.values()), error_for(response.error_code))
             return
