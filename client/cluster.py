@@ -30,7 +30,7 @@ from oncelog.client.errors import (
     raise_for,
 )
 from oncelog.client.records import TopicPartition
-from oncelog.client.transport import Transport
+from oncelog.client.transport import Transport, connect
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -200,7 +200,7 @@ class Cluster:
         return transport
 
     async def _connected(self, host: str, port: int, deadline: Deadline) -> Transport:
-        return await Transport.connect(
+        return await connect(
             host,
             port,
             client_id=self.client_id,

@@ -20,7 +20,7 @@ from oncelog.protocol.errors import ProtocolError
 
 
 class Transport(asyncio.Protocol):
-    """`await Transport.connect(...)`; then `send` with a callback, or `await request`."""
+    """`await connect(...)`; then `send` with a callback, or `await request`."""
 
     def __init__(self, address: str, client_id: str, request_timeout_ms: float) -> None:
         self.address = address
@@ -34,28 +34,6 @@ class Transport(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._last_sign_s = 0.0
         self._was_connected = False
-
-    @classmethod
-    async def connect(
-        cls, host: str, port: int, *, client_id: str, request_timeout_ms: float, deadline: Deadline
-    ) -> "Transport":
-        """Connect and negotiate versions. Raises ConnectionLost or RequestTimedOut."""
-        address = f"{host}:{port}"
-        self = cls(address, client_id, request_timeout_ms)
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout_at(deadline.at_s):
-                await loop.create_connection(lambda: self, host, port)
-                await self._ready
-        except TimeoutError:
-            self.close()
-            raise RequestTimedOut(f"no connection to {address} in time") from None
-        except OSError as error:
-            raise ConnectionLost(f"no connection to {address}: {_reason(error)}") from error
-        except asyncio.CancelledError:
-            self.close()
-            raise
-        return self
 
     @property
     def is_open(self) -> bool:
@@ -81,6 +59,10 @@ class Transport(asyncio.Protocol):
             if self._timer is None:
                 self._timer = self._loop.call_later(self._request_timeout_s, self._on_timer)
         transport.write(self.connection.send(api, message, on_answer, patience_s))
+
+    async def wait_ready(self) -> None:
+        """Until the versions are known. Raises what ended the connection before."""
+        await self._ready
 
     async def request(self, api: Api[RequestT, ResponseT], message: RequestT, timeout_s: float) -> ResponseT:
         answered: asyncio.Future[ResponseT] = self._loop.create_future()
@@ -174,6 +156,28 @@ class Transport(asyncio.Protocol):
             self._ready.exception()
         if was_open and self.on_closed is not None:
             self.on_closed()
+
+
+async def connect(
+    host: str, port: int, *, client_id: str, request_timeout_ms: float, deadline: Deadline
+) -> Transport:
+    """Connect and negotiate versions. Raises ConnectionLost or RequestTimedOut."""
+    address = f"{host}:{port}"
+    transport = Transport(address, client_id, request_timeout_ms)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout_at(deadline.at_s):
+            await loop.create_connection(lambda: transport, host, port)
+            await transport.wait_ready()
+    except TimeoutError:
+        transport.close()
+        raise RequestTimedOut(f"no connection to {address} in time") from None
+    except OSError as error:
+        raise ConnectionLost(f"no connection to {address}: {_reason(error)}") from error
+    except asyncio.CancelledError:
+        transport.close()
+        raise
+    return transport
 
 
 def _reason(error: OSError) -> str:
