@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 
 from oncelog.client.apis import FETCH
 from oncelog.client.cluster import LEADER_MOVED, Cluster, Purpose
@@ -23,12 +24,11 @@ from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from oncelog.protocol.generated.fetch_response import FetchResponse, PartitionData
 from oncelog.protocol.records.batch import BatchHeader, check_crc, iter_batches
-from oncelog.protocol.records.record import decode_records
+from oncelog.protocol.records.record import as_tuples, decode_batch_columns
 
 _CHUNKS_AHEAD = 2
 """Responses buffered per partition: one to take from, one behind it."""
 _SHORT_WAIT_MS = 20
-_new_record = tuple.__new__
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,15 +217,15 @@ class Fetcher:
         if self._settings.check_crcs and not check_crc(batch):
             raise CorruptBatch(f"the batch in {where} fails its checksum")
         try:
-            decoded = decode_records(batch)
+            columns = decode_batch_columns(batch)
         except ProtocolError as error:
             raise CorruptBatch(f"the batch in {where} cannot be decoded: {error}") from error
-        place = tuple(state.topic_partition)
-        new, kind, position = _new_record, Record, state.position
-        if header.base_offset >= position:
-            return [new(kind, place + each) for each in decoded]
+        topic, partition = state.topic_partition
+        records = as_tuples(Record, (repeat(topic), repeat(partition), *columns))
+        if header.base_offset >= state.position:
+            return records
         # A batch is fetched whole, even if only its end was requested.
-        return [new(kind, place + each) for each in decoded if each[0] >= position]
+        return [each for each in records if each.offset >= state.position]
 
     # --- fetching -----------------------------------------------------------------------------------------------------
 

@@ -158,9 +158,7 @@ class Transport(asyncio.Protocol):
             self.on_closed()
 
 
-async def connect(
-    host: str, port: int, *, client_id: str, request_timeout_ms: float, deadline: Deadline
-) -> Transport:
+async def connect(host: str, port: int, *, client_id: str, request_timeout_ms: float, deadline: Deadline) -> Transport:
     """Connect and negotiate versions. Raises ConnectionLost or RequestTimedOut."""
     address = f"{host}:{port}"
     transport = Transport(address, client_id, request_timeout_ms)
