@@ -69,9 +69,9 @@ class PartitionQueue:
     ) -> tuple[Batch, bool]:
         """Returns the batch that took the record, and whether it was created for it."""
         if self.waiting:
-            batch = self.waiting[-1]
-            if batch.try_append(key, value, headers, timestamp_ms, batch_size):
-                return batch, False
+            last = self.waiting[-1]
+            if last.try_append(key, value, headers, timestamp_ms, batch_size):
+                return last, False
         batch = self._begin(now_s)
         batch.try_append(key, value, headers, timestamp_ms, batch_size)
         return batch, True
@@ -226,6 +226,26 @@ class Accumulator:
             queue = self.queues[topic_partition] = PartitionQueue(topic_partition)
         return queue
 
+    def try_append(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp_ms: int,
+    ) -> Batch | None:
+        """The batch that took the record; None if it needs another. The one that waits is then full: it is sent."""
+        # A tuple equals the TopicPartition of the same fields, and costs a quarter.
+        queue = self.queues.get((topic, partition))  # type: ignore[call-overload]
+        if queue is None or not queue.waiting:
+            return None
+        batch: Batch = queue.waiting[-1]
+        if batch.try_append(key, value, headers, timestamp_ms, self._batch_size):
+            return batch
+        batch.closed = True
+        return None
+
     def append(
         self,
         topic_partition: TopicPartition,
@@ -234,14 +254,13 @@ class Accumulator:
         headers: Headers,
         timestamp_ms: int,
         now_s: float,
-    ) -> tuple[Batch, int, bool]:
-        """Returns the batch that took the record, its index there, and whether to wake the sender: it is new, or
-        full."""
+    ) -> tuple[Batch, bool]:
+        """The batch that took the record, and whether it was created for it."""
         queue = self.queue(topic_partition)
         batch, begun = queue.append(key, value, headers, timestamp_ms, self._batch_size, now_s)
         if begun:
             self._count(batch, self._batch_size)
-        return batch, batch.record_count - 1, begun or batch.size_bytes >= self._batch_size
+        return batch, begun
 
     def append_batch(self, topic_partition: TopicPartition, encoded: bytes | memoryview, now_s: float) -> Batch:
         """Buffer a whole batch that was encoded elsewhere."""

@@ -19,7 +19,7 @@ from oncelog.protocol.records.batch import (
     read_header,
     stamp_producer,
 )
-from oncelog.protocol.records.record import Record, encode_record
+from oncelog.protocol.records.record import NO_HEADERS, encode_head, encode_headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +108,25 @@ class Batch:
         self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int, batch_size: int
     ) -> bool:
         """Add a record, unless the batch is closed or would exceed `batch_size`; the first record always fits."""
-        count = self.record_count
         if self.closed:
             return False
+        count = self.record_count
         if not count:
             self.base_timestamp_ms = self.max_timestamp_ms = timestamp_ms
-        record = Record(0, timestamp_ms, key, value, headers)
-        encoded = encode_record(record, count, timestamp_ms - self.base_timestamp_ms)
-        size = self.size_bytes + len(encoded)
+        tail = encode_headers(headers) if headers else NO_HEADERS
+        head = encode_head(count, timestamp_ms - self.base_timestamp_ms, key, value, len(tail))
+        size = self.size_bytes + len(head) + len(tail)
+        if value is not None:
+            size += len(value)
         if size > batch_size and count:
             return False
         self.size_bytes = size
-        self._body.append(encoded)
+        body = self._body
+        body.append(head)
+        if value:
+            # The value itself, not a copy: it is copied once, when the batch is full.
+            body.append(value)
+        body.append(tail)
         self._timestamps.append(timestamp_ms)
         self.record_count = count + 1
         if timestamp_ms > self.max_timestamp_ms:

@@ -1,12 +1,11 @@
 """The producer: takes records, returns deliveries; transactions are context managers.
 
-Owns: settings, partitioning, waiting for metadata and for buffer space. Does not own: batches (`accumulator`), sending
-(`sender`), identity (`idempotence`, `transaction_manager`). Invariant: every call has a deadline (max.block.ms,
-delivery.timeout.ms), and close() always returns.
+Owns: settings, waiting for metadata and for buffer space. Does not own: what a record needs (`intake`), batches
+(`accumulator`), sending (`sender`), identity (`idempotence`, `transaction_manager`). Invariant: every call has a
+deadline (max.block.ms, delivery.timeout.ms), and close() always returns.
 """
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Sequence
 from types import TracebackType
@@ -17,7 +16,6 @@ from oncelog.client.batch import Batch, Delivery, ProducerIdentity
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import (
-    AbortableError,
     ConfigError,
     InvalidState,
     KafkaError,
@@ -26,7 +24,7 @@ from oncelog.client.errors import (
     raise_for,
 )
 from oncelog.client.idempotence import IdempotentGate, PlainGate
-from oncelog.client.partitioner import Partitioner
+from oncelog.client.intake import Intake
 from oncelog.client.prepared import PreparedTxnState
 from oncelog.client.records import Headers, RecordMetadata, TopicPartition
 from oncelog.client.sender import Sender, SendSettings
@@ -34,11 +32,8 @@ from oncelog.client.settings import ProducerOptions, ProducerSettings
 from oncelog.client.transaction import Transaction, to_the_end
 from oncelog.client.transaction_manager import TransactionManager
 from oncelog.client.transaction_states import TransactionState
-from oncelog.protocol.errors import ErrorCode, ProtocolError
+from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import MAGIC, NO_PRODUCER_ID, check_crc, read_header
-
-_PAIR = 2
-_BYTES = (bytes, bytearray, memoryview)
 
 
 class Producer:
@@ -66,10 +61,10 @@ class Producer:
             retry_backoff_ms=settings.retry_backoff_ms,
             may_create_topics=True,
         )
-        self._partitioner = Partitioner()
         self._room_waiters: deque[asyncio.Future[None]] = deque()
         self._unseen_failures: list[Batch] = []
         self._accumulator: Accumulator | None = None
+        self._intake: Intake | None = None
         self._sender: Sender | None = None
         self._manager: TransactionManager | None = None
         self._gate: IdempotentGate | None = None
@@ -125,6 +120,14 @@ class Producer:
                 retry_backoff_s=settings.retry_backoff_ms / 1000,
                 max_request_bytes=settings.max_request_size,
             ),
+        )
+        self._intake = Intake(
+            self._cluster.topics,
+            accumulator,
+            max_record_bytes=settings.max_request_size,
+            clock_s=asyncio.get_running_loop().time,
+            wake=self._sender.wake,
+            on_failed=self._unseen_failures.append,
         )
         if self._manager is not None:
             self._manager.sender = self._sender
@@ -212,31 +215,14 @@ class Producer:
         Arguments as for `send`. Raises QueueFull, RequestTimedOut, ConfigError and, in a transaction that failed, the
         first error; awaiting the Delivery raises the rest.
         """
-        _check_record(topic, key, value, headers, self._settings.max_request_size)
-        sender, accumulator, count = await self._ready_for(topic)
-        sticky = partition is None and key is None
-        if partition is None:
-            partition = self._partitioner.partition(topic, key, count)
-        else:
-            _check_partition(topic, partition, count)
-        batch, index, needs_sender = accumulator.append(
-            TopicPartition(topic, partition),
-            key,
-            value,
-            headers,
-            int(time.time() * 1000) if timestamp_ms is None else timestamp_ms,
-            asyncio.get_running_loop().time(),
-        )
-        if needs_sender:
-            if index == 0:
-                batch.callbacks.append(lambda: self._on_batch_ended(batch))
-                batch.on_awaited = sender.wake
-            if sticky and batch.size_bytes >= self._settings.batch_size:
-                self._partitioner.on_batch_full(topic, count)
-            sender.wake()
+        intake = self._ready_intake()
+        while (delivery := intake.add(topic, key, value, headers, partition, timestamp_ms)) is None:
+            await self._wait_until_ready(topic)
+            self._ready_intake()
+        if intake.has_filled_a_batch:
             # A loop of send_soon would otherwise starve every other task, the sender included.
             await asyncio.sleep(0)
-        return Delivery(batch, index)
+        return delivery
 
     async def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery:
         """Buffer one whole record batch (magic 2) that was encoded elsewhere, by another process say; blocks as
@@ -247,27 +233,21 @@ class Producer:
         batch with a correct checksum and no producer of its own, and what `send_soon` raises.
         """
         _check_encoded(encoded)
-        sender, accumulator, count = await self._ready_for(topic)
-        _check_partition(topic, partition, count)
-        now_s = asyncio.get_running_loop().time()
-        batch = accumulator.append_batch(TopicPartition(topic, partition), encoded, now_s)
-        batch.callbacks.append(lambda: self._on_batch_ended(batch))
-        sender.wake()
+        intake = self._ready_intake()
+        while (delivery := intake.add_batch(topic, partition, encoded)) is None:
+            await self._wait_until_ready(topic)
+            self._ready_intake()
         await asyncio.sleep(0)
-        return Delivery(batch, 0)
+        return delivery
 
-    async def _ready_for(self, topic: str) -> tuple[Sender, Accumulator, int]:
-        """Wait for buffer space and the topic's metadata; returns its partition count too."""
-        sender, accumulator = self._require_open()
+    def _ready_intake(self) -> Intake:
+        """Raises InvalidState, and what a transaction has failed with."""
+        intake = self._intake
+        if intake is None or self._closed:
+            raise self._not_open()
         if self._manager is not None:
             self._manager.check_open()
-        known = self._cluster.topics.get(topic)
-        if known is None or not accumulator.has_room:
-            await self._wait_until_ready(topic, accumulator)
-            if self._manager is not None:
-                self._manager.check_open()
-            known = self._cluster.topics.get(topic)
-        return sender, accumulator, known.partition_count if known is not None else 1
+        return intake
 
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send all buffered records now and wait for their acknowledgements, at most `timeout_ms` (default: no limit).
@@ -280,7 +260,8 @@ class Producer:
                 await sender.drain()
         except TimeoutError:
             raise RequestTimedOut(f"flush did not finish within {timeout_ms} ms") from None
-        failures, self._unseen_failures = self._unseen_failures, []
+        failures = [*self._unseen_failures]
+        self._unseen_failures.clear()
         for batch in failures:
             if not batch.error_seen and batch.error is not None:
                 raise batch.error
@@ -353,11 +334,16 @@ class Producer:
 
     def _require_open(self) -> tuple[Sender, Accumulator]:
         if self._sender is None or self._accumulator is None or self._closed:
-            state = "closed" if self._closed else "not open"
-            raise InvalidState(f"the producer is {state}", hint="use `async with Producer(...) as producer`")
+            raise self._not_open()
         return self._sender, self._accumulator
 
-    async def _wait_until_ready(self, topic: str, accumulator: Accumulator) -> None:
+    def _not_open(self) -> InvalidState:
+        state = "closed" if self._closed else "not open"
+        return InvalidState(f"the producer is {state}", hint="use `async with Producer(...) as producer`")
+
+    async def _wait_until_ready(self, topic: str) -> None:
+        """Until there are metadata of the topic, and buffer space."""
+        _, accumulator = self._require_open()
         deadline = Deadline.after(self._settings.max_block_ms)
         await self._cluster.topic(topic, deadline)
         while not accumulator.has_room:
@@ -375,48 +361,6 @@ class Producer:
             if not waiter.done():
                 waiter.set_result(None)
                 return
-
-    def _on_batch_ended(self, batch: Batch) -> None:
-        if batch.error is not None:
-            self._unseen_failures.append(batch)
-
-
-def _check_record(topic: str, key: object, value: object, headers: object, max_bytes: int) -> None:
-    """Raises ConfigError for what cannot be sent, and says what to write instead."""
-    _check_bytes("key", key)
-    _check_bytes("value", value)
-    if headers:
-        _check_headers(headers)
-    size_bytes = len(key or b"") + len(value or b"")  # type: ignore[arg-type]  # bytes, see above
-    if size_bytes > max_bytes:
-        raise AbortableError(
-            f"a record of {size_bytes} bytes for {topic!r}: max_request_size is {max_bytes}",
-            code=ErrorCode.MESSAGE_TOO_LARGE,
-            hint="raise max_request_size of the producer and max.message.bytes of the topic, or send less",
-        )
-
-
-def _check_bytes(name: str, content: object) -> None:
-    if content is None or isinstance(content, _BYTES):
-        return
-    hint = f"{name}.encode()" if isinstance(content, str) else "encode it, with json.dumps(...).encode() say"
-    raise ConfigError(f"{name} is {type(content).__name__}, and must be bytes or None", hint=hint)
-
-
-def _check_headers(headers: object) -> None:
-    if isinstance(headers, dict):
-        raise ConfigError("headers is dict, and must be a list of pairs", hint="list(headers.items())")
-    if not isinstance(headers, list | tuple):
-        raise ConfigError(f"headers is {type(headers).__name__}, and must be a list of (str, bytes) pairs")
-    for pair in headers:
-        if not isinstance(pair, tuple) or len(pair) != _PAIR or not isinstance(pair[0], str):
-            raise ConfigError(f"a header is {pair!r}, and must be a pair of str and bytes")
-        _check_bytes("a header's value", pair[1])
-
-
-def _check_partition(topic: str, partition: int, count: int) -> None:
-    if not 0 <= partition < count:
-        raise ConfigError(f"partition {partition} of topic {topic!r}, which has {count}")
 
 
 def _check_encoded(encoded: bytes | memoryview) -> None:

@@ -6,6 +6,7 @@ hold exactly the announced number of records.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import repeat
 from struct import pack
 from typing import Any, NamedTuple, TypeVar
@@ -18,7 +19,10 @@ _MAX_SHIFT = 63
 # One byte: 0 to 63, then -64 to -1, so that a negative value is its own index.
 _SMALL = tuple(bytes((value << 1,)) for value in range(64)) + tuple(bytes((~(value << 1),)) for value in range(-64, 0))
 _NULL = _SMALL[-1]
+NO_HEADERS = b"\x00"
 MIN_RECORD_BYTES = 7
+# Measured: one of two bytes that is cached costs a third. Batches have records of few sizes.
+_CACHED_LENGTHS = 16_384
 _NULL_BYTE = 1
 # A NamedTuple's own constructor is a Python function that does only this.
 _new_tuple: Callable[..., Any] = tuple.__new__
@@ -78,18 +82,44 @@ def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
             raise ProtocolError(f"the varint that ends at byte {position} has more than ten bytes")
 
 
+@lru_cache(_CACHED_LENGTHS)
+def _length(value: int) -> bytes:
+    """A zigzag varint that repeats: a length, or a delta."""
+    return zigzag(value)
+
+
+@lru_cache(_CACHED_LENGTHS)
+def _start(size: int) -> bytes:
+    """How a record of `size` bytes begins: its length, and no attributes."""
+    return zigzag(size) + b"\x00"
+
+
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
     """One record with its length prefix."""
     _, _, key, value, headers = record
-    deltas = zigzag(timestamp_delta) + zigzag(offset_delta) if timestamp_delta or offset_delta else b"\x00\x00"
-    key_length = _NULL if key is None else zigzag(len(key))
-    value_length = _NULL if value is None else zigzag(len(value))
-    end = _encode_headers(headers) if headers else b"\x00"
-    body = b"".join((b"\x00", deltas, key_length, key or b"", value_length, value or b"", end))
-    return zigzag(len(body)) + body
+    tail = encode_headers(headers) if headers else NO_HEADERS
+    head = encode_head(offset_delta, timestamp_delta, key, value, len(tail))
+    return b"".join((head, value, tail)) if value else head + tail
 
 
-def _encode_headers(headers: Headers) -> bytes:
+def encode_head(
+    offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, tail_bytes: int
+) -> bytes:
+    """Everything of a record up to its value: the value and `tail_bytes` of headers follow."""
+    deltas = _length(timestamp_delta) + _length(offset_delta) if timestamp_delta or offset_delta else b"\x00\x00"
+    if key is None:
+        fields = deltas + _NULL
+    else:
+        fields = b"".join((deltas, _length(len(key)), key))
+    if value is None:
+        return _start(1 + len(fields) + len(_NULL) + tail_bytes) + fields + _NULL
+    value_bytes = len(value)
+    value_length = _length(value_bytes)
+    return _start(1 + len(fields) + len(value_length) + value_bytes + tail_bytes) + fields + value_length
+
+
+def encode_headers(headers: Headers) -> bytes:
+    """Their number and each of them; `NO_HEADERS` if there is none."""
     parts = [zigzag(len(headers))]
     for name, content in headers:
         encoded = name.encode()

@@ -272,7 +272,7 @@ def test_room_is_held_until_the_batch_has_its_outcome() -> None:
     accumulator = Accumulator(batch_size=100, linger_s=0, buffer_memory_bytes=100)
     freed = []
     accumulator.on_room = lambda: freed.append(True)
-    batch, _, _ = accumulator.append(PLACE, None, b"x", (), 0, 0.0)
+    batch, _ = accumulator.append(PLACE, None, b"x", (), 0, 0.0)
     assert not accumulator.has_room
     batch.fail(DeliveryTimeout())
     assert accumulator.has_room
