@@ -7,7 +7,7 @@ no future, no task, and no turn of the event loop.
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from oncelog.client.accumulator import Accumulator
 from oncelog.client.batch import Batch, Delivery
@@ -18,6 +18,7 @@ from oncelog.client.records import Headers, TopicPartition
 from oncelog.protocol.errors import ErrorCode
 
 _PAIR = 2
+_time_s: Final = time.time
 
 
 class Intake:
@@ -58,10 +59,10 @@ class Intake:
         if partition is None:
             sticky = key is None
             partition = self._partitioner.partition(topic, key, count)
-        else:
-            _check_partition(topic, partition, count)
+        elif not 0 <= partition < count:
+            raise _no_partition(topic, partition, count)
         if timestamp_ms is None:
-            timestamp_ms = int(time.time() * 1000)
+            timestamp_ms = int(_time_s() * 1000)
         batch = accumulator.try_append(topic, partition, key, value, headers, timestamp_ms)
         if batch is not None:
             self.has_filled_a_batch = False
@@ -76,7 +77,9 @@ class Intake:
         known = self._topics.get(topic)
         if known is None or not self._accumulator.has_room:
             return None
-        _check_partition(topic, partition, len(known.leaders))
+        count = len(known.leaders)
+        if not 0 <= partition < count:
+            raise _no_partition(topic, partition, count)
         batch = self._accumulator.append_batch(TopicPartition(topic, partition), encoded, self._clock_s())
         self._on_begun(batch)
         return Delivery(batch, 0)
@@ -127,9 +130,8 @@ class Intake:
         self._wake()
 
 
-def _check_partition(topic: str, partition: int, count: int) -> None:
-    if not 0 <= partition < count:
-        raise ConfigError(f"partition {partition} of topic {topic!r}, which has {count}")
+def _no_partition(topic: str, partition: int, count: int) -> ConfigError:
+    return ConfigError(f"partition {partition} of topic {topic!r}, which has {count}")
 
 
 def _as_bytes(name: str, content: object) -> bytes | None:

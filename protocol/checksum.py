@@ -8,6 +8,7 @@ found under its name, the package is imported as it is.
 from collections.abc import Callable
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from typing import Final
 
 
 def _crc32c() -> Callable[..., int]:
@@ -24,5 +25,5 @@ def _crc32c() -> Callable[..., int]:
     return whole_package.crc32c
 
 
-crc32c = _crc32c()
+crc32c: Final = _crc32c()
 """(data, checksum of the preceding data, 0) -> checksum."""

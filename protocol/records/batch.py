@@ -8,53 +8,53 @@ Base offset and partition leader epoch lie outside the checksum, so that a broke
 
 from collections.abc import Iterator, Sequence
 from struct import Struct, error
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.record import Record, encode_records
 
-HEADER_SIZE = 61
-LENGTH_OVERHEAD = 12
+HEADER_SIZE: Final = 61
+LENGTH_OVERHEAD: Final = 12
 """Base offset and batch length, which the batch length does not include."""
-MAGIC = 2
+MAGIC: Final = 2
 
 # Where a field begins, for code that reads single fields of a header.
-LENGTH_AT = 8
-MAGIC_AT = 16
-CRC_AT = 17
-CRC_COVERS_FROM = 21
-ATTRIBUTES_AT = 21
-FLAGS_AT = 22
+LENGTH_AT: Final = 8
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+CRC_COVERS_FROM: Final = 21
+ATTRIBUTES_AT: Final = 21
+FLAGS_AT: Final = 22
 """The lower byte of the attributes: all bits that have a meaning so far."""
-LAST_OFFSET_DELTA_AT = 23
-BASE_TIMESTAMP_AT = 27
-MAX_TIMESTAMP_AT = 35
-PRODUCER_ID_AT = 43
-PRODUCER_EPOCH_AT = 51
-BASE_SEQUENCE_AT = 53
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-SEQUENCE_MASK = 0x7FFFFFFF
+LAST_OFFSET_DELTA_AT: Final = 23
+BASE_TIMESTAMP_AT: Final = 27
+MAX_TIMESTAMP_AT: Final = 35
+PRODUCER_ID_AT: Final = 43
+PRODUCER_EPOCH_AT: Final = 51
+BASE_SEQUENCE_AT: Final = 53
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+SEQUENCE_MASK: Final = 0x7FFFFFFF
 """Sequences wrap after 2^31 - 1."""
 
-COMPRESSION_MASK = 0x07
-TIMESTAMP_TYPE_MASK = 0x08
-TRANSACTIONAL_MASK = 0x10
-CONTROL_MASK = 0x20
-DELETE_HORIZON_MASK = 0x40
+COMPRESSION_MASK: Final = 0x07
+TIMESTAMP_TYPE_MASK: Final = 0x08
+TRANSACTIONAL_MASK: Final = 0x10
+CONTROL_MASK: Final = 0x20
+DELETE_HORIZON_MASK: Final = 0x40
 """The base timestamp is when tombstones and markers of a compacted batch may be removed (KIP-534)."""
 
-PREFIX = Struct(">qii")
+PREFIX: Final = Struct(">qii")
 """Base offset, batch length, partition leader epoch: everything outside the checksum."""
-SPAN = Struct(">qi11xiqq")
+SPAN: Final = Struct(">qi11xiqq")
 """The header up to its max timestamp, and of it base offset, batch length, last offset delta and both timestamps."""
-_HEADER = Struct(">qiibIhiqqqhii")
-_BEFORE_BODY = Struct(">qiibI")
-_BODY = Struct(">hiqqqhii")
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_BEFORE_BODY: Final = Struct(">qiibI")
+_BODY: Final = Struct(">hiqqqhii")
 # A NamedTuple's own constructor is a Python function that does only this.
-_new_header = tuple.__new__
+_new_header: Final = tuple.__new__
 
 
 class BatchHeader(NamedTuple):

@@ -9,23 +9,25 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
 from struct import pack
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from oncelog.protocol.errors import ProtocolError
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-_MAX_SHIFT = 63
+_MAX_SHIFT: Final = 63
 # One byte: 0 to 63, then -64 to -1, so that a negative value is its own index.
-_SMALL = tuple(bytes((value << 1,)) for value in range(64)) + tuple(bytes((~(value << 1),)) for value in range(-64, 0))
-_NULL = _SMALL[-1]
-NO_HEADERS = b"\x00"
-MIN_RECORD_BYTES = 7
+_SMALL: Final = tuple(bytes((value << 1,)) for value in range(64)) + tuple(
+    bytes((~(value << 1),)) for value in range(-64, 0)
+)
+_NULL: Final = b"\x01"
+NO_HEADERS: Final = b"\x00"
+MIN_RECORD_BYTES: Final = 7
 # Measured: one of two bytes that is cached costs a third. Batches have records of few sizes.
 _CACHED_LENGTHS = 16_384
-_NULL_BYTE = 1
+_NULL_BYTE: Final = 1
 # A NamedTuple's own constructor is a Python function that does only this.
-_new_tuple: Callable[..., Any] = tuple.__new__
+_new_tuple: Final[Callable[..., Any]] = tuple.__new__
 TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
 
 
@@ -82,16 +84,13 @@ def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
             raise ProtocolError(f"the varint that ends at byte {position} has more than ten bytes")
 
 
-@lru_cache(_CACHED_LENGTHS)
-def _length(value: int) -> bytes:
-    """A zigzag varint that repeats: a length, or a delta."""
-    return zigzag(value)
-
-
-@lru_cache(_CACHED_LENGTHS)
-def _start(size: int) -> bytes:
+def _start_of(size: int) -> bytes:
     """How a record of `size` bytes begins: its length, and no attributes."""
     return zigzag(size) + b"\x00"
+
+
+_length: Final = lru_cache(_CACHED_LENGTHS)(zigzag)
+_start: Final = lru_cache(_CACHED_LENGTHS)(_start_of)
 
 
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
