@@ -230,6 +230,8 @@ class _Module:
         if "ProtocolError" in body:
             lines.append("from oncelog.protocol.errors import ProtocolError")
         used_names = {name for name in ("codec", "sliced_decode", "sliced_encode") if f"= {name}(" in body}
+        if "codec" in used_names:
+            used_names |= {"Decode", "Encode"}
         names = sorted({"Data", "Message"} | used_names | self._gathered.helpers)
         lines.append(f"from oncelog.protocol.message import {', '.join(names)}")
         if "_ZERO_UUID" in body:
@@ -261,9 +263,11 @@ class _Module:
 
     def _entry(self, readers: dict[int, str], writers: dict[int, str]) -> str:
         tables = (_changes(readers), _changes(writers))
-        return "\n".join(
-            ("decode, encode = codec(", "    NAME, VERSIONS,", *(f"    {table}," for table in tables), ")")
-        )
+        name = self._schema.structure.name
+        # Declared, since mypy reads modules that import each other in any order: in mypyc's it could not infer them.
+        types = (f'decode: "Decode[{name}]"', f'encode: "Encode[{name}]"')
+        lines = ("decode, encode = codec(", "    NAME, VERSIONS,", *(f"    {table}," for table in tables), ")")
+        return "\n".join((*types, *lines))
 
     def _sliced_entry(self, functions: dict[int, str]) -> str:
         changes = _changes({version: functions.get(version) for version in self._schema.version_range})

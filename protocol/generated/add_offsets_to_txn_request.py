@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_string, read_compact_string, read_string, skip_tags, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_string, read_compact_string, read_string, skip_tags, string
 
 API_KEY = 25
 NAME = "AddOffsetsToTxnRequest"
@@ -60,6 +60,8 @@ def _write_add_offsets_to_txn_request_3(out: list[Data], message: AddOffsetsToTx
     out.append(b"\x00")
 
 
+decode: "Decode[AddOffsetsToTxnRequest]"
+encode: "Encode[AddOffsetsToTxnRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_add_offsets_to_txn_request_0, 3: _read_add_offsets_to_txn_request_3},

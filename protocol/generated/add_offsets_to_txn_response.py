@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, skip_tags
 
 API_KEY = 25
 NAME = "AddOffsetsToTxnResponse"
@@ -48,6 +48,8 @@ def _write_add_offsets_to_txn_response_3(out: list[Data], message: AddOffsetsToT
     out.append(b"\x00")
 
 
+decode: "Decode[AddOffsetsToTxnResponse]"
+encode: "Encode[AddOffsetsToTxnResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_add_offsets_to_txn_response_0, 3: _read_add_offsets_to_txn_response_3},

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct, pack, unpack_from
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_numbers_in_slices, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_numbers_in_slices, read_string, skip_tags, sliced_decode, string
 
 API_KEY = 24
 NAME = "AddPartitionsToTxnRequest"
@@ -246,6 +246,8 @@ def _read_slices_add_partitions_to_txn_request_4(view: memoryview, position: int
     return AddPartitionsToTxnRequest(transactions, "", 0, 0, ()), position
 
 
+decode: "Decode[AddPartitionsToTxnRequest]"
+encode: "Encode[AddPartitionsToTxnRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_add_partitions_to_txn_request_0, 3: _read_add_partitions_to_txn_request_3, 4: _read_add_partitions_to_txn_request_4},

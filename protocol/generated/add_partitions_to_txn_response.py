@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_encode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_encode, string
 
 API_KEY = 24
 NAME = "AddPartitionsToTxnResponse"
@@ -255,6 +255,8 @@ def _write_slices_add_partitions_to_txn_response_4(out: list[Data], message: Add
     out.append(b"\x00")
 
 
+decode: "Decode[AddPartitionsToTxnResponse]"
+encode: "Encode[AddPartitionsToTxnResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_add_partitions_to_txn_response_0, 3: _read_add_partitions_to_txn_response_3, 4: _read_add_partitions_to_txn_response_4},

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_string, read_compact_string, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_string, read_compact_string, skip_tags
 
 API_KEY = 18
 NAME = "ApiVersionsRequest"
@@ -46,6 +46,8 @@ def _write_api_versions_request_3(out: list[Data], message: ApiVersionsRequest) 
     out.append(b"\x00")
 
 
+decode: "Decode[ApiVersionsRequest]"
+encode: "Encode[ApiVersionsRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_api_versions_request_0, 3: _read_api_versions_request_3},

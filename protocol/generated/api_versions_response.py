@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_tag, read_varint, refuse_tag, skip_tags, sliced_encode, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_tag, read_varint, refuse_tag, skip_tags, sliced_encode, write_tags
 
 API_KEY = 18
 NAME = "ApiVersionsResponse"
@@ -301,6 +301,8 @@ def _write_slices_api_versions_response_3(out: list[Data], message: ApiVersionsR
         out.append(b"\x00")
 
 
+decode: "Decode[ApiVersionsResponse]"
+encode: "Encode[ApiVersionsResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_api_versions_response_0, 1: _read_api_versions_response_1, 3: _read_api_versions_response_3},

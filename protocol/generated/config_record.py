@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_string, nullable_compact_string, read_compact_string, read_nullable_compact_string, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_string, nullable_compact_string, read_compact_string, read_nullable_compact_string, skip_tags
 
 API_KEY = 4
 NAME = "ConfigRecord"
@@ -48,6 +48,8 @@ def _write_config_record_0(out: list[Data], message: ConfigRecord) -> None:
     out.append(b"\x00")
 
 
+decode: "Decode[ConfigRecord]"
+encode: "Encode[ConfigRecord]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_config_record_0},

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_string, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_string, string
 
 API_KEY = 8
 NAME = "ConsumerGroupCurrentMemberAssignmentKey"
@@ -36,6 +36,8 @@ def _write_consumer_group_current_member_assignment_key_0(out: list[Data], messa
     out.append(string(message.member_id))
 
 
+decode: "Decode[ConsumerGroupCurrentMemberAssignmentKey]"
+encode: "Encode[ConsumerGroupCurrentMemberAssignmentKey]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_current_member_assignment_key_0},

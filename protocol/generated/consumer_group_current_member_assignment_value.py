@@ -5,7 +5,7 @@ from struct import Struct, pack, unpack_from
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, nullable_compact_count, read_compact_count, read_nullable_compact_count, read_tag, read_varint, refuse_tag, skip_tags, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, nullable_compact_count, read_compact_count, read_nullable_compact_count, read_tag, read_varint, refuse_tag, skip_tags, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -119,6 +119,8 @@ def _write_consumer_group_current_member_assignment_value_0(out: list[Data], mes
     out.append(b"\x00")
 
 
+decode: "Decode[ConsumerGroupCurrentMemberAssignmentValue]"
+encode: "Encode[ConsumerGroupCurrentMemberAssignmentValue]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_current_member_assignment_value_0},

@@ -5,7 +5,7 @@ from struct import Struct, pack, unpack_from
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, nullable_compact_count, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_count, read_nullable_compact_string, read_numbers_in_slices, skip_tags, sliced_decode
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, nullable_compact_count, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_count, read_nullable_compact_string, read_numbers_in_slices, skip_tags, sliced_decode
 
 _ZERO_UUID = UUID(int=0)
 
@@ -224,6 +224,8 @@ def _read_slices_consumer_group_heartbeat_request_1(view: memoryview, position: 
     return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch, instance_id, rack_id, rebalance_timeout_ms, subscribed_topic_names, subscribed_topic_regex, server_assignor, topic_partitions), position
 
 
+decode: "Decode[ConsumerGroupHeartbeatRequest]"
+encode: "Encode[ConsumerGroupHeartbeatRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_heartbeat_request_0, 1: _read_consumer_group_heartbeat_request_1},

@@ -5,7 +5,7 @@ from struct import Struct, pack, unpack_from
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, nullable_compact_string, read_compact_count, read_nullable_compact_string, skip_tags, sliced_encode
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, nullable_compact_string, read_compact_count, read_nullable_compact_string, skip_tags, sliced_encode
 
 _ZERO_UUID = UUID(int=0)
 
@@ -158,6 +158,8 @@ def _write_slices_consumer_group_heartbeat_response_0(out: list[Data], message: 
     out.append(b"\x00")
 
 
+decode: "Decode[ConsumerGroupHeartbeatResponse]"
+encode: "Encode[ConsumerGroupHeartbeatResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_heartbeat_response_0},

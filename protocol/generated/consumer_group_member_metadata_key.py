@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_string, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_string, string
 
 API_KEY = 5
 NAME = "ConsumerGroupMemberMetadataKey"
@@ -36,6 +36,8 @@ def _write_consumer_group_member_metadata_key_0(out: list[Data], message: Consum
     out.append(string(message.member_id))
 
 
+decode: "Decode[ConsumerGroupMemberMetadataKey]"
+encode: "Encode[ConsumerGroupMemberMetadataKey]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_member_metadata_key_0},

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, nullable_compact_string, read_compact_bytes, read_compact_count, read_compact_string, read_nullable_compact_string, read_tag, read_varint, refuse_tag, skip_tags, write_data, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, nullable_compact_string, read_compact_bytes, read_compact_count, read_compact_string, read_nullable_compact_string, read_tag, read_varint, refuse_tag, skip_tags, write_data, write_tags
 
 API_KEY = 5
 NAME = "ConsumerGroupMemberMetadataValue"
@@ -156,6 +156,8 @@ def _write_consumer_group_member_metadata_value_0(out: list[Data], message: Cons
         out.append(b"\x00")
 
 
+decode: "Decode[ConsumerGroupMemberMetadataValue]"
+encode: "Encode[ConsumerGroupMemberMetadataValue]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_member_metadata_value_0},

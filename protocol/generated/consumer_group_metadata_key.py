@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_string, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_string, string
 
 API_KEY = 3
 NAME = "ConsumerGroupMetadataKey"
@@ -32,6 +32,8 @@ def _write_consumer_group_metadata_key_0(out: list[Data], message: ConsumerGroup
     out.append(string(message.group_id))
 
 
+decode: "Decode[ConsumerGroupMetadataKey]"
+encode: "Encode[ConsumerGroupMetadataKey]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_metadata_key_0},

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_tag, read_varint, refuse_tag, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_tag, read_varint, refuse_tag, write_tags
 
 API_KEY = 3
 NAME = "ConsumerGroupMetadataValue"
@@ -56,6 +56,8 @@ def _write_consumer_group_metadata_value_0(out: list[Data], message: ConsumerGro
         out.append(b"\x00")
 
 
+decode: "Decode[ConsumerGroupMetadataValue]"
+encode: "Encode[ConsumerGroupMetadataValue]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_metadata_value_0},

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_string, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_string, string
 
 API_KEY = 16
 NAME = "ConsumerGroupRegularExpressionKey"
@@ -36,6 +36,8 @@ def _write_consumer_group_regular_expression_key_0(out: list[Data], message: Con
     out.append(string(message.regular_expression))
 
 
+decode: "Decode[ConsumerGroupRegularExpressionKey]"
+encode: "Encode[ConsumerGroupRegularExpressionKey]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_regular_expression_key_0},

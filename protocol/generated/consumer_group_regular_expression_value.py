@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags
 
 API_KEY = 16
 NAME = "ConsumerGroupRegularExpressionValue"
@@ -49,6 +49,8 @@ def _write_consumer_group_regular_expression_value_0(out: list[Data], message: C
     out.append(b"\x00")
 
 
+decode: "Decode[ConsumerGroupRegularExpressionValue]"
+encode: "Encode[ConsumerGroupRegularExpressionValue]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_regular_expression_value_0},

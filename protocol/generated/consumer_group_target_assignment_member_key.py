@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_string, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_string, string
 
 API_KEY = 7
 NAME = "ConsumerGroupTargetAssignmentMemberKey"
@@ -36,6 +36,8 @@ def _write_consumer_group_target_assignment_member_key_0(out: list[Data], messag
     out.append(string(message.member_id))
 
 
+decode: "Decode[ConsumerGroupTargetAssignmentMemberKey]"
+encode: "Encode[ConsumerGroupTargetAssignmentMemberKey]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_target_assignment_member_key_0},

@@ -5,7 +5,7 @@ from struct import Struct, pack, unpack_from
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, read_compact_count, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, read_compact_count, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -75,6 +75,8 @@ def _write_consumer_group_target_assignment_member_value_0(out: list[Data], mess
     out.append(b"\x00")
 
 
+decode: "Decode[ConsumerGroupTargetAssignmentMemberValue]"
+encode: "Encode[ConsumerGroupTargetAssignmentMemberValue]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_target_assignment_member_value_0},

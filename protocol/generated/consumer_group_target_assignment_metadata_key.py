@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_string, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_string, string
 
 API_KEY = 6
 NAME = "ConsumerGroupTargetAssignmentMetadataKey"
@@ -32,6 +32,8 @@ def _write_consumer_group_target_assignment_metadata_key_0(out: list[Data], mess
     out.append(string(message.group_id))
 
 
+decode: "Decode[ConsumerGroupTargetAssignmentMetadataKey]"
+encode: "Encode[ConsumerGroupTargetAssignmentMetadataKey]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_target_assignment_metadata_key_0},

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_tag, read_varint, refuse_tag, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_tag, read_varint, refuse_tag, write_tags
 
 API_KEY = 6
 NAME = "ConsumerGroupTargetAssignmentMetadataValue"
@@ -56,6 +56,8 @@ def _write_consumer_group_target_assignment_metadata_value_0(out: list[Data], me
         out.append(b"\x00")
 
 
+decode: "Decode[ConsumerGroupTargetAssignmentMetadataValue]"
+encode: "Encode[ConsumerGroupTargetAssignmentMetadataValue]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_group_target_assignment_metadata_value_0},

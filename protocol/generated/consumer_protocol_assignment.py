@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from struct import pack, unpack_from
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, count, read_count, read_nullable_bytes, read_string, string, write_data
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, count, read_count, read_nullable_bytes, read_string, string, write_data
 
 API_KEY = None
 NAME = "ConsumerProtocolAssignment"
@@ -71,6 +71,8 @@ def _write_consumer_protocol_assignment_0(out: list[Data], message: ConsumerProt
     write_data(out, message.user_data, False)
 
 
+decode: "Decode[ConsumerProtocolAssignment]"
+encode: "Encode[ConsumerProtocolAssignment]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_protocol_assignment_0},

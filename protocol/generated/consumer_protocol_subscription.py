@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from struct import Struct, pack, unpack_from
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, count, nullable_string, read_count, read_nullable_bytes, read_nullable_string, read_string, string, write_data
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, count, nullable_string, read_count, read_nullable_bytes, read_nullable_string, read_string, string, write_data
 
 API_KEY = None
 NAME = "ConsumerProtocolSubscription"
@@ -160,6 +160,8 @@ def _write_consumer_protocol_subscription_3(out: list[Data], message: ConsumerPr
     out.append(nullable_string(message.rack_id))
 
 
+decode: "Decode[ConsumerProtocolSubscription]"
+encode: "Encode[ConsumerProtocolSubscription]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_consumer_protocol_subscription_0, 1: _read_consumer_protocol_subscription_1, 2: _read_consumer_protocol_subscription_2, 3: _read_consumer_protocol_subscription_3},

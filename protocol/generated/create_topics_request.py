@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct, pack, unpack_from
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_numbers_in_slices, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_numbers_in_slices, read_string, skip_tags, sliced_decode, string
 
 API_KEY = 19
 NAME = "CreateTopicsRequest"
@@ -310,6 +310,8 @@ def _read_slices_create_topics_request_5(view: memoryview, position: int) -> Gen
     return CreateTopicsRequest(topics, timeout_ms, validate_only), position
 
 
+decode: "Decode[CreateTopicsRequest]"
+encode: "Encode[CreateTopicsRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {2: _read_create_topics_request_2, 5: _read_create_topics_request_5},

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_string, read_nullable_string, read_string, read_tag, read_varint, refuse_tag, skip_tags, sliced_encode, string, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_string, read_nullable_string, read_string, read_tag, read_varint, refuse_tag, skip_tags, sliced_encode, string, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -317,6 +317,8 @@ def _write_slices_create_topics_response_7(out: list[Data], message: CreateTopic
     out.append(b"\x00")
 
 
+decode: "Decode[CreateTopicsResponse]"
+encode: "Encode[CreateTopicsResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {2: _read_create_topics_response_2, 5: _read_create_topics_response_5, 7: _read_create_topics_response_7},

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_string, skip_tags, sliced_decode, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -155,6 +155,8 @@ def _read_slices_delete_topics_request_6(view: memoryview, position: int) -> Gen
     return DeleteTopicsRequest(topics, (), timeout_ms), position
 
 
+decode: "Decode[DeleteTopicsRequest]"
+encode: "Encode[DeleteTopicsRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {1: _read_delete_topics_request_1, 4: _read_delete_topics_request_4, 6: _read_delete_topics_request_6},

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_string, skip_tags, sliced_encode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_string, skip_tags, sliced_encode, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -220,6 +220,8 @@ def _write_slices_delete_topics_response_6(out: list[Data], message: DeleteTopic
     out.append(b"\x00")
 
 
+decode: "Decode[DeleteTopicsResponse]"
+encode: "Encode[DeleteTopicsResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {1: _read_delete_topics_response_1, 4: _read_delete_topics_response_4, 5: _read_delete_topics_response_5, 6: _read_delete_topics_response_6},

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_count, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_count, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_count, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_count, read_string, skip_tags, sliced_decode, string
 
 API_KEY = 32
 NAME = "DescribeConfigsRequest"
@@ -207,6 +207,8 @@ def _read_slices_describe_configs_request_4(view: memoryview, position: int) -> 
     return DescribeConfigsRequest(resources, include_synonyms, include_documentation), position
 
 
+decode: "Decode[DescribeConfigsRequest]"
+encode: "Encode[DescribeConfigsRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {1: _read_describe_configs_request_1, 3: _read_describe_configs_request_3, 4: _read_describe_configs_request_4},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string
 
 API_KEY = 32
 NAME = "DescribeConfigsResponse"
@@ -421,6 +421,8 @@ def _write_slices_describe_configs_response_4(out: list[Data], message: Describe
     out.append(b"\x00")
 
 
+decode: "Decode[DescribeConfigsResponse]"
+encode: "Encode[DescribeConfigsResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {1: _read_describe_configs_response_1, 3: _read_describe_configs_response_3, 4: _read_describe_configs_response_4},

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import pack, unpack_from
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, read_numbers_in_slices, skip_tags, sliced_decode
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, read_numbers_in_slices, skip_tags, sliced_decode
 
 API_KEY = 61
 NAME = "DescribeProducersRequest"
@@ -91,6 +91,8 @@ def _read_slices_describe_producers_request_0(view: memoryview, position: int) -
     return DescribeProducersRequest(topics), position
 
 
+decode: "Decode[DescribeProducersRequest]"
+encode: "Encode[DescribeProducersRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_describe_producers_request_0},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags, sliced_encode
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, skip_tags, sliced_encode
 
 API_KEY = 61
 NAME = "DescribeProducersResponse"
@@ -178,6 +178,8 @@ def _write_slices_describe_producers_response_0(out: list[Data], message: Descri
     out.append(b"\x00")
 
 
+decode: "Decode[DescribeProducersResponse]"
+encode: "Encode[DescribeProducersResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_describe_producers_response_0},

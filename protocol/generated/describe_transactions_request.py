@@ -3,7 +3,7 @@
 from collections.abc import Generator, Sequence
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags, sliced_decode
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags, sliced_decode
 
 API_KEY = 65
 NAME = "DescribeTransactionsRequest"
@@ -52,6 +52,8 @@ def _read_slices_describe_transactions_request_0(view: memoryview, position: int
     return DescribeTransactionsRequest(transactional_ids), position
 
 
+decode: "Decode[DescribeTransactionsRequest]"
+encode: "Encode[DescribeTransactionsRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_describe_transactions_request_0},

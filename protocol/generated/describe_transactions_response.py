@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct, pack, unpack_from
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags, sliced_encode
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags, sliced_encode
 
 API_KEY = 65
 NAME = "DescribeTransactionsResponse"
@@ -159,6 +159,8 @@ def _write_slices_describe_transactions_response_0(out: list[Data], message: Des
     out.append(b"\x00")
 
 
+decode: "Decode[DescribeTransactionsResponse]"
+encode: "Encode[DescribeTransactionsResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_describe_transactions_response_0},

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_string, read_compact_string, read_string, skip_tags, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_string, read_compact_string, read_string, skip_tags, string
 
 API_KEY = 26
 NAME = "EndTxnRequest"
@@ -56,6 +56,8 @@ def _write_end_txn_request_3(out: list[Data], message: EndTxnRequest) -> None:
     out.append(b"\x00")
 
 
+decode: "Decode[EndTxnRequest]"
+encode: "Encode[EndTxnRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_end_txn_request_0, 3: _read_end_txn_request_3},

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, skip_tags
 
 API_KEY = 26
 NAME = "EndTxnResponse"
@@ -65,6 +65,8 @@ def _write_end_txn_response_5(out: list[Data], message: EndTxnResponse) -> None:
     out.append(b"\x00")
 
 
+decode: "Decode[EndTxnResponse]"
+encode: "Encode[EndTxnResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_end_txn_response_0, 3: _read_end_txn_response_3, 5: _read_end_txn_response_5},

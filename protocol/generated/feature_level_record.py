@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_string, read_compact_string, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_string, read_compact_string, skip_tags
 
 API_KEY = 12
 NAME = "FeatureLevelRecord"
@@ -40,6 +40,8 @@ def _write_feature_level_record_0(out: list[Data], message: FeatureLevelRecord) 
     out.append(b"\x00")
 
 
+decode: "Decode[FeatureLevelRecord]"
+encode: "Encode[FeatureLevelRecord]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_feature_level_record_0},

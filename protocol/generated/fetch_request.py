@@ -5,7 +5,7 @@ from struct import Struct, pack, unpack_from
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_numbers_in_slices, read_string, read_tag, read_varint, refuse_tag, skip_tags, sliced_decode, string, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_numbers_in_slices, read_string, read_tag, read_varint, refuse_tag, skip_tags, sliced_decode, string, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -1141,6 +1141,8 @@ def _read_slices_fetch_request_18(view: memoryview, position: int) -> Generator[
     return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), position
 
 
+decode: "Decode[FetchRequest]"
+encode: "Encode[FetchRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {4: _read_fetch_request_4, 5: _read_fetch_request_5, 7: _read_fetch_request_7, 9: _read_fetch_request_9, 11: _read_fetch_request_11, 12: _read_fetch_request_12, 13: _read_fetch_request_13, 15: _read_fetch_request_15, 17: _read_fetch_request_17, 18: _read_fetch_request_18},

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_records, read_nullable_compact_string, read_nullable_count, read_nullable_records, read_string, read_tag, read_varint, refuse_tag, skip_tags, sliced_encode, string, write_data, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_records, read_nullable_compact_string, read_nullable_count, read_nullable_records, read_string, read_tag, read_varint, refuse_tag, skip_tags, sliced_encode, string, write_data, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -767,6 +767,8 @@ def _write_slices_fetch_response_16(out: list[Data], message: FetchResponse) -> 
         out.append(b"\x00")
 
 
+decode: "Decode[FetchResponse]"
+encode: "Encode[FetchResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {4: _read_fetch_response_4, 5: _read_fetch_response_5, 7: _read_fetch_response_7, 11: _read_fetch_response_11, 12: _read_fetch_response_12, 13: _read_fetch_response_13, 16: _read_fetch_response_16},

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, read_string, skip_tags, sliced_decode, string
 
 API_KEY = 10
 NAME = "FindCoordinatorRequest"
@@ -97,6 +97,8 @@ def _read_slices_find_coordinator_request_4(view: memoryview, position: int) -> 
     return FindCoordinatorRequest("", key_type, coordinator_keys), position
 
 
+decode: "Decode[FindCoordinatorRequest]"
+encode: "Encode[FindCoordinatorRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_find_coordinator_request_0, 1: _read_find_coordinator_request_1, 3: _read_find_coordinator_request_3, 4: _read_find_coordinator_request_4},

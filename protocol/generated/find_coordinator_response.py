@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string
 
 API_KEY = 10
 NAME = "FindCoordinatorResponse"
@@ -166,6 +166,8 @@ def _write_slices_find_coordinator_response_4(out: list[Data], message: FindCoor
     out.append(b"\x00")
 
 
+decode: "Decode[FindCoordinatorResponse]"
+encode: "Encode[FindCoordinatorResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_find_coordinator_response_0, 1: _read_find_coordinator_response_1, 3: _read_find_coordinator_response_3, 4: _read_find_coordinator_response_4},

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_string, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_string, string
 
 API_KEY = 2
 NAME = "GroupMetadataKey"
@@ -32,6 +32,8 @@ def _write_group_metadata_key_0(out: list[Data], message: GroupMetadataKey) -> N
     out.append(string(message.group))
 
 
+decode: "Decode[GroupMetadataKey]"
+encode: "Encode[GroupMetadataKey]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_group_metadata_key_0},

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string, write_data
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string, write_data
 
 API_KEY = 2
 NAME = "GroupMetadataValue"
@@ -278,6 +278,8 @@ def _write_group_metadata_value_4(out: list[Data], message: GroupMetadataValue) 
     out.append(b"\x00")
 
 
+decode: "Decode[GroupMetadataValue]"
+encode: "Encode[GroupMetadataValue]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_group_metadata_value_0, 1: _read_group_metadata_value_1, 2: _read_group_metadata_value_2, 3: _read_group_metadata_value_3, 4: _read_group_metadata_value_4},

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_string, nullable_compact_string, nullable_string, read_compact_string, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_string, nullable_compact_string, nullable_string, read_compact_string, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, string
 
 API_KEY = 12
 NAME = "HeartbeatRequest"
@@ -78,6 +78,8 @@ def _write_heartbeat_request_4(out: list[Data], message: HeartbeatRequest) -> No
     out.append(b"\x00")
 
 
+decode: "Decode[HeartbeatRequest]"
+encode: "Encode[HeartbeatRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_heartbeat_request_0, 3: _read_heartbeat_request_3, 4: _read_heartbeat_request_4},

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, skip_tags
 
 API_KEY = 12
 NAME = "HeartbeatResponse"
@@ -59,6 +59,8 @@ def _write_heartbeat_response_4(out: list[Data], message: HeartbeatResponse) -> 
     out.append(b"\x00")
 
 
+decode: "Decode[HeartbeatResponse]"
+encode: "Encode[HeartbeatResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_heartbeat_response_0, 1: _read_heartbeat_response_1, 4: _read_heartbeat_response_4},

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, nullable_compact_string, nullable_string, read_nullable_compact_string, read_nullable_string, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, nullable_compact_string, nullable_string, read_nullable_compact_string, read_nullable_string, skip_tags
 
 API_KEY = 22
 NAME = "InitProducerIdRequest"
@@ -90,6 +90,8 @@ def _write_init_producer_id_request_6(out: list[Data], message: InitProducerIdRe
     out.append(b"\x00")
 
 
+decode: "Decode[InitProducerIdRequest]"
+encode: "Encode[InitProducerIdRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_init_producer_id_request_0, 2: _read_init_producer_id_request_2, 3: _read_init_producer_id_request_3, 6: _read_init_producer_id_request_6},

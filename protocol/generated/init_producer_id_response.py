@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, skip_tags
 
 API_KEY = 22
 NAME = "InitProducerIdResponse"
@@ -69,6 +69,8 @@ def _write_init_producer_id_response_6(out: list[Data], message: InitProducerIdR
     out.append(b"\x00")
 
 
+decode: "Decode[InitProducerIdResponse]"
+encode: "Encode[InitProducerIdResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_init_producer_id_response_0, 2: _read_init_producer_id_response_2, 6: _read_init_producer_id_response_6},

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_decode, string, write_data
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_decode, string, write_data
 
 API_KEY = 11
 NAME = "JoinGroupRequest"
@@ -289,6 +289,8 @@ def _read_slices_join_group_request_8(view: memoryview, position: int) -> Genera
     return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, reason), position
 
 
+decode: "Decode[JoinGroupRequest]"
+encode: "Encode[JoinGroupRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_join_group_request_0, 1: _read_join_group_request_1, 5: _read_join_group_request_5, 6: _read_join_group_request_6, 8: _read_join_group_request_8},

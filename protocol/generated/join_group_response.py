@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string, write_data
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string, write_data
 
 API_KEY = 11
 NAME = "JoinGroupResponse"
@@ -325,6 +325,8 @@ def _write_slices_join_group_response_9(out: list[Data], message: JoinGroupRespo
     out.append(b"\x00")
 
 
+decode: "Decode[JoinGroupResponse]"
+encode: "Encode[JoinGroupResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_join_group_response_0, 2: _read_join_group_response_2, 5: _read_join_group_response_5, 6: _read_join_group_response_6, 7: _read_join_group_response_7, 9: _read_join_group_response_9},

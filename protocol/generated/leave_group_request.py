@@ -3,7 +3,7 @@
 from collections.abc import Generator, Sequence
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_decode, string
 
 API_KEY = 13
 NAME = "LeaveGroupRequest"
@@ -182,6 +182,8 @@ def _read_slices_leave_group_request_5(view: memoryview, position: int) -> Gener
     return LeaveGroupRequest(group_id, "", members), position
 
 
+decode: "Decode[LeaveGroupRequest]"
+encode: "Encode[LeaveGroupRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_leave_group_request_0, 3: _read_leave_group_request_3, 4: _read_leave_group_request_4, 5: _read_leave_group_request_5},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string
 
 API_KEY = 13
 NAME = "LeaveGroupResponse"
@@ -149,6 +149,8 @@ def _write_slices_leave_group_response_4(out: list[Data], message: LeaveGroupRes
     out.append(b"\x00")
 
 
+decode: "Decode[LeaveGroupResponse]"
+encode: "Encode[LeaveGroupResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_leave_group_response_0, 1: _read_leave_group_response_1, 3: _read_leave_group_response_3, 4: _read_leave_group_response_4},

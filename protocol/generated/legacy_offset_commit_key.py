@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_string, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_string, string
 
 API_KEY = 0
 NAME = "LegacyOffsetCommitKey"
@@ -42,6 +42,8 @@ def _write_legacy_offset_commit_key_0(out: list[Data], message: LegacyOffsetComm
     out.append(_S0.pack(message.partition))
 
 
+decode: "Decode[LegacyOffsetCommitKey]"
+encode: "Encode[LegacyOffsetCommitKey]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_legacy_offset_commit_key_0},

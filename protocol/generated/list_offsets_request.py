@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_decode, string
 
 API_KEY = 2
 NAME = "ListOffsetsRequest"
@@ -340,6 +340,8 @@ def _read_slices_list_offsets_request_10(view: memoryview, position: int) -> Gen
     return ListOffsetsRequest(replica_id, isolation_level, topics, timeout_ms), position
 
 
+decode: "Decode[ListOffsetsRequest]"
+encode: "Encode[ListOffsetsRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {1: _read_list_offsets_request_1, 2: _read_list_offsets_request_2, 4: _read_list_offsets_request_4, 6: _read_list_offsets_request_6, 10: _read_list_offsets_request_10},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_encode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_encode, string
 
 API_KEY = 2
 NAME = "ListOffsetsResponse"
@@ -272,6 +272,8 @@ def _write_slices_list_offsets_response_6(out: list[Data], message: ListOffsetsR
     out.append(b"\x00")
 
 
+decode: "Decode[ListOffsetsResponse]"
+encode: "Encode[ListOffsetsResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {1: _read_list_offsets_response_1, 2: _read_list_offsets_response_2, 4: _read_list_offsets_response_4, 6: _read_list_offsets_response_6},

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct, pack, unpack_from
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, read_numbers_in_slices, skip_tags, sliced_decode
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_string, read_numbers_in_slices, skip_tags, sliced_decode
 
 API_KEY = 66
 NAME = "ListTransactionsRequest"
@@ -155,6 +155,8 @@ def _read_slices_list_transactions_request_2(view: memoryview, position: int) ->
     return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, transactional_id_pattern), position
 
 
+decode: "Decode[ListTransactionsRequest]"
+encode: "Encode[ListTransactionsRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_list_transactions_request_0, 1: _read_list_transactions_request_1, 2: _read_list_transactions_request_2},

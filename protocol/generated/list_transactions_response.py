@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags, sliced_encode
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags, sliced_encode
 
 API_KEY = 66
 NAME = "ListTransactionsResponse"
@@ -103,6 +103,8 @@ def _write_slices_list_transactions_response_0(out: list[Data], message: ListTra
     out.append(b"\x00")
 
 
+decode: "Decode[ListTransactionsResponse]"
+encode: "Encode[ListTransactionsResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_list_transactions_response_0},

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_string, read_nullable_count, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_string, read_nullable_count, read_string, skip_tags, sliced_decode, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -292,6 +292,8 @@ def _read_slices_metadata_request_11(view: memoryview, position: int) -> Generat
     return MetadataRequest(topics, allow_auto_topic_creation, False, include_topic_authorized_operations), position
 
 
+decode: "Decode[MetadataRequest]"
+encode: "Encode[MetadataRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_metadata_request_0, 1: _read_metadata_request_1, 4: _read_metadata_request_4, 8: _read_metadata_request_8, 9: _read_metadata_request_9, 10: _read_metadata_request_10, 11: _read_metadata_request_11},

@@ -5,7 +5,7 @@ from struct import Struct, pack, unpack_from
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -1159,6 +1159,8 @@ def _write_slices_metadata_response_13(out: list[Data], message: MetadataRespons
     out.append(b"\x00")
 
 
+decode: "Decode[MetadataResponse]"
+encode: "Encode[MetadataResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_metadata_response_0, 1: _read_metadata_response_1, 2: _read_metadata_response_2, 3: _read_metadata_response_3, 5: _read_metadata_response_5, 7: _read_metadata_response_7, 8: _read_metadata_response_8, 9: _read_metadata_response_9, 10: _read_metadata_response_10, 11: _read_metadata_response_11, 12: _read_metadata_response_12, 13: _read_metadata_response_13},

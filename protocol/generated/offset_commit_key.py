@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_string, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_string, string
 
 API_KEY = 1
 NAME = "OffsetCommitKey"
@@ -42,6 +42,8 @@ def _write_offset_commit_key_0(out: list[Data], message: OffsetCommitKey) -> Non
     out.append(_S0.pack(message.partition))
 
 
+decode: "Decode[OffsetCommitKey]"
+encode: "Encode[OffsetCommitKey]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_offset_commit_key_0},

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_decode, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -466,6 +466,8 @@ def _read_slices_offset_commit_request_10(view: memoryview, position: int) -> Ge
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics), position
 
 
+decode: "Decode[OffsetCommitRequest]"
+encode: "Encode[OffsetCommitRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {2: _read_offset_commit_request_2, 5: _read_offset_commit_request_5, 6: _read_offset_commit_request_6, 7: _read_offset_commit_request_7, 8: _read_offset_commit_request_8, 10: _read_offset_commit_request_10},

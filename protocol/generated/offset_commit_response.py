@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_encode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_encode, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -268,6 +268,8 @@ def _write_slices_offset_commit_response_10(out: list[Data], message: OffsetComm
     out.append(b"\x00")
 
 
+decode: "Decode[OffsetCommitResponse]"
+encode: "Encode[OffsetCommitResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {2: _read_offset_commit_response_2, 3: _read_offset_commit_response_3, 8: _read_offset_commit_response_8, 10: _read_offset_commit_response_10},

@@ -4,7 +4,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_string, read_compact_string, read_string, read_tag, read_varint, refuse_tag, string, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_string, read_compact_string, read_string, read_tag, read_varint, refuse_tag, string, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -119,6 +119,8 @@ def _write_offset_commit_value_4(out: list[Data], message: OffsetCommitValue) ->
         out.append(b"\x00")
 
 
+decode: "Decode[OffsetCommitValue]"
+encode: "Encode[OffsetCommitValue]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_offset_commit_value_0, 1: _read_offset_commit_value_1, 2: _read_offset_commit_value_0, 3: _read_offset_commit_value_3, 4: _read_offset_commit_value_4},

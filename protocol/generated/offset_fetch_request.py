@@ -5,7 +5,7 @@ from struct import Struct, pack, unpack_from
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_string, read_nullable_count, read_numbers_in_slices, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_count, nullable_compact_string, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_compact_string, read_nullable_count, read_numbers_in_slices, read_string, skip_tags, sliced_decode, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -512,6 +512,8 @@ def _read_slices_offset_fetch_request_10(view: memoryview, position: int) -> Gen
     return OffsetFetchRequest("", (), groups, require_stable), position
 
 
+decode: "Decode[OffsetFetchRequest]"
+encode: "Encode[OffsetFetchRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {1: _read_offset_fetch_request_1, 2: _read_offset_fetch_request_2, 6: _read_offset_fetch_request_6, 7: _read_offset_fetch_request_7, 8: _read_offset_fetch_request_8, 9: _read_offset_fetch_request_9, 10: _read_offset_fetch_request_10},

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_encode, string
 
 _ZERO_UUID = UUID(int=0)
 
@@ -576,6 +576,8 @@ def _write_slices_offset_fetch_response_10(out: list[Data], message: OffsetFetch
     out.append(b"\x00")
 
 
+decode: "Decode[OffsetFetchResponse]"
+encode: "Encode[OffsetFetchResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {1: _read_offset_fetch_response_1, 2: _read_offset_fetch_response_2, 3: _read_offset_fetch_response_3, 5: _read_offset_fetch_response_5, 6: _read_offset_fetch_response_6, 8: _read_offset_fetch_response_8, 10: _read_offset_fetch_response_10},

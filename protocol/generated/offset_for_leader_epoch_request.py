@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_decode, string
 
 API_KEY = 23
 NAME = "OffsetForLeaderEpochRequest"
@@ -223,6 +223,8 @@ def _read_slices_offset_for_leader_epoch_request_4(view: memoryview, position: i
     return OffsetForLeaderEpochRequest(replica_id, topics), position
 
 
+decode: "Decode[OffsetForLeaderEpochRequest]"
+encode: "Encode[OffsetForLeaderEpochRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {2: _read_offset_for_leader_epoch_request_2, 3: _read_offset_for_leader_epoch_request_3, 4: _read_offset_for_leader_epoch_request_4},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_encode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_encode, string
 
 API_KEY = 23
 NAME = "OffsetForLeaderEpochResponse"
@@ -186,6 +186,8 @@ def _write_slices_offset_for_leader_epoch_response_4(out: list[Data], message: O
     out.append(b"\x00")
 
 
+decode: "Decode[OffsetForLeaderEpochResponse]"
+encode: "Encode[OffsetForLeaderEpochResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {2: _read_offset_for_leader_epoch_response_2, 4: _read_offset_for_leader_epoch_response_4},

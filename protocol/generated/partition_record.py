@@ -5,7 +5,7 @@ from struct import Struct, pack, unpack_from
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, nullable_compact_count, read_compact_count, read_nullable_compact_count, read_tag, read_varint, refuse_tag, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, nullable_compact_count, read_compact_count, read_nullable_compact_count, read_tag, read_varint, refuse_tag, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -271,6 +271,8 @@ def _write_partition_record_2(out: list[Data], message: PartitionRecord) -> None
         out.append(b"\x00")
 
 
+decode: "Decode[PartitionRecord]"
+encode: "Encode[PartitionRecord]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_partition_record_0, 1: _read_partition_record_1, 2: _read_partition_record_2},

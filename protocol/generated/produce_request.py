@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_records, read_nullable_compact_string, read_nullable_records, read_nullable_string, read_string, skip_tags, sliced_decode, string, write_data
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_records, read_nullable_compact_string, read_nullable_records, read_nullable_string, read_string, skip_tags, sliced_decode, string, write_data
 
 _ZERO_UUID = UUID(int=0)
 
@@ -285,6 +285,8 @@ def _read_slices_produce_request_13(view: memoryview, position: int) -> Generato
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), position
 
 
+decode: "Decode[ProduceRequest]"
+encode: "Encode[ProduceRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {3: _read_produce_request_3, 9: _read_produce_request_9, 13: _read_produce_request_13},

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, read_tag, read_varint, refuse_tag, skip_tags, sliced_encode, string, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, read_tag, read_varint, refuse_tag, skip_tags, sliced_encode, string, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -699,6 +699,8 @@ def _write_slices_produce_response_13(out: list[Data], message: ProduceResponse)
         out.append(b"\x00")
 
 
+decode: "Decode[ProduceResponse]"
+encode: "Encode[ProduceResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {3: _read_produce_response_3, 5: _read_produce_response_5, 8: _read_produce_response_8, 9: _read_produce_response_9, 10: _read_produce_response_10, 13: _read_produce_response_13},

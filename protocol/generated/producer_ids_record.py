@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, skip_tags
 
 API_KEY = 15
 NAME = "ProducerIdsRecord"
@@ -40,6 +40,8 @@ def _write_producer_ids_record_0(out: list[Data], message: ProducerIdsRecord) ->
     out.append(b"\x00")
 
 
+decode: "Decode[ProducerIdsRecord]"
+encode: "Encode[ProducerIdsRecord]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_producer_ids_record_0},

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, nullable_compact_count, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_count, read_nullable_compact_string, read_tag, read_varint, refuse_tag, skip_tags, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, nullable_compact_count, nullable_compact_string, read_compact_count, read_compact_string, read_nullable_compact_count, read_nullable_compact_string, read_tag, read_varint, refuse_tag, skip_tags, write_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -345,6 +345,8 @@ def _write_register_broker_record_4(out: list[Data], message: RegisterBrokerReco
         out.append(b"\x00")
 
 
+decode: "Decode[RegisterBrokerRecord]"
+encode: "Encode[RegisterBrokerRecord]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_register_broker_record_0, 1: _read_register_broker_record_1, 2: _read_register_broker_record_2, 3: _read_register_broker_record_3, 4: _read_register_broker_record_4},

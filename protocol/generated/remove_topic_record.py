@@ -4,7 +4,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -39,6 +39,8 @@ def _write_remove_topic_record_0(out: list[Data], message: RemoveTopicRecord) ->
     out.append(b"\x00")
 
 
+decode: "Decode[RemoveTopicRecord]"
+encode: "Encode[RemoveTopicRecord]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_remove_topic_record_0},

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, nullable_string, read_nullable_string, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, nullable_string, read_nullable_string, skip_tags
 
 API_KEY = None
 NAME = "RequestHeader"
@@ -56,6 +56,8 @@ def _write_request_header_2(out: list[Data], message: RequestHeader) -> None:
     out.append(b"\x00")
 
 
+decode: "Decode[RequestHeader]"
+encode: "Encode[RequestHeader]"
 decode, encode = codec(
     NAME, VERSIONS,
     {1: _read_request_header_1, 2: _read_request_header_2},

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, skip_tags
 
 API_KEY = None
 NAME = "ResponseHeader"
@@ -46,6 +46,8 @@ def _write_response_header_1(out: list[Data], message: ResponseHeader) -> None:
     out.append(b"\x00")
 
 
+decode: "Decode[ResponseHeader]"
+encode: "Encode[ResponseHeader]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_response_header_0, 1: _read_response_header_1},

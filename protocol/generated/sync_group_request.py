@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_decode, string, write_data
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_bytes, read_compact_bytes, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_decode, string, write_data
 
 API_KEY = 14
 NAME = "SyncGroupRequest"
@@ -238,6 +238,8 @@ def _read_slices_sync_group_request_5(view: memoryview, position: int) -> Genera
     return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, protocol_type, protocol_name, assignments), position
 
 
+decode: "Decode[SyncGroupRequest]"
+encode: "Encode[SyncGroupRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_sync_group_request_0, 3: _read_sync_group_request_3, 4: _read_sync_group_request_4, 5: _read_sync_group_request_5},

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, nullable_compact_string, read_bytes, read_compact_bytes, read_nullable_compact_string, skip_tags, write_data
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, nullable_compact_string, read_bytes, read_compact_bytes, read_nullable_compact_string, skip_tags, write_data
 
 API_KEY = 14
 NAME = "SyncGroupResponse"
@@ -89,6 +89,8 @@ def _write_sync_group_response_5(out: list[Data], message: SyncGroupResponse) ->
     out.append(b"\x00")
 
 
+decode: "Decode[SyncGroupResponse]"
+encode: "Encode[SyncGroupResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_sync_group_response_0, 1: _read_sync_group_response_1, 4: _read_sync_group_response_4, 5: _read_sync_group_response_5},

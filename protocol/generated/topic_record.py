@@ -4,7 +4,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.message import Data, Message, codec, compact_string, read_compact_string, skip_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_string, read_compact_string, skip_tags
 
 _ZERO_UUID = UUID(int=0)
 
@@ -43,6 +43,8 @@ def _write_topic_record_0(out: list[Data], message: TopicRecord) -> None:
     out.append(b"\x00")
 
 
+decode: "Decode[TopicRecord]"
+encode: "Encode[TopicRecord]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_topic_record_0},

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, read_string, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, read_string, string
 
 API_KEY = 0
 NAME = "TransactionLogKey"
@@ -32,6 +32,8 @@ def _write_transaction_log_key_0(out: list[Data], message: TransactionLogKey) ->
     out.append(string(message.transactional_id))
 
 
+decode: "Decode[TransactionLogKey]"
+encode: "Encode[TransactionLogKey]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_transaction_log_key_0},

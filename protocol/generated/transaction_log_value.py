@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from struct import Struct, pack, unpack_from
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_count, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_count, read_string, read_tag, read_varint, refuse_tag, skip_tags, string, write_tags
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_count, nullable_count, read_compact_count, read_compact_string, read_count, read_nullable_compact_count, read_nullable_count, read_string, read_tag, read_varint, refuse_tag, skip_tags, string, write_tags
 
 API_KEY = 0
 NAME = "TransactionLogValue"
@@ -188,6 +188,8 @@ def _write_transaction_log_value_1(out: list[Data], message: TransactionLogValue
         out.append(b"\x00")
 
 
+decode: "Decode[TransactionLogValue]"
+encode: "Encode[TransactionLogValue]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_transaction_log_value_0, 1: _read_transaction_log_value_1},

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_decode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, nullable_compact_string, nullable_string, read_compact_count, read_compact_string, read_count, read_nullable_compact_string, read_nullable_string, read_string, skip_tags, sliced_decode, string
 
 API_KEY = 28
 NAME = "TxnOffsetCommitRequest"
@@ -312,6 +312,8 @@ def _read_slices_txn_offset_commit_request_3(view: memoryview, position: int) ->
     return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, generation_id, member_id, group_instance_id, topics), position
 
 
+decode: "Decode[TxnOffsetCommitRequest]"
+encode: "Encode[TxnOffsetCommitRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_txn_offset_commit_request_0, 2: _read_txn_offset_commit_request_2, 3: _read_txn_offset_commit_request_3},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_encode, string
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, count, read_compact_count, read_compact_string, read_count, read_string, skip_tags, sliced_encode, string
 
 API_KEY = 28
 NAME = "TxnOffsetCommitResponse"
@@ -182,6 +182,8 @@ def _write_slices_txn_offset_commit_response_3(out: list[Data], message: TxnOffs
     out.append(b"\x00")
 
 
+decode: "Decode[TxnOffsetCommitResponse]"
+encode: "Encode[TxnOffsetCommitResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {0: _read_txn_offset_commit_response_0, 3: _read_txn_offset_commit_response_3},

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct, pack, unpack_from
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, read_numbers_in_slices, skip_tags, sliced_decode
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, read_numbers_in_slices, skip_tags, sliced_decode
 
 API_KEY = 27
 NAME = "WriteTxnMarkersRequest"
@@ -217,6 +217,8 @@ def _read_slices_write_txn_markers_request_2(view: memoryview, position: int) ->
     return WriteTxnMarkersRequest(markers), position
 
 
+decode: "Decode[WriteTxnMarkersRequest]"
+encode: "Encode[WriteTxnMarkersRequest]"
 decode, encode = codec(
     NAME, VERSIONS,
     {1: _read_write_txn_markers_request_1, 2: _read_write_txn_markers_request_2},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
-from oncelog.protocol.message import Data, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags, sliced_encode
+from oncelog.protocol.message import Data, Decode, Encode, Message, codec, compact_count, compact_string, read_compact_count, read_compact_string, skip_tags, sliced_encode
 
 API_KEY = 27
 NAME = "WriteTxnMarkersResponse"
@@ -156,6 +156,8 @@ def _write_slices_write_txn_markers_response_1(out: list[Data], message: WriteTx
     out.append(b"\x00")
 
 
+decode: "Decode[WriteTxnMarkersResponse]"
+encode: "Encode[WriteTxnMarkersResponse]"
 decode, encode = codec(
     NAME, VERSIONS,
     {1: _read_write_txn_markers_response_1},
