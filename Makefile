@@ -92,8 +92,13 @@ format: $(VENV)/.dev ## Format and fix what ruff can fix
 	$(BIN)/ruff format $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
 
 .PHONY: bench
-bench: $(VENV)/.test ## Measure this broker beside Apache Kafka, kfake and Tansu, and write docs/performance.md (ARGS=--quick, ARGS=--help)
+bench: $(VENV)/.test ## Measure this broker and its client beside others, and write docs/performance.md (ARGS: the brokers' alone, --quick, --help)
 	@$(BIN)/python -m bench.peers $(ARGS)
+	@$(if $(ARGS),,$(BIN)/python -m bench.clients)
+
+.PHONY: bench-clients
+bench-clients: $(VENV)/.test ## Measure this client beside aiokafka, kafka-python and confluent-kafka, and write docs/performance.md (ARGS=--quick)
+	@$(BIN)/python -m bench.clients $(ARGS)
 
 .PHONY: bench-log
 bench-log: $(VENV)/.test ## Measure what operations cost as a log grows, and write docs/performance.md (ARGS='--quick', ARGS='--json FILE')

@@ -19,6 +19,7 @@ from oncelog.protocol.records.control import ControlRecordType, decode_end_txn_m
 from oncelog.protocol.records.formats import BATCH_HEADER, CONTROL_RECORD_KEY, END_TXN_MARKER
 from oncelog.protocol.records.record import (
     Record,
+    decode_body,
     decode_records,
     encode_numbered_records,
     encode_record,
@@ -53,6 +54,15 @@ def test_records_come_back_as_they_went_in(drawn: list, compression: str, base_o
     assert header.max_timestamp == max(record.timestamp for record in records)
     assert header.size_in_bytes == len(batch)
     assert header.compression_type == CODECS[compression]
+
+
+@pytest.mark.parametrize("size", [0, 1, 52, 53, 54, 63, 64, 8_178, 8_180, 8_182, 8_191, 8_192, 1_048_575, 1_048_576])
+def test_sizes_and_offsets_at_the_edge_of_a_wider_varint_come_back(size: int) -> None:
+    count = 3 if size > 100_000 else 70
+    for key, deltas in ((None, range(count)), (bytes(size), range(8_192 - count // 2, 8_192 + count))):
+        expected = [Record(delta, delta, key, bytes(size)) for delta in deltas]
+        body = b"".join(encode_record(record, record.offset, record.timestamp) for record in expected)
+        assert decode_body(body, len(expected), 0, 0, None) == expected
 
 
 @given(
