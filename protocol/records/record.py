@@ -41,8 +41,9 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-Columns = tuple[list[int], list[int], list[bytes | None], list[bytes | None], list[Headers]]
+Columns = tuple[Sequence[int], list[int], list[bytes | None], list[bytes | None], list[Headers]]
 """Offsets, timestamps, keys, values and headers of records, an element each."""
+_Fields = tuple[list[int], list[int], list[bytes | None], list[bytes | None], list[Headers]]
 
 
 def as_tuples(kind: type[TupleT], columns: Iterable[Iterable[object]]) -> list[TupleT]:
@@ -183,25 +184,27 @@ def decode_columns(
     size = len(data)
     if not 0 <= record_count * MIN_RECORD_BYTES <= size:
         raise ProtocolError(f"{record_count} records do not fit into {size} bytes")
-    columns: Columns = ([], [], [], [], [])
+    fields: _Fields = ([], [], [], [], [])
     try:
-        position = _decode_into(columns, data, record_count, base_offset, base_timestamp)
+        position = _decode_into(fields, data, record_count, base_timestamp)
     except (IndexError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"record {len(columns[-1])} is malformed: {error}") from error
+        raise ProtocolError(f"record {len(fields[-1])} is malformed: {error}") from error
     if position != size:
         raise ProtocolError(f"{size - position} bytes are left after the last of {record_count} records")
-    if log_append_time is None:
-        return columns
-    return columns[0], [log_append_time] * record_count, columns[2], columns[3], columns[4]
+    deltas, timestamps, keys, values, headers = fields
+    offsets = [base_offset + delta for delta in deltas] if deltas else range(base_offset, base_offset + record_count)
+    if log_append_time is not None:
+        timestamps = [log_append_time] * record_count
+    return offsets, timestamps, keys, values, headers
 
 
-def _decode_into(columns: Columns, data: bytes, record_count: int, base_offset: int, base_timestamp: int) -> int:
-    """Returns where the last record ends. Varints of one byte, and of two where they are usual, are inlined: a call
-    each would double the cost of a record."""
-    offsets, timestamps, keys, values, all_headers = columns
-    size = len(data)
-    position = 0
-    for _ in range(record_count):
+def _decode_into(fields: _Fields, data: bytes, record_count: int, base_timestamp: int) -> int:
+    """Returns where the last record ends; deltas of offsets are added only if some are missing. Varints of one byte,
+    and of two where they are usual, are inlined: a call each would double the cost of a record."""
+    offset_deltas, timestamps, keys, values, all_headers = fields
+    size, position, stamped = len(data), 0, 0
+    timestamp: Any = base_timestamp  # one object for records of the same millisecond
+    for index in range(record_count):
         byte = data[position]
         if byte < 0x80:
             length, position = (byte >> 1) ^ -(byte & 1), position + 1
@@ -214,21 +217,22 @@ def _decode_into(columns: Columns, data: bytes, record_count: int, base_offset: 
             raise ProtocolError(f"a record of {length} bytes at byte {position} of {size}")
         byte = data[position + 1]
         if byte < 0x80:
-            timestamps.append(base_timestamp + ((byte >> 1) ^ -(byte & 1)))
-            position += 2
+            delta, position = (byte >> 1) ^ -(byte & 1), position + 2
         else:
             delta, position = read_zigzag(data, position + 1)
-            timestamps.append(base_timestamp + delta)
+        if delta != stamped:
+            stamped, timestamp = delta, base_timestamp + delta
+        timestamps.append(timestamp)
         byte = data[position]
         if byte < 0x80:
-            offsets.append(base_offset + ((byte >> 1) ^ -(byte & 1)))
-            position += 1
+            delta, position = (byte >> 1) ^ -(byte & 1), position + 1
         elif not byte & 1 and data[position + 1] < 0x80:
-            offsets.append(base_offset + (data[position + 1] << 6 | (byte & 0x7F) >> 1))
-            position += 2
+            delta, position = data[position + 1] << 6 | (byte & 0x7F) >> 1, position + 2
         else:
             delta, position = read_zigzag(data, position)
-            offsets.append(base_offset + delta)
+        if delta != index or offset_deltas:
+            offset_deltas.extend(range(len(offset_deltas), index))
+            offset_deltas.append(delta)
         if data[position] == _NULL_BYTE:
             keys.append(None)
             position += 1
@@ -237,23 +241,19 @@ def _decode_into(columns: Columns, data: bytes, record_count: int, base_offset: 
             keys.append(key)
         byte = data[position]
         if not byte & 0x81:
-            start = position + 1
-            position = start + (byte >> 1)
-            values.append(data[start:position])
-        elif byte & 0x81 == 0x80 and data[position + 1] < 0x80:
-            start = position + 2
-            position = start + (data[position + 1] << 6 | (byte & 0x7F) >> 1)
-            values.append(data[start:position])
+            length, position = byte >> 1, position + 1
+        elif not byte & 1 and data[position + 1] < 0x80:
+            length, position = data[position + 1] << 6 | (byte & 0x7F) >> 1, position + 2
         else:
-            value, position = _read_bytes(data, position, end)
-            values.append(value)
-        if data[position]:
-            headers, position = _read_headers(data, position, end)
-            all_headers.append(headers)
+            length, position = read_zigzag(data, position)
+        if length < 0:
+            values.append(None)
         else:
-            all_headers.append(())
-            position += 1
-        # A value that is too long ends behind it.
+            # One that is too long is found below: it ends behind the record.
+            start, position = position, position + length
+            values.append(data[start:position])
+        headers, position = _read_headers(data, position, end) if data[position] else ((), position + 1)
+        all_headers.append(headers)
         if position != end:
             raise ProtocolError(f"a record ends at byte {position} instead of {end}")
     return position
