@@ -108,22 +108,18 @@ class Report:
         return aligned(lines)
 
     def _parts_table(self) -> str:
-        chosen = [each for each in self.workloads if each.method in ("produce", "consume_batches")]
         names = {each.key: each.name for each in self.clients}
-        lines = [["step", *(f"{each.title}: {names[key]}" for each in chosen for key in self.parts)]]
-        columns: list[list[str]] = []
-        for workload in chosen:
-            steps = PRODUCING if workload.method == "produce" else CONSUMING
-            for key, by_size in self.parts.items():
-                own = {step: by_size[str(workload.size)][step] for step in steps}
-                whole = self.cpu_us(workload, key)
-                rest = whole.median - sum(own.values()) if whole else 0.0
-                columns.append([number(own[step]) if step in own else "–" for step in (*PRODUCING, *CONSUMING)])
-                columns[-1].append(number(rest))
-        titles = [*PRODUCING, *CONSUMING, _REST]
-        return aligned(
-            [*lines, *([title, *cells] for title, cells in zip(titles, zip(*columns, strict=True), strict=True))]
-        )
+        lines = [["", *(names[key] for key in self.parts)]]
+        for workload in self.workloads:
+            steps = {"produce": PRODUCING, "consume_batches": CONSUMING}.get(workload.method, ())
+            own = {step: [by_size[str(workload.size)][step] for by_size in self.parts.values()] for step in steps}
+            lines += [[f"{workload.title}: {step}", *map(number, values)] for step, values in own.items()]
+            if steps:
+                wholes = [self.cpu_us(workload, key) for key in self.parts]
+                sums = map(sum, zip(*own.values(), strict=True))
+                rests = [whole.median - done if whole else 0.0 for whole, done in zip(wholes, sums, strict=True)]
+                lines.append([f"{workload.title}: {_REST}", *map(number, rests)])
+        return aligned(lines)
 
     def picture(self) -> str:
         rows = []
