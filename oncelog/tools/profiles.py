@@ -13,9 +13,9 @@ The file is `$ONCELOG_CONFIG`, else `oncelog/config.toml` below `$XDG_CONFIG_HOM
     timeout = 30                           # seconds, unless --timeout says otherwise
 """
 
+import os.path  # not pathlib: every command would load it for one name
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -64,7 +64,7 @@ def _target(bootstrap: str, named_by: str, timeout_s: float | None) -> Target:
     return Target(bootstrap, tuple(found), timeout_s or DEFAULT_TIMEOUT_S)
 
 
-def _profile(known: Mapping[str, Any], name: Any, path: Path, named_by: str, timeout_s: float | None) -> Target:
+def _profile(known: Mapping[str, Any], name: Any, path: str, named_by: str, timeout_s: float | None) -> Target:
     profiles = known.get("profiles", {})
     chosen = profiles.get(name) if isinstance(profiles, dict) and isinstance(name, str) else None
     if not isinstance(chosen, dict):
@@ -76,19 +76,20 @@ def _profile(known: Mapping[str, Any], name: Any, path: Path, named_by: str, tim
     return _target(bootstrap, f"profile {name!r} in {path}", timeout_s or float(seconds))
 
 
-def _path(environment: Mapping[str, str]) -> Path:
+def _path(environment: Mapping[str, str]) -> str:
     if "ONCELOG_CONFIG" in environment:
-        return Path(environment["ONCELOG_CONFIG"])
-    base = environment.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / "oncelog" / "config.toml"
+        return environment["ONCELOG_CONFIG"]
+    base = environment.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "oncelog", "config.toml")
 
 
-def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
+def _read(path: str) -> dict[str, Any]:
+    if not os.path.isfile(path):
         return {}
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with open(path, "rb") as file:
+            return tomllib.load(file)
     except (OSError, ValueError) as error:
         raise ProfileError(f"{path} cannot be read: {error}") from error
