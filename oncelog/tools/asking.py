@@ -15,9 +15,9 @@ unusable options included, 130 interrupted. A broker that does not listen is kno
 
 import functools
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -157,6 +157,7 @@ _HINTS = {
     "ConnectionLost": "`oncelog doctor` looks for the reason",
     "RequestTimedOut": "`oncelog doctor` looks for the reason; --timeout waits longer",
     "GROUP_ID_NOT_FOUND": "`oncelog group list` shows those there are",
+    "INVALID_TRANSACTION_TIMEOUT": "--leave-open and 30 s more must fit into transaction.max.timeout.ms of the brokers",
     "TRANSACTIONAL_ID_NOT_FOUND": "`oncelog txn list` shows those there are",
 }
 """By error name, for those about which the client cannot say more."""
@@ -209,16 +210,35 @@ def planned(rows: list[Row], dry_run: bool) -> Answer:
     return Answer(rows, hint="Nothing was changed: --dry-run." if dry_run else "")
 
 
-def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    """NAME=VALUE of a repeated option."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            refuse(f"{text!r} is not of the form NAME=VALUE", option)
-        found[name] = value
-    return found
+def pairs(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """A click callback: NAME=VALUE of a repeated option."""
+    return dict(map(_pair, texts))
 
 
-def refuse(message: str, option: str) -> NoReturn:
-    raise click.BadParameter(message, param_hint=option)
+def pair_list(
+    _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """As `pairs`, where a name may repeat."""
+    return tuple(map(_pair, texts))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE")
+    return name, value
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a name that does not exist."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(known), n=3)
+    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
+
+
+async def require_broker(admin: "Admin", broker_id: int) -> None:
+    """Raises NotFound."""
+    nodes = (await admin.describe_cluster()).nodes
+    if broker_id not in nodes:
+        raise NotFound(f"there is no broker {broker_id}: there are {', '.join(map(str, sorted(nodes)))}")

@@ -5,7 +5,7 @@ Owns: the options and rows. Does not own: connecting, printing, errors (`asking`
 
 import click
 
-from oncelog.tools.asking import Session, Shown, asks, pairs, planned, refuse
+from oncelog.tools.asking import Session, Shown, asks, pairs, planned
 
 
 @click.group()
@@ -60,16 +60,20 @@ async def log_dirs(session: Session, partitions: bool) -> Shown:
     ]
 
 
+def _levels(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
+    levels = {}
+    for name, level in pairs(context, parameter, texts).items():
+        if not level.isdecimal():
+            raise click.BadParameter(f"{level!r} is not a level: it must be a number")
+        levels[name] = int(level)
+    return levels
+
+
 @asks(cluster)
-@click.option("--feature", "features", metavar="NAME=LEVEL", multiple=True, required=True)
+@click.option("--feature", "levels", metavar="NAME=LEVEL", multiple=True, required=True, callback=_levels)
 @click.option("--downgrade", is_flag=True, help="Lower levels are intended.")
 @click.option("--dry-run", is_flag=True, help="Let the cluster check it, and change nothing.")
-async def alter(session: Session, features: tuple[str, ...], downgrade: bool, dry_run: bool) -> Shown:
+async def alter(session: Session, levels: dict[str, int], downgrade: bool, dry_run: bool) -> Shown:
     """Finalize features at other levels, all or none: transaction.version, group.version and others."""
-    levels = {}
-    for name, level in pairs(features, "--feature").items():
-        if not level.isdecimal():
-            refuse(f"{level!r} is not a level: it must be a number", "--feature")
-        levels[name] = int(level)
     await session.admin.update_features(levels, allow_downgrade=downgrade, validate_only=dry_run)
     return planned([{"feature": name, "level": level} for name, level in levels.items()], dry_run)

@@ -8,7 +8,17 @@ from typing import Any, Literal
 
 import click
 
-from oncelog.tools.asking import Answer, Session, Shown, asks, pairs, planned
+from oncelog.tools.asking import (
+    Answer,
+    NotFound,
+    Session,
+    Shown,
+    asks,
+    did_you_mean,
+    pairs,
+    planned,
+    require_broker,
+)
 
 
 @click.group()
@@ -34,6 +44,11 @@ def _named(topic: str | None, group: str | None, broker: int | None, all_brokers
     return {"topic": topic, "group": group, "node_id": node_id}
 
 
+async def _require_broker(session: Session, broker: int | None) -> None:
+    if broker is not None:
+        await require_broker(session.admin, broker)
+
+
 @asks(config)
 @_resource
 @click.option("--changed", is_flag=True, help="Only settings that somebody has set.")
@@ -42,6 +57,7 @@ async def describe(
 ) -> Shown:
     """Every setting, its value, and where the value comes from."""
     resource = _named(topic, group, broker, all_brokers)
+    await _require_broker(session, broker)
     entries = await session.admin.describe_config_entries(**resource)
     return Answer(
         [
@@ -55,10 +71,12 @@ async def describe(
 
 @asks(config)
 @_resource
-@click.option("--set", "values", metavar="NAME=VALUE", multiple=True, help="May be repeated, as the others.")
+@click.option("--set", "values", metavar="NAME=VALUE", multiple=True, callback=pairs, help="May be repeated, as all.")
 @click.option("--reset", metavar="NAME", multiple=True, help="Back to the default.")
-@click.option("--append", metavar="NAME=VALUE", multiple=True, help="Add to a list, such as cleanup.policy.")
-@click.option("--subtract", metavar="NAME=VALUE", multiple=True, help="Take from a list.")
+@click.option(
+    "--append", metavar="NAME=VALUE", multiple=True, callback=pairs, help="Add to a list, such as cleanup.policy."
+)
+@click.option("--subtract", metavar="NAME=VALUE", multiple=True, callback=pairs, help="Take from a list.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check it, and change nothing.")
 async def alter(
     session: Session,
@@ -66,28 +84,26 @@ async def alter(
     group: str | None,
     broker: int | None,
     all_brokers: bool,
-    values: tuple[str, ...],
+    values: dict[str, str],
     reset: tuple[str, ...],
-    append: tuple[str, ...],
-    subtract: tuple[str, ...],
+    append: dict[str, str],
+    subtract: dict[str, str],
     dry_run: bool,
 ) -> Shown:
     """Change settings: all that is named, or nothing."""
     if not (values or reset or append or subtract):
         raise click.UsageError("Name a change: --set, --reset, --append or --subtract.")
-    changes = {
-        "set": pairs(values, "--set"),
-        "append": pairs(append, "--append"),
-        "subtract": pairs(subtract, "--subtract"),
-    }
+    resource = _named(topic, group, broker, all_brokers)
+    await _require_broker(session, broker)
+    if not all_brokers:  # which has what was set alone
+        known = {each.name for each in await session.admin.describe_config_entries(**resource)} if reset else set()
+        for name in reset:  # the brokers ignore a name that they do not know
+            if name not in known:
+                raise NotFound(f"--reset: there is no setting {name!r}{did_you_mean(name, known)}")
     await session.admin.alter_configs(
-        changes["set"],
-        **_named(topic, group, broker, all_brokers),
-        reset=reset,
-        append=changes["append"],
-        subtract=changes["subtract"],
-        validate_only=dry_run,
+        values, **resource, reset=reset, append=append, subtract=subtract, validate_only=dry_run
     )
+    changes = {"set": values, "append": append, "subtract": subtract}
     rows: list[dict[str, Any]] = [
         {"name": name, "change": change, "value": value}
         for change, named in changes.items()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, planned
-from oncelog.tools.positions import HELP, Position, offsets_at, partitions_of, position_option
+from oncelog.tools.positions import HELP, Position, offsets_at, partitions_of, places_option, position_option
 
 if TYPE_CHECKING:
     from oncelog.client.records import TopicPartition
@@ -34,7 +34,7 @@ async def list_(session: Session, states: tuple[str, ...], types: tuple[str, ...
                 "group": each.group_id,
                 "state": each.state,
                 "type": each.type,
-                "protocol_type": each.protocol_type,
+                "protocol_type": each.protocol_type or None,
                 "coordinator": each.coordinator_id,
             }
             for each in await session.admin.list_groups(states=states, types=types)
@@ -52,7 +52,7 @@ async def describe(session: Session, group_id: str) -> Shown:
         "group": found.group_id,
         "state": found.state,
         "type": found.type,
-        "protocol_type": found.protocol_type,
+        "protocol_type": found.protocol_type or None,
         "assignor": found.assignor or None,
         "epoch": found.epoch if found.epoch >= 0 else None,
         "coordinator": found.coordinator_id,
@@ -119,7 +119,13 @@ async def offsets(session: Session, group_id: str) -> Shown:
 @asks(group)
 @_group
 @click.option(
-    "-t", "--topic", "topics", metavar="TOPIC[:0,1]", multiple=True, help="Default: all that it has offsets of."
+    "-t",
+    "--topic",
+    "topics",
+    metavar="TOPIC[:0,1]",
+    multiple=True,
+    callback=places_option,
+    help="Default: all that it has offsets of.",
 )
 @click.option("--to", "wanted", metavar="POSITION", required=True, callback=position_option, help=HELP)
 @click.option("--create", is_flag=True, help="Give offsets to a group that does not exist yet.")
@@ -154,7 +160,15 @@ async def reset(
 
 @asks(group)
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True)
-@click.option("-t", "--topic", "topics", metavar="TOPIC[:0,1]", multiple=True, help="Only its offsets of this topic.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    metavar="TOPIC[:0,1]",
+    multiple=True,
+    callback=places_option,
+    help="Only its offsets of this topic.",
+)
 async def delete(session: Session, group_ids: tuple[str, ...], topics: tuple[str, ...]) -> Shown:
     """Delete groups that have no members, with all their offsets; or only their offsets of some topics.
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import click
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 HELP = "start, end, an OFFSET, -COUNT from the end, or @TIME: milliseconds since 1970, 2026-11-01T10:00, or -15m ago."
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PLACES = re.compile(r"[^:]*(:\d+(,\d+)*)?")
+"""A topic's name has no colon."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
@@ -105,17 +107,25 @@ async def offsets_at(
     return dict.fromkeys(places, wanted.value)
 
 
+Texts = TypeVar("Texts", str, tuple[str, ...])
+
+
+def places_option(_context: click.Context, _parameter: click.Parameter, texts: Texts) -> Texts:
+    """A click callback for what `partitions_of` takes, one or many."""
+    for text in (texts,) if isinstance(texts, str) else texts:
+        if not _PLACES.fullmatch(text):
+            raise click.BadParameter(f"{text!r} is not TOPIC or TOPIC:0,1,2")
+    return texts
+
+
 async def partitions_of(admin: "Admin", text: str) -> "list[TopicPartition]":
     """The partitions that TOPIC or TOPIC:0,2 names. Raises UNKNOWN_TOPIC_OR_PARTITION, NotFound."""
     from oncelog.client.records import TopicPartition
 
-    # A topic's name has no colon.
     topic, colon, numbers = text.partition(":")
     (described,) = await admin.describe_topics(topic)
     if not colon:
         return [TopicPartition(topic, index) for index in range(described.partition_count)]
-    if not re.fullmatch(r"\d+(,\d+)*", numbers):
-        raise click.BadParameter(f"{text!r} is not TOPIC or TOPIC:0,1,2")
     wanted = [int(number) for number in numbers.split(",")]
     if max(wanted) >= described.partition_count:
         last = described.partition_count - 1

@@ -32,21 +32,20 @@ async def list_(session: Session, internal: bool) -> Shown:
 @_names
 @click.option("-p", "--partitions", metavar="COUNT", type=click.IntRange(1), help="Default: num.partitions.")
 @click.option("-r", "--replicas", metavar="COUNT", type=click.IntRange(1), help="Default: default.replication.factor.")
-@click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A setting; may be repeated.")
+@click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, callback=pairs, help="May be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic that exists as it is.")
 async def create(
     session: Session,
     names: tuple[str, ...],
     partitions: int | None,
     replicas: int | None,
-    configs: tuple[str, ...],
+    configs: dict[str, str],
     if_not_exists: bool,
 ) -> Shown:
     """Create topics, and show them."""
     from oncelog.client.descriptions import NewTopic
 
-    settings = pairs(configs, "--config")
-    wanted = [NewTopic(name, partitions or -1, replicas or -1, settings) for name in names]
+    wanted = [NewTopic(name, partitions or -1, replicas or -1, configs) for name in names]
     await session.admin.create_topics(*wanted, exist_ok=if_not_exists)
     return [
         {"topic": each.name, "partitions": each.partition_count, "replicas": len(each.partitions[0].replicas)}

@@ -184,6 +184,21 @@ def interruptible(command: list[str]) -> "subprocess.Popen[str]":
         signal.signal(signal.SIGINT, before)
 
 
+def test_transactions_are_listed_by_state_producer_and_pattern(operator: Operator) -> None:
+    name, transactional_id = operator.topic(), fresh("id")
+    operator.run("record", "produce", name, "x", "--transactional-id", transactional_id)
+    producer = str(operator.rows("txn", "describe", transactional_id)["producer_id"])
+    for filters in (
+        ("--state", "CompleteCommit"),
+        ("--producer-id", producer),
+        ("--transactional-id-pattern", f"{transactional_id[:-1]}."),
+    ):
+        assert transactional_id in [row["transactional_id"] for row in operator.rows("txn", "list", *filters)]
+    # It exists, and is in no such state.
+    assert operator.rows("txn", "list", "--producer-id", producer, "--state", "Ongoing") == []
+    assert "987654" in operator.refused("txn", "list", "--producer-id", producer, "--producer-id", "987654")
+
+
 def test_a_transaction_is_left_open_for_others_to_see_and_aborted_by_an_interrupt(operator: Operator) -> None:
     name, transactional_id = operator.topic(), fresh("id")
     arguments = ("record", "produce", name, "x", "--transactional-id", transactional_id, "--leave-open", "60s")
@@ -282,6 +297,36 @@ def test_offsets_of_a_group_are_moved_and_deleted(operator: Operator) -> None:
     assert "GROUP_ID_NOT_FOUND" in operator.refused("group", "lag", group)
 
 
+def test_a_member_of_a_group_goes_on_where_the_group_is_and_commits_what_it_printed(operator: Operator) -> None:
+    name, group = operator.topic(2), fresh("group")
+    operator.run("record", "produce", name, *"abcdef", "-p", "0")
+    operator.run("record", "produce", name, "never", "-p", "1", "--transactional-id", fresh("id"), "--abort")
+    reads = ("record", "consume", name, "--group", group, "--exit")
+    assert operator.lines(*reads, "-n", "2") == ["a", "b"]
+    assert operator.rows("group", "offsets", group)[0]["committed_offset"] == 2
+    assert operator.lines(*reads) == ["c", "d", "e", "f"]
+    assert [row["lag"] for row in operator.rows("group", "lag", group)] == [0, 0]  # markers and aborted records, too
+    assert operator.lines(*reads) == []
+    operator.run("record", "produce", name, "late", "-p", "1")
+    (shown,) = operator.lines(*reads, "--json")
+    assert json.loads(shown)["value"] == "late"
+    other = ("record", "consume", name, "--group", fresh("group"), "--exit")
+    assert operator.lines(*other, "--offset", "end") == []
+    assert operator.lines(*other, "--offset", "start") == []  # where the group is, which has committed its end
+
+
+def test_a_member_of_a_group_whose_output_breaks_off_commits_nothing_of_it(operator: Operator) -> None:
+    name, group = operator.topic(), fresh("group")
+    operator.run("record", "produce", name, given=b"line\n" * 50_000)
+    reads = f"{sys.executable} -m oncelog record consume {name} --group {group} -e -b {operator.bootstrap}"
+    answer = subprocess.run(["sh", "-c", f"{reads} | head -1"], capture_output=True, text=True, timeout=30)
+    assert (answer.stdout, answer.stderr) == ("line\n", "")
+    committed = sum(row["committed_offset"] for row in operator.rows("group", "offsets", group))
+    assert committed < 50_000  # a pipe holds 13,000 lines
+    left = subprocess.run(reads.split(), capture_output=True, text=True, timeout=60).stdout
+    assert left.count("line") == 50_000 - committed
+
+
 # --- what does not exist ----------------------------------------------------------------------------------------------
 
 
@@ -309,6 +354,14 @@ def test_an_unknown_name_is_an_error_and_never_comes_to_exist(operator: Operator
         assert f"`oncelog {arguments[0]} list`" in operator.refused(*arguments, missing)
     for arguments in (("group", "list", "--state", "Stabel"), ("txn", "list", "--state", "Open")):
         assert "--state" in operator.run(*arguments, exit_code=2).stderr
+    for arguments, wanted in (
+        (("txn", "list", "--producer-id", "987654"), "--producer-id: no transactional id has producer id 987654"),
+        (("txn", "list", "--transactional-id-pattern", missing), f"--transactional-id-pattern: '{missing}' matches no"),
+        (("config", "describe", "--broker", "99"), "there is no broker 99: there are 1"),
+        (("config", "alter", "--topic", operator.topic(), "--reset", "retention.mss"), "did you mean 'retention.ms'"),
+    ):
+        assert wanted in operator.refused(*arguments)
+        assert wanted in operator.refused(*arguments, "--json")
     with Admin(operator.bootstrap) as admin:
         assert missing not in admin.list_topics(include_internal=True)
         assert missing not in [each.group_id for each in admin.list_groups()]

@@ -4,26 +4,32 @@ Owns: the options, and which records are asked for. Does not own: reading (`cons
 (`formats`), connecting and errors (`oncelog.tools.asking`).
 """
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.tools.asking import Session, Shown, asks, pairs, planned
+from oncelog.tools.asking import Session, Shown, asks, pair_list, planned
 from oncelog.tools.positions import (
     HELP,
     Position,
     duration_option,
     offsets_at,
     partitions_of,
+    places_option,
     position_option,
 )
 from oncelog.tools.terminal import say, say_bytes, say_json
 
+if TYPE_CHECKING:
+    from oncelog.client.settings import OffsetReset
+    from oncelog.tools.record.formats import Piece, ReadRecord
+
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _WITHOUT_LETTERS, _WITH_LETTERS = "%s\\n", "%C\\t%s\\n"
-_topic = click.argument("topic", metavar="TOPIC[:0,1]")
+_topic = click.argument("topic", metavar="TOPIC[:0,1]", callback=places_option)
 
 
 @click.group()
@@ -31,8 +37,17 @@ def record() -> None:
     """Produce, consume and delete records."""
 
 
+def _format_option(_context: click.Context, _parameter: click.Parameter, text: str | None) -> "list[Piece] | None":
+    from oncelog.tools.record.formats import parsed
+
+    return None if text is None else parsed(text)
+
+
 @asks(record, follows=True)
 @_topic
+@click.option(
+    "-g", "--group", "group_id", metavar="GROUP", help="As a member: goes on where the group is, and commits."
+)
 @click.option(
     "-o",
     "--offset",
@@ -44,7 +59,12 @@ def record() -> None:
 @click.option("-e", "--exit", "exits", is_flag=True, help="Stop at what is the end now, instead of waiting for more.")
 @click.option("-n", "--count", metavar="NUMBER", type=click.IntRange(1), help="Stop after so many records.")
 @click.option(
-    "-f", "--format", "text", metavar="FORMAT", help=r"As kcat's: %t %p %o %k %s %h %T %S %K %C, \n \t. [default: %s\n]"
+    "-f",
+    "--format",
+    "pieces",
+    metavar="FORMAT",
+    callback=_format_option,
+    help=r"As kcat's: %t %p %o %k %s %h %T %S %R %K %C, \n \t. [default: %s\n]",
 )
 @click.option("--isolation", type=click.Choice(_ISOLATION_LEVELS), help="[default: read_committed]")
 @click.option(
@@ -57,48 +77,75 @@ async def consume(
     start: Position | None,
     exits: bool,
     count: int | None,
-    text: str | None,
+    pieces: "list[Piece] | None",
     isolation: str | None,
     show_txn: bool,
     show_control: bool,
-) -> Shown:
+    group_id: str | None,
+) -> None:
     """Print the records of a topic; Ctrl-C stops it. With --json, one object per line.
 
     What --show-txn says of a transaction is true when it is printed: an open one may still end either way.
+
+    A member of a --group commits what it has printed: a record may come again, and none is left out. --offset start or
+    end is then for partitions that the group has not read.
     """
     from oncelog.client.consumer import Consumer
-    from oncelog.tools.record.consume import plain, with_fates
-    from oncelog.tools.record.formats import as_row, parsed
+    from oncelog.tools.record.consume import grouped, plain, with_fates
+    from oncelog.tools.record.formats import parsed
 
     has_letters = show_txn or show_control
-    pieces = parsed(text or (_WITH_LETTERS if has_letters else _WITHOUT_LETTERS))
+    pieces = pieces or parsed(_WITH_LETTERS if has_letters else _WITHOUT_LETTERS)
     committed = (isolation or ("read_uncommitted" if show_txn else "read_committed")) == "read_committed"
-    level: Any = "read_committed" if committed else "read_uncommitted"
-    places = await partitions_of(session.admin, topic)
     # At the end there is nothing for who does not wait.
-    starts = await offsets_at(session.admin, places, start or Position("start" if exits else "end"), level)
-    ends = await offsets_at(session.admin, places, Position("end"), level) if exits else None
-    consumer = Consumer(
-        bootstrap_servers=session.bootstrap,
-        isolation_level=level,
-        auto_offset_reset="error",
-        default_api_timeout_ms=session.timeout_ms,
-        client_id="oncelog",
-    )
-    async with consumer:
+    start = start or Position("start" if exits else "end")
+    if group_id is not None:
+        _check_member(topic, start, has_letters)
+    options: Any = {
+        "bootstrap_servers": session.bootstrap,
+        "isolation_level": "read_committed" if committed else "read_uncommitted",
+        "default_api_timeout_ms": session.timeout_ms,
+        "client_id": "oncelog",
+    }
+    places = await partitions_of(session.admin, topic)
+    if group_id is not None:
+        reset: OffsetReset = "earliest" if start.kind == "start" else "latest"
+        async with Consumer(topic, group_id=group_id, auto_offset_reset=reset, **options) as member:
+            await _print(grouped(member, exits=exits, count=count), pieces, session.as_json, None)
+        return
+    starts = await offsets_at(session.admin, places, start, options["isolation_level"])
+    ends = await offsets_at(session.admin, places, Position("end"), options["isolation_level"]) if exits else None
+    async with Consumer(auto_offset_reset="error", **options) as consumer:
         found = plain(consumer, starts, ends)
         if has_letters:
             found = with_fates(consumer, starts, ends, markers=show_control, read_committed=committed)
-        async with aclosing(found) as records:
-            async for shown in records:
-                if session.as_json:
-                    say_json(as_row(shown), indent=None)
-                else:
-                    say_bytes([(each, False) if isinstance(each, bytes) else (each(shown), True) for each in pieces])
-                count = None if count is None else count - 1
-                if count == 0:
-                    break
-    return None
+        await _print(found, pieces, session.as_json, count)
+
+
+def _check_member(topic: str, start: Position, has_letters: bool) -> None:
+    """What a member of a group cannot be asked for. Raises UsageError."""
+    if ":" in topic:
+        raise click.UsageError("--group assigns the partitions: name the topic alone.")
+    if start.kind not in ("start", "end"):
+        raise click.UsageError("--group goes on where the group is: `oncelog group reset --to POSITION` moves it.")
+    if has_letters:
+        raise click.UsageError("--show-txn and --show-control read without a group: leave out --group.")
+
+
+async def _print(
+    found: "AsyncGenerator[ReadRecord, None]", pieces: "list[Piece]", as_json: bool, count: int | None
+) -> None:
+    from oncelog.tools.record.formats import as_row
+
+    async with aclosing(found) as records:
+        async for shown in records:
+            if as_json:
+                say_json(as_row(shown), indent=None)
+            else:
+                say_bytes([(each, False) if isinstance(each, bytes) else (each(shown), True) for each in pieces])
+            count = None if count is None else count - 1
+            if count == 0:
+                break
 
 
 @asks(record)
@@ -109,7 +156,7 @@ async def consume(
 @click.option(
     "-p", "--partition", metavar="NUMBER", type=click.IntRange(0), help="Default: by the key, as Java's producer does."
 )
-@click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True)
+@click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, callback=pair_list)
 @click.option("-z", "--compression", "codec", type=click.Choice(_CODECS), default="none", show_default=True)
 @click.option("--tombstone", is_flag=True, help="One record of --key without a value.")
 @click.option("--transactional-id", metavar="ID", help="Send all records in one transaction, and commit it.")
@@ -128,7 +175,7 @@ async def produce(
     key: str | None,
     delimiter: str | None,
     partition: int | None,
-    headers: tuple[str, ...],
+    headers: tuple[tuple[str, str], ...],
     codec: str,
     tombstone: bool,
     transactional_id: str | None,
@@ -153,18 +200,21 @@ async def produce(
         None if key is None else _bytes(key),
         None if delimiter is None else _bytes(delimiter),
         partition,
-        tuple((name, _bytes(value)) for name, value in pairs(headers, "--header").items()),
+        tuple((name, _bytes(value)) for name, value in headers),
     )
     options: Any = {"compression_type": codec, "client_id": "oncelog", "max_block_ms": session.timeout_ms}
     if transactional_id is None:
         async with Producer(session.bootstrap, **options) as producer:
             return (await send(producer, given)).rows(topic)
-    if open_ms:
+
+    def on_open() -> None:
         say(f"the transaction stays open for {open_ms / 1000:g} s", err=True)
+
     # The coordinator must not end it before we do.
     options["transaction_timeout_ms"] = max(60_000, open_ms + 30_000)
     async with Producer(session.bootstrap, transactional_id=transactional_id, **options) as producer:
-        return (await send_in_transaction(producer, given, abort=abort, leave_open_ms=open_ms)).rows(topic)
+        sent = await send_in_transaction(producer, given, abort=abort, leave_open_ms=open_ms, on_open=on_open)
+        return sent.rows(topic)
 
 
 def _bytes(text: str) -> bytes:

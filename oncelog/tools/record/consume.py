@@ -1,15 +1,19 @@
-"""Reading a topic for `oncelog record consume`, in two ways that yield the same `ReadRecord`.
+"""Reading a topic for `oncelog record consume`, in three ways that yield the same `ReadRecord`.
 
-Owns: which records come, and with which letter. Does not own: options, formats, printing.
-`plain` is an ordinary consumer, at either isolation level. `with_fates` reads whole batches at both levels, which shows
-markers and what became of each transaction as of the time of reading: an open one may still end either way.
-Invariant: each partition's records come in order, once.
+Owns: which records come, with which letter, and what a group commits. Does not own: options, formats, printing.
+`plain` is an ordinary consumer, at either isolation level; `grouped` one that shares the partitions with its group.
+`with_fates` reads whole batches at both levels, which shows markers and what became of each transaction as of the time
+of reading: an open one may still end either way.
+Invariants: each partition's records come in order, once. A group commits only what the caller has asked to follow with
+another record: what was printed, and not what broke off.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from oncelog.client.errors import CommitFailed
 from oncelog.tools.record.formats import Letter, ReadRecord
 
 if TYPE_CHECKING:
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
 _POLL_MS = 500
 _PAUSE_S = 0.2
-"""Between looks at partitions that had nothing new: `with_fates` has no long poll."""
+"""Between looks at partitions that had nothing new: `with_fates` has no long poll, `grouped` wants none to exit."""
 _LETTERS: dict[str, Letter] = {"committed": "C", "aborted": "A", "open": "O", "plain": "-", "marker": "M"}
 
 
@@ -37,6 +41,34 @@ async def plain(
                 yield ReadRecord(record)
         if ends is not None and left:
             left = {place for place in left if await consumer.position(place) < ends[place]}
+
+
+async def grouped(consumer: "Consumer", *, exits: bool, count: int | None) -> AsyncGenerator[ReadRecord, None]:
+    """From the committed offsets on, `count` records or endlessly; commits after each poll. With `exits` up to what was
+    the end when the group assigned the partitions: what another member reads is its own."""
+    ends: dict[TopicPartition, int] = {}
+    assigned_in = 0
+    left = count
+    while left is None or left:
+        records = await consumer.poll(_PAUSE_S * 1000 if exits else _POLL_MS, left)
+        if exits and assigned_in != consumer.assignment_count:
+            ends, assigned_in = await consumer.end_offsets(consumer.assignment()), consumer.assignment_count
+        for record in records:
+            yield ReadRecord(record)
+        left = None if left is None else left - len(records)
+        at_end = exits and assigned_in and await _has_read_all(consumer, ends)
+        # Also without a record: markers and aborted records move the position too.
+        with suppress(CommitFailed):  # whoever has the partitions now reads these records again
+            if records or at_end:
+                await consumer.commit_sync()
+        if at_end:
+            return
+
+
+async def _has_read_all(consumer: "Consumer", ends: "Mapping[TopicPartition, int]") -> bool:
+    """Every partition of this member up to its end."""
+    mine = [place for place in consumer.assignment() if place in ends]
+    return all([await consumer.position(place) >= ends[place] for place in mine])
 
 
 async def with_fates(

@@ -4,7 +4,8 @@ Owns: what each letter means, the bytes of a record in a format. Does not own: h
 (`terminal.say_bytes`).
 
     %t topic   %p partition   %o offset   %T timestamp in ms   %k key   %s value   %h headers as name=value,...
-    %K and %S length of key and value, -1 for none   %C what became of its transaction   %% a percent sign
+    %K and %S length of key and value, -1 for none   %R length of the value as four bytes, the highest first
+    %C what became of its transaction   %% a percent sign
     \\n \\r \\t \\xHH as in C
 """
 
@@ -49,6 +50,7 @@ _LETTERS: dict[str, Callable[[ReadRecord], bytes]] = {
     "K": lambda shown: _length(shown.record.key),
     "s": lambda shown: shown.record.value or b"",
     "S": lambda shown: _length(shown.record.value),
+    "R": lambda shown: (-1 if shown.record.value is None else len(shown.record.value)).to_bytes(4, signed=True),
     "h": _headers,
     "C": lambda shown: (shown.letter or "").encode(),
 }

@@ -8,7 +8,7 @@ import asyncio
 import io
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union, cast
 
@@ -82,12 +82,17 @@ async def send(producer: "Producer", given: Input) -> Tally:
     return tally
 
 
-async def send_in_transaction(producer: "Producer", given: Input, *, abort: bool, leave_open_ms: int) -> Tally:
-    """The transaction stays open for `leave_open_ms` after its last record. If this is interrupted it is aborted."""
+async def send_in_transaction(
+    producer: "Producer", given: Input, *, abort: bool, leave_open_ms: int, on_open: Callable[[], None]
+) -> Tally:
+    """The transaction stays open for `leave_open_ms` after its last record, from `on_open()` on. If this is interrupted
+    it is aborted."""
     tally = Tally()
     async with producer.transaction() as transaction:
         await _send(transaction, given, tally)
-        await asyncio.sleep(leave_open_ms / 1000)
+        if leave_open_ms:
+            on_open()
+            await asyncio.sleep(leave_open_ms / 1000)
         await (transaction.abort() if abort else transaction.commit())
     tally.outcome = transaction.state
     return tally

@@ -10,18 +10,7 @@ import time
 import click
 
 from oncelog.tools.asking import EXIT_FOUND, Answer, Session, Shown, asks
-from oncelog.tools.txn.tail_cli import tail
-
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
+from oncelog.tools.txn.tail_cli import STATES, tail
 
 _topic = click.option("--topic", metavar="NAME", required=True)
 _partition = click.option("--partition", metavar="NUMBER", type=click.IntRange(0), required=True)
@@ -45,10 +34,8 @@ async def list_(
     """Every transactional id, and its state."""
     from oncelog.tools.txn.operations import list_transactions
 
-    rows = await list_transactions(
-        session.admin, states, producer_ids, duration_ms=duration_ms, pattern=pattern or None
-    )
-    return Answer(rows, "No transactional id matches.")
+    rows = await list_transactions(session.admin, states, producer_ids, duration_ms, pattern or None)
+    return Answer(rows, "No transactional id matches." if states or duration_ms >= 0 else "There is no transaction.")
 
 
 @asks(txn)

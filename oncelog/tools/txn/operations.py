@@ -14,7 +14,7 @@ from oncelog.client.descriptions import ProducerState
 from oncelog.client.errors import KafkaError
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
-from oncelog.tools.asking import NotFound
+from oncelog.tools.asking import NotFound, require_broker
 
 Row = dict[str, Any]
 
@@ -32,9 +32,25 @@ class OpenTransaction:
 
 
 async def list_transactions(
-    admin: Admin, states: Sequence[str], producer_ids: Sequence[int], **filters: Any
+    admin: Admin, states: Sequence[str], producer_ids: Sequence[int], duration_ms: int, pattern: str | None
 ) -> list[Row]:
-    found = await admin.find_transactions(states=states, producer_ids=producer_ids, **filters)
+    """Raises NotFound if no transactional id has one of these producer ids, or matches the pattern: whether or not one
+    of them is in these states now."""
+    found = await admin.find_transactions(
+        states=states, producer_ids=producer_ids, duration_ms=duration_ms, pattern=pattern
+    )
+    if unseen := set(producer_ids) - {each.producer_id for each in found}:
+        unseen -= {each.producer_id for each in await admin.find_transactions(producer_ids=sorted(unseen))}
+        if unseen:
+            raise NotFound(
+                f"--producer-id: no transactional id has producer id {min(unseen)}; `oncelog txn list` shows those "
+                "there are, and `oncelog txn producers` those that write to a partition without one"
+            )
+    if pattern is not None and not found and not await admin.find_transactions(pattern=pattern):
+        raise NotFound(
+            f"--transactional-id-pattern: {pattern!r} matches no transactional id as a whole; "
+            "`oncelog txn list` shows those there are"
+        )
     return [
         {
             "transactional_id": each.transactional_id,
@@ -105,8 +121,8 @@ async def find_hanging(
         for index, leader in enumerate(description.leaders)
         if partition in (None, index) and broker_id in (None, leader)
     ]
-    if broker_id is not None and broker_id not in (nodes := (await admin.describe_cluster()).nodes):
-        raise NotFound(f"there is no broker {broker_id}: there are {', '.join(map(str, sorted(nodes)))}")
+    if broker_id is not None:
+        await require_broker(admin, broker_id)
     if partition is not None and not searched:
         raise NotFound(
             f"topic {topic!r} has no partition {partition}; `oncelog topic describe {topic}` lists those that it has"

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from oncelog.tools.profiles import Target
     from oncelog.tools.txn.tail import Transition
 
+STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
 _STATE_WIDTH = 17
 _NAMED_PARTITIONS = 3
 _COLOURS = {
@@ -32,12 +42,25 @@ _COLOURS = {
 }
 
 
+def _pattern_option(
+    _context: click.Context, _parameter: click.Parameter, pattern: str | None
+) -> re.Pattern[str] | None:
+    try:
+        return re.compile(pattern) if pattern is not None else None
+    except re.error as error:
+        raise click.BadParameter(f"{pattern!r} is not a regular expression: {error}") from error
+
+
 @click.command()
 @connection_options
-@click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match completely.")
 @click.option(
-    "--state", "states", metavar="STATE", multiple=True, help="Only transitions into this state, such as CompleteAbort."
+    "--transactional-id-pattern",
+    "wanted",
+    metavar="REGEX",
+    callback=_pattern_option,
+    help="Only ids that match completely.",
 )
+@click.option("--state", "states", type=click.Choice(STATES), multiple=True, help="Only transitions into this state.")
 @click.option("--from-beginning", is_flag=True, help="Start with the transitions that the log still has.")
 @click.option("--count", metavar="NUMBER", type=click.IntRange(1), help="Stop after this many transitions.")
 def tail(
@@ -45,7 +68,7 @@ def tail(
     profile: str | None,
     timeout_s: float | None,
     as_json: bool,
-    pattern: str | None,
+    wanted: re.Pattern[str] | None,
     states: tuple[str, ...],
     from_beginning: bool,
     count: int | None,
@@ -55,10 +78,6 @@ def tail(
     A line: time, transactional id, producer id and epoch, from → to, how long the transaction has lasted, its
     partitions.
     """
-    try:
-        wanted = re.compile(pattern) if pattern is not None else None
-    except re.error as error:
-        raise click.BadParameter(f"{pattern!r} is not a regular expression: {error}") from error
     chosen = reach(bootstrap, profile, timeout_s)
     following = _follow(chosen, wanted, frozenset(states), from_beginning, count, Printer(as_json))
     attempt(lambda: asyncio.run(following), chosen, follows=True)

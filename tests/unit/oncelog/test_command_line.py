@@ -234,11 +234,22 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     [
         (("config", "alter", "--topic", "t"), "--set, --reset"),
         (("config", "describe"), "--topic, --group"),
-        (("config", "alter", "--topic", "t", "--set", "a"), "--set: 'a' is not of the form NAME=VALUE"),
+        (("config", "alter", "--topic", "t", "--set", "a"), "'--set': 'a' is not of the form NAME=VALUE"),
+        (("cluster", "alter", "--feature", "a=b"), "'--feature': 'b' is not a level"),
+        (("topic", "create", "t", "-c", "a"), "'-c' / '--config': 'a' is not of the form NAME=VALUE"),
+        (("record", "produce", "t", "v", "-H", "a"), "'-H' / '--header': 'a' is not of the form NAME=VALUE"),
+        (("record", "consume", "t:a"), "'TOPIC[:0,1]': 't:a' is not TOPIC or TOPIC:0,1,2"),
+        (("record", "consume", "t:0", "--group", "g"), "--group assigns the partitions"),
+        (("record", "consume", "t", "--group", "g", "-o", "-3"), "`oncelog group reset --to POSITION`"),
+        (("record", "consume", "t", "--group", "g", "--show-txn"), "leave out --group"),
+        (("group", "reset", "g", "--to", "end", "-t", "t:"), "'-t' / '--topic': 't:' is not TOPIC or"),
+        (("txn", "tail", "--transactional-id-pattern", "["), "'--transactional-id-pattern': '['"),
+        (("txn", "tail", "--state", "Open"), "'--state': 'Open' is not one of"),
+        (("topics", "list"), "No such command 'topics' (did you mean 'topic'?)"),
         (("record", "produce", "t", "v", "--abort"), "--abort needs --transactional-id"),
         (("record", "produce", "t", "--tombstone"), "--tombstone needs --key"),
         (("record", "consume", "t", "-o", "soon"), "'-o' / '--offset': 'soon' is not a position"),
-        (("record", "consume", "t", "-f", "%z"), "%z is unknown"),
+        (("record", "consume", "t", "-f", "%z"), "'-f' / '--format': %z is unknown"),
         (("record", "produce", "t", "v", "--transactional-id", "x", "--leave-open", "1"), "'--leave-open': '1'"),
     ],
 )
@@ -282,7 +293,7 @@ def test_a_format_has_kcats_letters() -> None:
     def text(given: str) -> bytes:
         return b"".join(each if isinstance(each, bytes) else each(ReadRecord(record, "A")) for each in parsed(given))
 
-    assert text("%t %p %o %T %k %K %S %h %C %%") == b"topic 3 42 7  -1 2 a=1,b= A %"
+    assert text("%t %p %o %T %k %K %S %R %h %C %%") == b"topic 3 42 7  -1 2 \0\0\0\2 a=1,b= A %"
     assert text(r"%s\t\x00\\\n") == b"\xff\n\t\x00\\\n"
     assert text("é 100%% \\q") == "é 100% \\q".encode()
     row = as_row(ReadRecord(record, "A"))
