@@ -19,6 +19,7 @@ from oncelog.tools.asking import (
     planned,
     require_broker,
 )
+from oncelog.tools.names import GROUPS, TOPICS
 
 
 @click.group()
@@ -30,8 +31,8 @@ def _resource(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--all-brokers", is_flag=True, help="What is set for all brokers at once."),
         click.option("--broker", metavar="ID", type=int),
-        click.option("--group", metavar="NAME"),
-        click.option("--topic", metavar="NAME"),
+        click.option("--group", metavar="NAME", shell_complete=GROUPS),
+        click.option("--topic", metavar="NAME", shell_complete=TOPICS),
     ):
         function = option(function)
     return function

@@ -70,12 +70,15 @@ async def _of_cluster(chosen: "Target") -> list[Finding]:
     from oncelog.client.errors import KafkaError
 
     findings = [_reach(f"{host}:{port}", host, port, chosen.timeout_s) for host, port in chosen.addresses]
-    if all(each.result == "wrong" for each in findings):
+    responding = [
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        for (host, port), each in zip(chosen.addresses, findings, strict=True)
+        if each.result == "ok"
+    ]
+    if not responding:
         return findings
     checks: list[Callable[[Admin], Awaitable[list[Finding]]]] = [_leaders, _internal_topics, _transactions, _clocks]
-    async with Admin(
-        chosen.bootstrap, default_api_timeout_ms=chosen.timeout_s * 1000, client_id="oncelog-doctor"
-    ) as admin:
+    async with Admin(responding, default_api_timeout_ms=chosen.timeout_s * 1000, client_id="oncelog-doctor") as admin:
         nodes = (await admin.describe_cluster()).nodes
         advertised = [_advertised(node_id, *nodes[node_id], chosen.timeout_s) for node_id in sorted(nodes)]
         findings += advertised

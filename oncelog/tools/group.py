@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, planned
+from oncelog.tools.names import GROUPS, TOPICS
 from oncelog.tools.positions import HELP, Position, offsets_at, partitions_of, places_option, position_option
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 _STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
 _TYPES = ("classic", "consumer", "share", "streams")
-_group = click.argument("group_id", metavar="GROUP")
+_group = click.argument("group_id", metavar="GROUP", shell_complete=GROUPS)
 
 
 @click.group()
@@ -125,6 +126,7 @@ async def offsets(session: Session, group_id: str) -> Shown:
     metavar="TOPIC[:0,1]",
     multiple=True,
     callback=places_option,
+    shell_complete=TOPICS,
     help="Default: all that it has offsets of.",
 )
 @click.option("--to", "wanted", metavar="POSITION", required=True, callback=position_option, help=HELP)
@@ -159,7 +161,7 @@ async def reset(
 
 
 @asks(group)
-@click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True)
+@click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True, shell_complete=GROUPS)
 @click.option(
     "-t",
     "--topic",
@@ -167,6 +169,7 @@ async def reset(
     metavar="TOPIC[:0,1]",
     multiple=True,
     callback=places_option,
+    shell_complete=TOPICS,
     help="Only its offsets of this topic.",
 )
 async def delete(session: Session, group_ids: tuple[str, ...], topics: tuple[str, ...]) -> Shown:

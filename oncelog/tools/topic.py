@@ -6,8 +6,9 @@ Owns: the options and rows. Does not own: connecting, printing, errors (`asking`
 import click
 
 from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, pairs, planned
+from oncelog.tools.names import TOPICS
 
-_names = click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+_names = click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=TOPICS)
 
 
 @click.group()
@@ -29,7 +30,7 @@ async def list_(session: Session, internal: bool) -> Shown:
 
 
 @asks(topic)
-@_names
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @click.option("-p", "--partitions", metavar="COUNT", type=click.IntRange(1), help="Default: num.partitions.")
 @click.option("-r", "--replicas", metavar="COUNT", type=click.IntRange(1), help="Default: default.replication.factor.")
 @click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, callback=pairs, help="May be repeated.")
@@ -84,7 +85,7 @@ async def describe(session: Session, names: tuple[str, ...]) -> Shown:
 
 
 @asks(topic)
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", shell_complete=TOPICS)
 @click.option(
     "-p", "--partitions", metavar="COUNT", type=click.IntRange(1), required=True, help="How many there will be."
 )

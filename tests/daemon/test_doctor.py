@@ -1,15 +1,22 @@
 """`oncelog doctor` names what is wrong and what to do about it."""
 
 import json
+import socket
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from click.testing import CliRunner
 
 from oncelog.cli import main
+from oncelog.client.descriptions import PartitionDescription, TopicDescription
 from oncelog.client.sync import Admin, Producer
 from oncelog.tools import doctor as doctor_module
 from tests.support.daemon import Daemon
@@ -63,17 +70,71 @@ def test_internal_topics_that_no_cluster_of_this_size_can_create_are_wrong(
     assert result == "wrong" and "transaction.state.log.replication.factor=3" in detail
 
 
+@pytest.mark.parametrize(
+    "leader, in_sync, result, said",
+    [(-1, (), "wrong", "without a leader: lost-0; start the brokers"), (1, (1,), "look", "a replica is not in sync")],
+)
+def test_partitions_without_a_leader_or_a_replica_are_named(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch, leader: int, in_sync: tuple[int, ...], result: str, said: str
+) -> None:
+    async def described(*_: Any, **__: Any) -> list[TopicDescription]:
+        partition = PartitionDescription(0, leader, (1, 2), in_sync)
+        return [TopicDescription("lost", UUID(int=0), (partition,), False)]
+
+    async def nothing(*_: Any) -> list[doctor_module.Finding]:
+        return []
+
+    monkeypatch.setattr("oncelog.client.admin.Admin.describe_topics", described)
+    for check in ("_transactions", "_clocks"):  # which ask the leaders
+        monkeypatch.setattr(doctor_module, check, nothing)
+    found = examined(daemon, exit_code=1 if result == "wrong" else 0)
+    assert found["leaders"][0] == result and said in found["leaders"][1]
+
+
+def test_an_address_of_something_else_is_wrong(daemon: Daemon) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        threading.Thread(
+            target=lambda: other.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"), daemon=True
+        ).start()
+        there = f"127.0.0.1:{other.getsockname()[1]}"
+        found = examined(daemon, "-b", f"{there},{daemon.bootstrap}", exit_code=1)
+    assert found[there][0] == "wrong" and "does not speak the Kafka protocol" in found[there][1]
+    assert found[daemon.bootstrap][0] == "ok"
+
+
 def test_a_disk_and_the_limits_of_the_machine_are_measured(
     daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = examined(daemon, "--data-dir", str(tmp_path), exit_code=0)
     assert "fsync takes" in found["disk"][1] and "MiB free" in found["disk space"][1]
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(doctor_module, "_SLOW_SYNC_MS", 0.0)
-    monkeypatch.setattr(doctor_module, "_FEW_OPEN_FILES", 10**9)
-    monkeypatch.setattr(doctor_module, "_FULL_PERCENT", 0)
-    found = examined(daemon, "--data-dir", str(tmp_path), exit_code=0)
-    assert [found[check][0] for check in ("disk", "disk space", "open files")] == ["look"] * 3
-    assert "oncelog.flush.policy=os" in found["disk"][1]
     found = examined(daemon, "--data-dir", str(tmp_path / "none"), exit_code=1)
     assert found["disk"] == ("wrong", f"{tmp_path / 'none'}: No such file or directory")
+
+
+def test_a_slow_disk_that_is_nearly_full_is_worth_a_look(
+    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [0.0]
+
+    def slow_sync(_: int) -> None:
+        now_s[0] += 0.025
+
+    monkeypatch.setattr(doctor_module.time, "perf_counter", lambda: now_s[0])
+    monkeypatch.setattr("os.fsync", slow_sync)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=100 << 20, used=96 << 20, free=4 << 20))
+    found = examined(daemon, "--data-dir", str(tmp_path), exit_code=0)
+    assert found["disk"][0] == "look" and "fsync takes 25.00 ms" in found["disk"][1]
+    assert "oncelog.flush.policy=os" in found["disk"][1]
+    assert found["disk space"] == ("look", "96 % used, 4 MiB free")
+
+
+@pytest.mark.parametrize("limit, result", [(1024, "look"), (1025, "ok")])
+def test_few_open_files_are_worth_a_look(daemon: Daemon, tmp_path: Path, limit: int, result: str) -> None:
+    examine = f"{sys.executable} -m oncelog doctor --json -b {daemon.bootstrap} --data-dir {tmp_path}"
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -Sn {limit}; {examine}"], capture_output=True, text=True, timeout=30, check=True
+    )
+    (found,) = (row for row in json.loads(done.stdout) if row["check"] == "open files")
+    assert found["result"] == result and str(limit) in found["detail"]
+    assert ("`ulimit -n" in found["detail"]) == (result == "look")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncelog.tools.asking import Session, Shown, asks, pair_list, planned
+from oncelog.tools.names import GROUPS, TOPICS
 from oncelog.tools.positions import (
     HELP,
     Position,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _WITHOUT_LETTERS, _WITH_LETTERS = "%s\\n", "%C\\t%s\\n"
-_topic = click.argument("topic", metavar="TOPIC[:0,1]", callback=places_option)
+_topic = click.argument("topic", metavar="TOPIC[:0,1]", callback=places_option, shell_complete=TOPICS)
 
 
 @click.group()
@@ -46,7 +47,12 @@ def _format_option(_context: click.Context, _parameter: click.Parameter, text: s
 @asks(record, follows=True)
 @_topic
 @click.option(
-    "-g", "--group", "group_id", metavar="GROUP", help="As a member: goes on where the group is, and commits."
+    "-g",
+    "--group",
+    "group_id",
+    metavar="GROUP",
+    shell_complete=GROUPS,
+    help="As a member: goes on where the group is, and commits.",
 )
 @click.option(
     "-o",
@@ -149,7 +155,7 @@ async def _print(
 
 
 @asks(record)
-@click.argument("topic", metavar="TOPIC")
+@click.argument("topic", metavar="TOPIC", shell_complete=TOPICS)
 @click.argument("values", metavar="[VALUE]...", nargs=-1)
 @click.option("-k", "--key", metavar="KEY", help="The key of every record.")
 @click.option("-K", "--key-delimiter", "delimiter", metavar="TEXT", help="Each value is KEY TEXT VALUE.")

@@ -10,9 +10,10 @@ import time
 import click
 
 from oncelog.tools.asking import EXIT_FOUND, Answer, Session, Shown, asks
+from oncelog.tools.names import TOPICS, TRANSACTIONAL_IDS
 from oncelog.tools.txn.tail_cli import STATES, tail
 
-_topic = click.option("--topic", metavar="NAME", required=True)
+_topic = click.option("--topic", metavar="NAME", required=True, shell_complete=TOPICS)
 _partition = click.option("--partition", metavar="NUMBER", type=click.IntRange(0), required=True)
 
 
@@ -39,7 +40,7 @@ async def list_(
 
 
 @asks(txn)
-@click.argument("transactional_id", metavar="TRANSACTIONAL_ID")
+@click.argument("transactional_id", metavar="TRANSACTIONAL_ID", shell_complete=TRANSACTIONAL_IDS)
 async def describe(session: Session, transactional_id: str) -> Shown:
     """One transactional id: its producer, its state, the partitions that it writes to."""
     from oncelog.tools.txn.operations import describe_transaction
@@ -60,7 +61,7 @@ async def producers(session: Session, topic: str, partition: int) -> Shown:
 
 
 @asks(txn, "find-hanging")
-@click.option("--topic", metavar="NAME", help="Only this topic.")
+@click.option("--topic", metavar="NAME", shell_complete=TOPICS, help="Only this topic.")
 @click.option("--partition", metavar="NUMBER", type=click.IntRange(0), help="Only this partition of --topic.")
 @click.option("--broker-id", metavar="ID", type=int, help="Only partitions that this broker leads.")
 @click.option(
@@ -133,7 +134,9 @@ async def abort(
 
 
 @asks(txn)
-@click.argument("transactional_ids", metavar="TRANSACTIONAL_ID...", nargs=-1, required=True)
+@click.argument(
+    "transactional_ids", metavar="TRANSACTIONAL_ID...", nargs=-1, required=True, shell_complete=TRANSACTIONAL_IDS
+)
 async def fence(session: Session, transactional_ids: tuple[str, ...]) -> Shown:
     """Abort the open transactions of these ids, and fence their producers."""
     from oncelog.tools.txn.operations import fence as fence_all

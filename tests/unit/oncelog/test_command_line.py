@@ -15,7 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from oncelog.cli import main
-from oncelog.client.records import Record
+from oncelog.client.records import Record, TopicPartition
+from oncelog.client.sync import Admin, Producer
 from oncelog.tools import terminal
 from oncelog.tools.positions import Position, duration_ms, position
 from oncelog.tools.profiles import ProfileError, target
@@ -312,6 +313,62 @@ def test_a_shell_completes_commands_by_the_script_that_is_printed(shell: str, cu
         env={"_ONCELOG_COMPLETE": f"{shell}_complete", "COMP_WORDS": "oncelog topic de", "COMP_CWORD": cursor},
     )
     assert "describe" in completed.stdout and "delete" in completed.stdout
+
+
+WORDS = {
+    "topic describe comp": "completed",
+    "topic delete completed comp": "completed",
+    "record consume comp": "completed",
+    "config describe --topic comp": "completed",
+    "topic describe __trans": "__transaction_state",
+    "txn describe id": "id-of-a-till",
+    "group lag re": "readers",
+    "record consume completed --group re": "readers",
+}
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_a_shell_completes_the_names_that_the_cluster_has(words: str, daemon: Daemon) -> None:
+    with Admin(daemon.bootstrap) as admin, Producer(daemon.bootstrap, transactional_id="id-of-a-till") as producer:
+        admin.create_topics("completed", "other", exist_ok=True)
+        producer.init_transactions()
+        admin.alter_group_offsets("readers", {TopicPartition("completed", 0): 0})
+        assert completed(words, daemon.bootstrap) == [WORDS[words]]
+        option = f"{words.rpartition(' ')[0]} -b {daemon.bootstrap} {words.rpartition(' ')[2]}"
+        if "--" not in option:
+            assert completed(option, "127.0.0.1:1") == [WORDS[words]]  # as when the command runs, the option decides
+
+
+def test_a_shell_completes_no_name_without_a_broker(nothing_listens: str) -> None:
+    assert completed("topic describe comp", nothing_listens) == []
+
+
+def completed(words: str, bootstrap: str) -> list[str]:
+    environment = {
+        "_ONCELOG_COMPLETE": "bash_complete",
+        "COMP_WORDS": f"oncelog {words}",
+        "COMP_CWORD": str(len(words.split())),
+        "ONCELOG_BOOTSTRAP": bootstrap,
+        "ONCELOG_CONFIG": "no-such-file",
+    }
+    shown = CliRunner().invoke(main, prog_name="oncelog", env=environment).stdout
+    return [line.removeprefix("plain,") for line in shown.splitlines() if line]
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+WITHOUT_JSON = {"completion": "a script", "serve": "runs, and prints one line for programs"}
+
+
+def test_every_command_prints_json_if_it_is_asked_to() -> None:
+    found = []
+    for name in commands(main, ""):
+        command: Any = main
+        for word in name.split():
+            command = command.get_command(click.Context(command), word)
+        if not any("--json" in parameter.opts for parameter in command.params):
+            found.append(name)
+    assert sorted(found) == sorted(WITHOUT_JSON)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

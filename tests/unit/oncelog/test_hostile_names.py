@@ -305,6 +305,37 @@ def test_a_record_is_harmless_on_a_terminal_and_itself_in_a_pipe(
     assert len(printed.splitlines()) == 2
 
 
+@every_name
+@pytest.mark.parametrize("words", ["topic describe ", "group lag ", "txn describe "])
+def test_a_shell_is_offered_no_name_that_it_might_obey(words: str, name: str, cluster: type[ForeignCluster]) -> None:
+    environment = {"_ONCELOG_COMPLETE": "bash_complete", "COMP_WORDS": f"oncelog {words}", "COMP_CWORD": "3"}
+
+    def offered(each: str) -> str:
+        cluster.name = each
+        return CliRunner().invoke(main, prog_name="oncelog", env=environment).stdout.strip()
+
+    assert offered("plain-name") == "plain,plain-name"
+    assert offered(name) == ("plain,:skull:" if name == ":skull:" else "")
+    for each in (
+        f"$({name})",
+        "$(reboot)",
+        "a b",
+        "`a`",
+        "a;b",
+        "a'b",
+        "a|b",
+        "~",
+        "a&",
+        "<a",
+        "*",
+        "!1",
+        "a\\",
+        "#a",
+        "{a,b}",
+    ):
+        assert offered(each) == "", each
+
+
 # --- oncelog log ------------------------------------------------------------------------------------------------------
 
 
