@@ -1,8 +1,10 @@
-"""Writes the tables of options in docs/client-options.md from `client/settings.py`; a test compares.
+"""Writes the tables of options in docs/client-options.md from `client/settings.py`, and the table of errors in
+docs/client-errors.md from `client/errors.py`; a test compares.
 
     python tools/update_client_page.py
 
-A table stands between `<!-- options of Producer -->` and `<!-- end of options -->`.
+A table stands between `<!-- options of Producer -->` and `<!-- end of options -->`, or `<!-- errors -->` and
+`<!-- end of errors -->`.
 """
 
 import ast
@@ -11,14 +13,16 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from oncelog.client import ConsumerSettings, ProducerSettings, settings
+from oncelog.client import ConsumerSettings, ProducerSettings, errors, settings
 
-PAGE = Path(__file__).parent.parent / "docs" / "client-options.md"
+_DOCS = Path(__file__).parent.parent / "docs"
+PAGES = (_DOCS / "client-options.md", _DOCS / "client-errors.md")
 _KINDS: dict[str, type[ProducerSettings] | type[ConsumerSettings]] = {
     "Producer": ProducerSettings,
     "Consumer": ConsumerSettings,
 }
 _PLACE = re.compile(r"(<!-- options of (\w+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
+_ERRORS = re.compile(r"(<!-- errors -->\n).*?(<!-- end of errors -->)", re.DOTALL)
 
 
 def _meanings(kind: type) -> dict[str, str]:
@@ -43,10 +47,25 @@ def table(kind: type[ProducerSettings] | type[ConsumerSettings]) -> str:
     return "\n".join(lines)
 
 
+_KINDS_OF_ERRORS = (errors.RetriableError, errors.AbortableError, errors.FatalError, errors.ConfigError)
+
+
+def table_of_errors() -> str:
+    """Each class below one of the four kinds, with what it means and what to do."""
+    lines = ["| error | is a | means | to do |", "|---|---|---|---|"]
+    for kind in _KINDS_OF_ERRORS:
+        for each in kind.__subclasses__():
+            meaning = " ".join(str(each.__doc__).split("\n\n")[0].split())
+            lines.append(f"| `{each.__name__}` | `{kind.__name__}` | {meaning} | {each.default_hint} |")
+    return "\n".join(lines)
+
+
 def updated(page: str) -> str:
     """The page with its tables rewritten."""
-    return _PLACE.sub(lambda place: f"{place[1]}\n{table(_KINDS[place[2]])}\n\n{place[3]}", page)
+    page = _PLACE.sub(lambda place: f"{place[1]}\n{table(_KINDS[place[2]])}\n\n{place[3]}", page)
+    return _ERRORS.sub(lambda place: f"{place[1]}\n{table_of_errors()}\n\n{place[2]}", page)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in PAGES:
+        path.write_text(updated(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -38,12 +38,14 @@ class NotFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command shows: `nothing` is said instead of an empty table, `hint` below a full one; neither in JSON."""
+    """What a command shows: `nothing` is said instead of an empty table, `hint` below a full one; neither in JSON.
+    `ends_in_prose`: the last column has sentences."""
 
     value: list[Row] | Row
     nothing: str = "Nothing matches."
     hint: str = ""
     exit_code: int = 0
+    ends_in_prose: bool = False
 
 
 Shown = list[Row] | Row | Answer | None
@@ -197,7 +199,7 @@ def show(shown: Shown, as_json: bool) -> None:
     elif isinstance(answer.value, dict):
         say_pairs(answer.value)
     else:
-        say_table(answer.value)
+        say_table(answer.value, ends_in_prose=answer.ends_in_prose)
     if answer.hint and answer.value and not as_json:
         say()
         say(answer.hint)

@@ -59,7 +59,8 @@ def doctor(
     if data_dir is not None:
         findings += _of_machine(data_dir)
     is_wrong = any(each.result == "wrong" for each in findings)
-    show(Answer([asdict(each) for each in findings], exit_code=EXIT_FOUND if is_wrong else 0), as_json)
+    rows = [asdict(each) for each in findings]
+    show(Answer(rows, exit_code=EXIT_FOUND if is_wrong else 0, ends_in_prose=True), as_json)
 
 
 # --- the cluster ------------------------------------------------------------------------------------------------------

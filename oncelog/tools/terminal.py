@@ -15,6 +15,8 @@ import click
 from oncelog.protocol.printable import json_text, printable
 
 Row = dict[str, Any]
+_LEAST_PROSE = 30
+"""Columns of a terminal for sentences; with less they begin on a line of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,10 @@ def fail(message: str, exit_code: int) -> NoReturn:
     sys.exit(exit_code)
 
 
-def say_table(rows: Sequence[Row]) -> None:
-    """Rows with the same names, and a heading. A terminal's lines end at its edge and never wrap; a pipe gets whole
-    lines, since a truncated name cannot be copied or searched for."""
+def say_table(rows: Sequence[Row], *, ends_in_prose: bool = False) -> None:
+    """Rows with the same names, and a heading. A terminal's lines end at its edge and never wrap, but for sentences in
+    the last column, which continue below themselves; a pipe gets whole lines, since a truncated name cannot be copied
+    or searched for."""
     cells = [list(rows[0]), *(list(map(text_of, row.values())) for row in rows)]
     is_number = [any(isinstance(row[name], int | float) for row in rows) for name in rows[0]]
     widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
@@ -77,7 +80,10 @@ def say_table(rows: Sequence[Row]) -> None:
             " " * (width - cell_width(cell)) + cell if right else cell + " " * (width - cell_width(cell))
             for cell, width, right in zip(line, widths, is_number, strict=True)
         ]
-        say(Styled(_cut("  ".join(padded).rstrip(), edge), is_bold=is_terminal and not number))
+        text = "  ".join(padded).rstrip()
+        lines = _folded(text, sum(widths[:-1]) + 2 * len(widths[:-1]), edge) if ends_in_prose else [_cut(text, edge)]
+        for each in lines:
+            say(Styled(each, is_bold=is_terminal and not number))
 
 
 def _terminal_width() -> int:
@@ -100,6 +106,19 @@ def _cut(text: str, edge: int | None) -> str:
     while cell_width(text) >= edge:
         text = text[:-1]
     return f"{text}…"
+
+
+def _folded(text: str, indent: int, edge: int | None) -> list[str]:
+    """Broken at spaces, and below its first column where that leaves room."""
+    if edge is None or cell_width(text) <= edge:
+        return [text]
+    import textwrap
+
+    room = edge - indent
+    if room < _LEAST_PROSE:
+        return [text[:indent].rstrip(), *textwrap.wrap(text[indent:], edge, break_on_hyphens=False)]
+    first, *others = textwrap.wrap(text[indent:], room, break_on_hyphens=False)
+    return [text[:indent] + first, *(" " * indent + each for each in others)]
 
 
 def say_pairs(row: Row) -> None:

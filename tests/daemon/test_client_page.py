@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from oncelog import Admin
+import oncelog
+from oncelog import Admin, KafkaError
 from oncelog.sync import Producer
 from tests.support.daemon import Daemon
-from tools.update_client_page import PAGE, updated
+from tools.update_client_page import PAGES, updated
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_DOCS = PAGE.parent
+_DOCS = PAGES[0].parent
 _CLIENT = _DOCS / "client.md"
-_PAGES = [
+_WITH_SCRIPTS = [
     _DOCS.parent / "README.md",
     _CLIENT,
     *(_DOCS / f"client-{name}.md" for name in ("producer", "consumer", "transactions", "errors")),
@@ -28,7 +29,7 @@ def scripts(page: Path) -> list[str]:
     return [each for each in _BLOCK.findall(page.read_text(encoding="utf-8")) if "from oncelog" in each]
 
 
-@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", _WITH_SCRIPTS, ids=lambda page: page.stem)
 def test_every_script_of_a_page_runs_as_it_stands(start_daemon: Callable[..., Daemon], page: Path) -> None:
     daemon = start_daemon("group.initial.rebalance.delay.ms=0", "oncelog.flush.policy=os")
     with Producer(daemon.bootstrap) as producer:
@@ -41,9 +42,22 @@ def test_every_script_of_a_page_runs_as_it_stands(start_daemon: Callable[..., Da
         assert done.returncode == 0, f"{script}\n{done.stderr}"
 
 
-def test_the_page_has_the_options_of_the_code() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_has_the_options_and_errors_of_the_code(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     assert updated(text) == text, "run tools/update_client_page.py"
+
+
+def test_the_page_of_errors_has_each_of_them() -> None:
+    text = (_DOCS / "client-errors.md").read_text(encoding="utf-8")
+    names = [name for name in oncelog.__all__ if issubclass_of_errors(name)]
+    assert len(names) > 15
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def issubclass_of_errors(name: str) -> bool:
+    found = getattr(oncelog, name)
+    return isinstance(found, type) and issubclass(found, KafkaError)
 
 
 def test_the_page_names_each_method_of_admin() -> None:

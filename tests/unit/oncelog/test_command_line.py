@@ -391,6 +391,19 @@ def test_a_row_on_a_terminal_is_one_line_that_ends_at_the_edge(monkeypatch: pyte
     assert lines[1].endswith("…") == (len(name) > 40)
 
 
+@pytest.mark.parametrize("columns", [40, 60, 100, 400])
+def test_sentences_in_the_last_column_continue_below_themselves(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    sentence = "set advertised.listeners of node 1 to an address that its clients reach; " * 3
+    say_table([{"check": "node 1", "result": "wrong", "detail": sentence}], ends_in_prose=True)
+    lines = re.sub("\x1b\\[[0-9;]*m", "", shown.getvalue()).splitlines()
+    assert all(terminal.cell_width(line) <= columns for line in lines)
+    assert " ".join(" ".join(lines[1:]).split()) == f"node 1 wrong {sentence.strip()}"
+    assert all(line.startswith(" " * 15) for line in lines[2:]) or columns == 40
+
+
 def test_a_row_in_a_pipe_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
     say_table([{"topic": "x" * 500, "count": 3}, {"topic": "注文", "count": 12}])
     _, first, second = capsys.readouterr().out.splitlines()
