@@ -33,6 +33,22 @@ def say(*parts: str | Styled, err: bool = False) -> None:
     click.echo("".join(map(_escape, parts)), err=err)
 
 
+def say_row(*parts: str | Styled) -> None:
+    """One line, which on a terminal ends at its edge."""
+    room = _terminal_width() if sys.stdout.isatty() else None
+    shown: list[str | Styled] = []
+    for part in parts:
+        given = part if isinstance(part, Styled) else Styled(part)
+        whole = printable(given.text)
+        text = _cut(whole, room)
+        shown.append(Styled(text, given.colour, given.is_bold) if isinstance(part, Styled) else text)
+        if room is not None:
+            room -= cell_width(text)
+            if text != whole or not room:
+                break
+    say(*shown)
+
+
 def _escape(part: str | Styled) -> str:
     if isinstance(part, str):
         return printable(part)

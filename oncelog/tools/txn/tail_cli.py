@@ -14,7 +14,7 @@ import click
 
 from oncelog.protocol.printable import printable
 from oncelog.tools.asking import attempt, connection_options, reach
-from oncelog.tools.terminal import Styled, say, say_json
+from oncelog.tools.terminal import Styled, say, say_json, say_row
 
 if TYPE_CHECKING:
     from oncelog.tools.profiles import Target
@@ -123,7 +123,7 @@ class Printer:
         if self._as_json:
             say_json(transition.as_row(), indent=None)
         else:
-            say(*self.line(transition))
+            say_row(*self.line(transition))
 
     def line(self, transition: "Transition") -> tuple[str | Styled, ...]:
         """Its pieces: before the state, the state, after it."""

@@ -391,6 +391,19 @@ def test_a_row_on_a_terminal_is_one_line_that_ends_at_the_edge(monkeypatch: pyte
     assert lines[1].endswith("…") == (len(name) > 40)
 
 
+@pytest.mark.parametrize("columns", range(1, 40))
+def test_a_line_of_pieces_on_a_terminal_ends_at_the_edge(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    pieces = ("12:00 注文 → ", terminal.Styled("Ongoing", "yellow"), "  orders-0, orders-1")
+    terminal.say_row(*pieces)
+    (line,) = re.sub("\x1b\\[[0-9;]*m", "", shown.getvalue()).splitlines()
+    whole = "12:00 注文 → Ongoing  orders-0, orders-1"
+    assert terminal.cell_width(line) <= columns
+    assert line == whole if terminal.cell_width(whole) <= columns else whole.startswith(line.removesuffix("…"))
+
+
 @pytest.mark.parametrize("columns", [40, 60, 100, 400])
 def test_sentences_in_the_last_column_continue_below_themselves(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     shown = Terminal()
