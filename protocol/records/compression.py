@@ -29,7 +29,7 @@ _SNAPPY_RATIO = 64
 """Three bytes of snappy copy at most 64, and the announced size of a block is allocated before it is read."""
 
 
-def compress(codec: int, body: bytes, level: int | None = None) -> bytes:
+def compress(codec: int, body: bytes | memoryview, level: int | None = None) -> bytes:
     """`level` None: the library's default; snappy has none. Raises ValueError for an unknown codec."""
     if codec == _GZIP:
         compressor = zlib.compressobj(_GZIP_LEVEL if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)

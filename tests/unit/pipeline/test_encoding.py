@@ -1,6 +1,7 @@
 """Rows as record batches: what Kafka's own encoding says, in the partitions that Java's producer chooses."""
 
 from collections import defaultdict
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from oncelog.protocol.partitioning import murmur2, partition_for_key
 from oncelog.protocol.records.batch import HEADER_SIZE, check_crc, read_header
+from oncelog.protocol.records.compression import CODECS
 from oncelog.protocol.records.record import Record, decode_records
 
 pa = pytest.importorskip("pyarrow")
@@ -63,6 +65,17 @@ def test_every_row_is_one_record_in_its_partition_in_order(rows: list[tuple], co
         (str(each.key), str(each.value), str(tuple(each.headers))) for part in found.values() for each in part
     )
     assert flat == sorted((str(key), str(value), str(tuple(headers or ()))) for key, value, headers, _ in rows)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+def test_what_does_not_become_smaller_is_not_compressed_and_what_does_is(compression: str) -> None:
+    """Noise, then many batches of zeros: compression is tried again after some of them."""
+    noise, zeros = [(None, Random(1).randbytes(990), None, 0)], [(None, bytes(990), None, 0)] * 40
+    codecs = [read_header(memoryview(batch.data)).attributes for batch in encode(noise + zeros, 1_000, compression)]
+    assert codecs[0] == codecs[1] == 0
+    assert codecs[-1] == CODECS[compression]
+    assert codecs.count(0) < 20
+    assert all(codec == CODECS[compression] for codec in codecs[codecs.index(CODECS[compression]) :])
 
 
 @given(st.lists(KEYS, max_size=200))
