@@ -17,6 +17,8 @@ ARGS ?=
 SEEDS ?= 200
 FIRST ?= 0
 BROKER ?=
+# What is installed here, executors get too; DELTA= leaves it out.
+DELTA ?= $(wildcard $(VENV)/.delta)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start hundreds of processes: without bytecode caching, each would compile the broker again.
@@ -72,7 +74,7 @@ wheel: $(BIN)/python ## Build a wheel with the hot modules compiled, into dist/ 
 	@ls dist/*.whl
 
 .PHONY: spark-archive
-spark-archive: $(ARCHIVE)/.made ## Pack oncelog and what it needs for the executors of a Spark cluster, into .archive/executors.tar.gz
+spark-archive: $(ARCHIVE)/.made$(if $(DELTA),-delta) ## Pack oncelog and what executors of a Spark cluster need, into .archive/executors.tar.gz (DELTA=1: with deltalake)
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test ## Look for bytes that break the broker (SEED=, SECONDS= or MINUTES=); written to .fuzz/
@@ -154,11 +156,11 @@ works-with: interop ## Write docs/works-with.md from a run of `make interop`
 clean: ## Remove the virtual environment and everything generated
 	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .proof .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-$(ARCHIVE)/.made: $(shell find broker client oncelog pipeline protocol -name '*.py') pyproject.toml | $(BIN)/python
+$(ARCHIVE)/.made $(ARCHIVE)/.made-delta: $(shell find broker client oncelog pipeline protocol -name '*.py') pyproject.toml | $(BIN)/python
 	@echo 'Packing what executors need (half a minute)'
 	@rm -rf $(ARCHIVE) && mkdir $(ARCHIVE)
 	@$(PYTHON) -m venv $(ARCHIVE)/venv
-	@$(ARCHIVE)/venv/bin/python -m pip install -q '.[executor]'
+	@$(ARCHIVE)/venv/bin/python -m pip install -q '.[executor$(if $(DELTA),-delta)]'
 	@tar -C $(ARCHIVE)/venv -c . | gzip -1 >$(ARCHIVE)/executors.tar.gz
 	@touch $@
 
