@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog import TopicPartition
 from oncelog.testing import Broker
 
 _SCOPES = """
@@ -79,3 +80,57 @@ async def test_the_fixture_serves_asyncio_code(oncelog_broker: Broker) -> None:
         async for record in consumer:
             assert record.value == b"42"
             break
+
+
+def test_the_fixture_serves_confluent_kafka(oncelog_broker: Broker) -> None:
+    from confluent_kafka import Consumer, Producer
+
+    settings = {"bootstrap.servers": oncelog_broker.bootstrap_servers}
+    producer = Producer(settings)
+    producer.produce("orders", b"42")
+    assert producer.flush(10) == 0
+    consumer = Consumer({**settings, "group.id": "billing", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    (message,) = consumer.consume(1, 20)
+    consumer.commit(message, asynchronous=False)
+    consumer.close()
+    assert message.value() == b"42"
+    assert oncelog_broker.committed("billing") == {TopicPartition("orders", 0): 1}
+
+
+def test_the_fixture_serves_kafka_python(oncelog_broker: Broker) -> None:
+    from kafka import KafkaConsumer, KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=oncelog_broker.bootstrap_servers)
+    producer.send("orders", b"42").get(10)
+    producer.close()
+    consumer = KafkaConsumer(
+        "orders",
+        bootstrap_servers=oncelog_broker.bootstrap_servers,
+        group_id="billing",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=20_000,
+    )
+    assert next(consumer).value == b"42"
+    consumer.close()
+    assert oncelog_broker.committed("billing") == {TopicPartition("orders", 0): 1}
+
+
+async def test_the_fixture_serves_aiokafka(oncelog_broker: Broker) -> None:
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    producer = AIOKafkaProducer(bootstrap_servers=oncelog_broker.bootstrap_servers, transactional_id="billing")
+    await producer.start()
+    async with producer.transaction():
+        await producer.send_and_wait("invoices", b"42")
+    await producer.stop()
+    consumer = AIOKafkaConsumer(
+        "invoices",
+        bootstrap_servers=oncelog_broker.bootstrap_servers,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+    await consumer.start()
+    assert (await consumer.getone()).value == b"42"
+    await consumer.stop()
+    assert [each.state for each in oncelog_broker.transactions()] == ["CompleteCommit"]
