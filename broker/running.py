@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from oncelog.broker.assembly.broker import StartError, assemble
 from oncelog.broker.broker import Broker
 from oncelog.broker.completion import Completion, all_of
-from oncelog.broker.config.admin_address import parse_admin_address
+from oncelog.broker.config.admin_address import parse_admin_address, parse_listen_address
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.dispatch import RunInThread
 from oncelog.broker.machine import System
 from oncelog.broker.net.listener import Endpoint, Listeners
 
 if TYPE_CHECKING:
-    from oncelog.broker.admin.server import AdminServer
+    from oncelog.broker.admin.http import HttpServer
     from oncelog.broker.observability.statsd import StatsdReporter
 
 _STEP_INTERVAL_MS = 1_000
@@ -39,7 +39,8 @@ class RunningBroker:
         self.listeners = listeners
         self._config = config
         self._log = log
-        self._admin: AdminServer | None = None
+        self._admin: HttpServer | None = None
+        self._metrics: HttpServer | None = None
         self._statsd: StatsdReporter | None = None
         self._is_stopping = False
 
@@ -63,6 +64,7 @@ class RunningBroker:
             if address:
                 await running.start_admin(*parse_admin_address(address))
             await running._start_statsd()
+            await running._start_metrics()
             unless_started.pop_all()
         running._step()
         return running
@@ -74,6 +76,7 @@ class RunningBroker:
         await self._flush()
         if self._statsd is not None:
             await self._statsd.close()
+        await self._close_metrics()
         unclean = self.broker.logs.close()
         if unclean is not None:
             self._log.warning("broker.stopped_uncleanly", error=str(unclean), message="the next start recovers")
@@ -86,16 +89,17 @@ class RunningBroker:
         await self.listeners.abort()
         if self._statsd is not None:
             await self._statsd.close()
+        await self._close_metrics()
         if self._admin is not None:
             await self._admin.close()
 
     async def start_admin(self, host: str, port: int) -> tuple[str, int]:
         """Serve fault injection over HTTP; returns the address. Raises StartError."""
-        from oncelog.broker.admin.server import AdminServer
+        from oncelog.broker.admin.server import admin_server
 
         if self.broker.faults is None:
             raise StartError("this broker was assembled without fault injection")
-        self._admin = AdminServer(self.broker.faults)
+        self._admin = admin_server(self.broker.faults)
         try:
             host, port = await self._admin.start(host, port)
         except OSError as error:
@@ -140,21 +144,41 @@ class RunningBroker:
             return
         from oncelog.broker.observability.statsd import StatsdReporter
 
-        broker, listeners = self.broker, self.listeners
-
-        def refresh() -> None:
-            broker.metrics.flush_rounds = broker.rounds.round_count
-            broker.metrics.open_connections = listeners.connection_count
-            broker.metrics.fetch_sessions = len(broker.fetch_sessions)
-            broker.metrics.open_transactions = broker.transactions.open_count
-            broker.metrics.offline_partitions = sum(log.offline_error is not None for log in broker.logs.logs)
-
-        reporter = StatsdReporter(broker.metrics, address, self._config.get_int("oncelog.statsd.interval.ms"), refresh)
+        reporter = StatsdReporter(
+            self.broker.metrics, address, self._config.get_int("oncelog.statsd.interval.ms"), self._refresh
+        )
         try:
             await reporter.start()
         except OSError as error:
             raise StartError(f"oncelog.statsd.address {address[0]}:{address[1]}: {error}") from error
         self._statsd = reporter
+
+    async def _start_metrics(self) -> None:
+        address = self._config.get("oncelog.metrics.listen")
+        if not address:
+            return
+        from oncelog.broker.admin.http import HttpServer
+        from oncelog.broker.admin.metrics_routes import MetricsRoutes
+
+        self._metrics = HttpServer(MetricsRoutes(self.broker, self._refresh).serve)
+        try:
+            host, port = await self._metrics.start(*parse_listen_address(address))
+        except OSError as error:
+            raise StartError(f"oncelog.metrics.listen {address}: {error.strerror or error}") from error
+        self._log.info("metrics.ready", address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+
+    async def _close_metrics(self) -> None:
+        if self._metrics is not None:
+            await self._metrics.close()
+
+    def _refresh(self) -> None:
+        """The gauges, before they are reported."""
+        broker = self.broker
+        broker.metrics.flush_rounds = broker.rounds.round_count
+        broker.metrics.open_connections = self.listeners.connection_count
+        broker.metrics.fetch_sessions = len(broker.fetch_sessions)
+        broker.metrics.open_transactions = broker.transactions.open_count
+        broker.metrics.offline_partitions = sum(log.offline_error is not None for log in broker.logs.logs)
 
     def _step(self) -> None:
         """One background turn a second: retention, expiry of producers, transactional ids and groups."""

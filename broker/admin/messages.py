@@ -47,6 +47,8 @@ class AdminRequest:
 class Response:
     status: int
     body: Any
+    """Bytes are sent as they are, anything else as JSON."""
+    media_type: str = "application/json"
 
 
 @dataclass(frozen=True, slots=True)

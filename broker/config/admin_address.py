@@ -1,20 +1,26 @@
-"""The value of `oncelog.admin.listen`: HOST:PORT on this machine.
+"""The values of `oncelog.admin.listen`, HOST:PORT on this machine, and of `oncelog.metrics.listen`, on any.
 
-Owns: which hosts count as this machine. A client of the address can kill the broker, so no other host is allowed.
+Owns: which hosts count as this machine. A client of the first can kill the broker, so no other host is allowed.
 """
 
 
-def parse_admin_address(text: str) -> tuple[str, int]:
-    """Host, as a number, and port; 0 lets the system choose. Raises ValueError."""
+def parse_listen_address(text: str) -> tuple[str, int]:
+    """Host and port; 0 lets the system choose. Raises ValueError."""
     host, separator, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not separator or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise ValueError("must be HOST:PORT, such as 127.0.0.1:9644")
+    return host, int(port)
+
+
+def parse_admin_address(text: str) -> tuple[str, int]:
+    """Host, as a number, and port; 0 lets the system choose. Raises ValueError."""
+    host, port = parse_listen_address(text)
     if host == "localhost":
         host = "127.0.0.1"
     if not is_admin_host(host):
         raise ValueError("it can stop the broker, so it must be on this machine: 127.0.0.1, [::1] or localhost")
-    return host, int(port)
+    return host, port
 
 
 def is_admin_host(host: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from oncelog.broker.compatibility import COMPATIBILITIES
-from oncelog.broker.config.admin_address import parse_admin_address
+from oncelog.broker.config.admin_address import parse_admin_address, parse_listen_address
 from oncelog.broker.config.connection_limits import parse_connection_limits
 
 INT16_MAX = 2**15 - 1
@@ -371,6 +371,13 @@ _TABLE = (
         "local",
         "local: files in the data directory. memory: no files, and all data is lost when the process ends.",
         choices=("local", "memory"),
+    ),
+    ConfigKey(
+        "oncelog.metrics.listen",
+        _STRING,
+        None,
+        "HOST:PORT for Prometheus' /metrics, /healthz and /readyz, without authentication; off when empty.",
+        parse=parse_listen_address,
     ),
     ConfigKey(
         "oncelog.record.validation",

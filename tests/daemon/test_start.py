@@ -26,6 +26,7 @@ NOT_AT_START = {
     "crc32c": "never: see protocol.checksum",
     "email": "never: importlib.metadata would",
     "importlib.metadata": "by oncelog --version",
+    "prometheus_client": "when metrics are switched on",
     "lz4": "by the first batch to look into or to rewrite",
     "oncelog.tools.log.cli": "by its commands",
     "oncelog.tools.txn.cli": "by its commands",
