@@ -26,7 +26,7 @@ from oncelog.client.errors import (
 from oncelog.client.idempotence import IdempotentGate, PlainGate
 from oncelog.client.intake import Intake
 from oncelog.client.prepared import PreparedTxnState
-from oncelog.client.records import Headers, RecordMetadata, TopicPartition
+from oncelog.client.records import Headers, RecordMetadata, RecordOptions, TopicPartition
 from oncelog.client.sender import Sender, SendSettings
 from oncelog.client.settings import ProducerOptions, ProducerSettings
 from oncelog.client.transaction import Transaction, to_the_end
@@ -170,31 +170,19 @@ class Producer:
 
     # --- records ------------------------------------------------------------------------------------------------------
 
-    async def send(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> RecordMetadata:
+    async def send(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
         """Send one record and wait until it is written as `acks` requires.
 
             metadata = await producer.send("topic", b"value", key=b"key", headers=[("source", b"web")])
 
-        Without `partition` the key's hash selects it (as Java's producer does), or, without a key, batching does.
-        `timestamp_ms` is milliseconds since the epoch, by default now. A None value is a tombstone.
+        `RecordOptions` lists the keyword arguments. A None value is a tombstone: a compacted topic forgets the key.
 
         Raises QueueFull or RequestTimedOut after max.block.ms without buffer space or metadata, DeliveryTimeout after
         delivery.timeout.ms, ConfigError for a partition that does not exist, ProducerFenced or another FatalError if
         the producer cannot continue, and an AbortableError for what the broker rejects (a record that is too large,
         say).
         """
-        return await (
-            await self.send_soon(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
-        )
+        return await (await self.send_soon(topic, value, **options))
 
     async def send_soon(
         self,

@@ -53,6 +53,7 @@ from oncelog.client.records import (
     Offsets,
     Record,
     RecordMetadata,
+    RecordOptions,
     TopicPartition,
 )
 from oncelog.client.session import SessionBatch, TransactionalSession
@@ -121,6 +122,7 @@ __all__ = [
     "QueueFull",
     "Record",
     "RecordMetadata",
+    "RecordOptions",
     "RequestTimedOut",
     "RetriableError",
     "SessionBatch",

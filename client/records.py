@@ -3,7 +3,7 @@ loop."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 Headers = Sequence[tuple[str, bytes | None]]
 """Record headers: `[("name", b"value")]`; names may repeat."""
@@ -31,6 +31,18 @@ class Record(NamedTuple):
     def topic_partition(self) -> TopicPartition:
         """`TopicPartition(record.topic, record.partition)`, as offsets are keyed."""
         return TopicPartition(self.topic, self.partition)
+
+
+class RecordOptions(TypedDict, total=False):
+    """The keyword arguments of every `send` and `send_soon`."""
+
+    key: bytes | None
+    """Records of one key stay in order: its hash selects the partition, as Java's producer does."""
+    partition: int | None
+    """Instead of what the key selects; without either, whole batches go round."""
+    headers: Headers
+    timestamp_ms: int | None
+    """Milliseconds since the epoch, by default now."""
 
 
 class RecordMetadata(NamedTuple):

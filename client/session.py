@@ -19,7 +19,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from oncelog.client.batch import Delivery
 from oncelog.client.consumer import Consumer
@@ -35,7 +35,14 @@ from oncelog.client.errors import (
     RetriableError,
 )
 from oncelog.client.producer import Producer
-from oncelog.client.records import ConsumerRecords, Headers, OffsetAndMetadata, Record, RecordMetadata, TopicPartition
+from oncelog.client.records import (
+    ConsumerRecords,
+    OffsetAndMetadata,
+    Record,
+    RecordMetadata,
+    RecordOptions,
+    TopicPartition,
+)
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions
 from oncelog.client.transaction import Transaction
 
@@ -227,35 +234,13 @@ class SessionBatch(Sequence[Record]):
         """The transaction itself, for its producer id and epoch."""
         return self._transaction
 
-    async def send(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> RecordMetadata:
+    async def send(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
         """Write one result and wait until it is written (not committed). Arguments and errors as `Producer.send`."""
-        return await self._transaction.send(
-            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-        )
+        return await self._transaction.send(topic, value, **options)
 
-    async def send_soon(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> Delivery:
+    async def send_soon(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Buffer one result; the commit waits for it. Arguments and errors as `Producer.send_soon`."""
-        return await self._transaction.send_soon(
-            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-        )
+        return await self._transaction.send_soon(topic, value, **options)
 
     async def flush(self) -> None:
         """Send all results now and wait for their acknowledgements; the commit does it too."""

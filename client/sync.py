@@ -20,12 +20,12 @@ from oncelog.client.ranges import RangeReader as AsyncRangeReader
 from oncelog.client.raw_batches import RawBatch
 from oncelog.client.records import (
     ConsumerGroupMetadata,
-    Headers,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Offsets,
     Record,
     RecordMetadata,
+    RecordOptions,
     TopicPartition,
 )
 from oncelog.client.settings import ConsumerOptions, ProducerOptions
@@ -99,37 +99,13 @@ class Transaction:
         """The epoch of the producer that writes this transaction."""
         return self._transaction.producer_epoch
 
-    def send(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> RecordMetadata:
+    def send(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
         """Send one record and wait until it is written (not committed). Raises as `oncelog.Producer.send`."""
-        return self._run(
-            self._transaction.send(
-                topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-            )
-        )
+        return self._run(self._transaction.send(topic, value, **options))
 
-    def send_soon(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> Delivery:
+    def send_soon(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Buffer one record; `commit` waits for it. Raises as `oncelog.Producer.send_soon`."""
-        work = self._transaction.send_soon(
-            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-        )
+        work = self._transaction.send_soon(topic, value, **options)
         return Delivery(self._run, self._run(work))
 
     def send_many(self, topic: str, records: "Iterable[tuple[bytes | None, bytes | None]]") -> None:
@@ -172,35 +148,13 @@ class Producer(Facade[AsyncProducer]):
     ) -> None:
         super().__init__(AsyncProducer(bootstrap_servers, **options))
 
-    def send(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> RecordMetadata:
+    def send(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
         """Send one record and wait until it is written. Raises as `oncelog.Producer.send`."""
-        return self._run(
-            self._client.send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
-        )
+        return self._run(self._client.send(topic, value, **options))
 
-    def send_soon(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> Delivery:
+    def send_soon(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Buffer one record; blocks only for metadata and buffer space. Raises as `oncelog.Producer.send_soon`."""
-        work = self._client.send_soon(
-            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-        )
+        work = self._client.send_soon(topic, value, **options)
         return Delivery(_Run(self), self._run(work))
 
     def send_many(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:

@@ -9,12 +9,12 @@ that caused it; a transaction that may be committed is never aborted; a prepared
 import asyncio
 from collections.abc import Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, Unpack
 
 from oncelog.client.batch import Delivery, ProducerIdentity
 from oncelog.client.errors import ConfigError, InvalidState, KafkaError, RequestTimedOut
 from oncelog.client.prepared import PreparedTxnState
-from oncelog.client.records import ConsumerGroupMetadata, Headers, Offsets, RecordMetadata, as_offset
+from oncelog.client.records import ConsumerGroupMetadata, Offsets, RecordMetadata, RecordOptions, as_offset
 from oncelog.client.transaction_manager import TransactionManager
 from oncelog.client.transaction_states import TransactionState
 
@@ -88,38 +88,16 @@ class Transaction:
         """The epoch of the producer that writes this transaction."""
         return self._identity.producer_epoch
 
-    async def send(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> RecordMetadata:
+    async def send(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
         """Send one record and wait until it is written (not committed). Arguments and errors as `Producer.send`; a
         failed record fails the transaction."""
         self._check()
-        return await self._producer.send(
-            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-        )
+        return await self._producer.send(topic, value, **options)
 
-    async def send_soon(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> Delivery:
+    async def send_soon(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Buffer one record; `commit` waits for it. Arguments and errors as `Producer.send_soon`."""
         self._check()
-        return await self._producer.send_soon(
-            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-        )
+        return await self._producer.send_soon(topic, value, **options)
 
     async def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery:
         """Buffer a whole record batch that was encoded elsewhere; `commit` waits for it. Arguments and errors as
