@@ -6,16 +6,17 @@ poll() or the iterator, never between; close() always returns.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Generic, Self, Unpack, cast
 
 from oncelog.client.batches import PATIENCE_MS, fill_batch
 from oncelog.client.cluster import Cluster
 from oncelog.client.commits import OnCommit
 from oncelog.client.deadline import Deadline
-from oncelog.client.errors import ConfigError, InvalidState, KafkaError
+from oncelog.client.errors import ConfigError, DeserializationError, InvalidState, KafkaError
 from oncelog.client.fetcher import PartitionState
+from oncelog.client.generics import K, V
 from oncelog.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
 from oncelog.client.raw_batches import RawBatch, iter_raw_batches
 from oncelog.client.reading import Reading
@@ -29,10 +30,11 @@ from oncelog.client.records import (
     TopicPartition,
     as_offset,
 )
+from oncelog.client.serializers import deserializing
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings
 
 
-class Consumer:
+class Consumer(Generic[K, V]):
     """Reads records, alone or in a consumer group; only committed ones unless isolation_level="read_uncommitted".
 
         async with Consumer("topic", bootstrap_servers="host:9092", group_id="readers") as consumer:
@@ -41,7 +43,8 @@ class Consumer:
                 await consumer.commit_sync()
 
     With a group id and topics it joins the group; with topics alone it reads all their partitions; without topics,
-    `assign` sets the partitions. `ConsumerSettings` lists the options; bad ones raise ConfigError at once.
+    `assign` sets the partitions. `ConsumerSettings` lists the options; bad ones raise ConfigError at once. Keys and
+    values are bytes, or what `key_deserializer` and `value_deserializer` return.
 
     Entering the block raises ConnectionLost if nothing accepts a connection for `bootstrap_timeout_ms`, RequestTimedOut
     if no broker responds, and UnknownTopic (in a group, the first poll does). Unlike Java's it creates no topic by
@@ -49,7 +52,7 @@ class Consumer:
     task at a time may read.
     """
 
-    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
+    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions[K, V]]) -> None:
         settings = self._settings = ConsumerSettings(**options)
         if topics and settings.pattern is not None:
             raise ConfigError("topics and pattern exclude each other")
@@ -62,6 +65,9 @@ class Consumer:
             client_id=settings.client_id,
             request_timeout_ms=settings.request_timeout_ms,
             retry_backoff_ms=settings.retry_backoff_ms,
+        )
+        self._deserialized: Callable[[Record], Record[K, V]] | None = deserializing(
+            settings.key_deserializer, settings.value_deserializer
         )
         self._reading: Reading | None = None
         self._closed = False
@@ -103,7 +109,7 @@ class Consumer:
 
     # --- records ------------------------------------------------------------------------------------------------------
 
-    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[Record]:
+    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[Record[K, V]]:
         """Return available records, at most `max_records` (default: max.poll.records); wait up to `timeout_ms` for the
         first.
 
@@ -112,24 +118,27 @@ class Consumer:
 
         May return an empty list early, when a position moved past markers or aborted records only. Rebalances,
         on_assign and on_revoke run inside it. Raises NoOffsetForPartition with auto_offset_reset="error", CorruptBatch,
-        InvalidState if another task is polling, and FatalError if the group rejects this member.
+        DeserializationError once the records before it are returned, InvalidState if another task is polling, and
+        FatalError if the group rejects this member.
         """
         limit = self._settings.max_poll_records if max_records is None else max_records
-        return await self._require_open().poll(timeout_ms, limit)
+        reading = self._require_open()
+        return self._returned(reading, await reading.poll(timeout_ms, limit))
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         """`async for record in consumer`: endless; a record counts as consumed when it is returned. Raises as
         `poll`."""
         while True:
             reading = self._require_open()
             # Asked each time: a rebalance or a seek between two records replaces the buffered ones.
             while (record := reading.positions.next_ahead()) is not None:
-                yield record
-            reading.positions.put_ahead(await self.poll(PATIENCE_MS))
+                for each in self._returned(reading, [record]):
+                    yield each
+            reading.positions.put_ahead(await reading.poll(PATIENCE_MS, self._settings.max_poll_records))
 
     async def batches(
         self, *, max_records: int | None = None, max_wait_ms: float = 0
-    ) -> AsyncIterator[ConsumerRecords]:
+    ) -> AsyncIterator[ConsumerRecords[K, V]]:
         """Endless: what is available, at least one record and at most `max_records` (default: max.poll.records); waits
         `max_wait_ms` for a batch to fill.
 
@@ -142,12 +151,31 @@ class Consumer:
         while True:
             yield await self.next_batch(max_records=max_records, max_wait_ms=max_wait_ms)
 
-    async def next_batch(self, *, max_records: int | None = None, max_wait_ms: float = 0) -> ConsumerRecords:
+    async def next_batch(self, *, max_records: int | None = None, max_wait_ms: float = 0) -> ConsumerRecords[K, V]:
         """One of `batches`, with its errors; waits as long as it takes."""
         if max_wait_ms and self._settings.enable_auto_commit:
             raise ConfigError("max_wait_ms and enable_auto_commit exclude each other", hint="commit batch.next_offsets")
         limit = self._settings.max_poll_records if max_records is None else max_records
-        return await fill_batch(self._require_open(), limit, max_wait_ms)
+        reading = self._require_open()
+        records = self._returned(reading, await fill_batch(reading, limit, max_wait_ms))
+        return ConsumerRecords(records, reading.positions.consumed())
+
+    def _returned(self, reading: Reading, records: list[Record]) -> list[Record[K, V]]:
+        """The records as the caller gets them. One that cannot be deserialized is raised when it is the first: until
+        then it and those after it count as not returned."""
+        deserialized = self._deserialized
+        if deserialized is None:
+            return cast("list[Record[K, V]]", records)
+        returned: list[Record[K, V]] = []
+        for record in records:
+            try:
+                returned.append(deserialized(record))
+            except DeserializationError:
+                reading.positions.put_back(records[len(returned) :])
+                if not returned:
+                    raise
+                break
+        return returned
 
     @property
     def assignment_count(self) -> int:

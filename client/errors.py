@@ -7,9 +7,12 @@ these is raised. Invariant: an exception about a broker's response is always one
 `FatalError`: this producer or consumer cannot be used any more. `ConfigError`: change the settings or the arguments.
 """
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from oncelog.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from oncelog.client.records import Record, TopicPartition
 
 FencedBy = Literal["instance", "timeout", "unknown"]
 
@@ -92,6 +95,39 @@ class CommitUnknown(RetriableError):
     """EndTxn was sent and no response arrived in time: the transaction may be committed. Only commit() may follow."""
 
     default_hint = "call commit() again until it returns; never abort what may be committed"
+
+
+class SerializationError(ConfigError):
+    """A serializer raised: the record was not sent. `__cause__` is its exception."""
+
+    default_hint = "pass what the serializer takes, or another serializer"
+
+
+class DeserializationError(AbortableError):
+    """A deserializer raised. The position stays at this record, so that it is returned with another deserializer, or to
+    another consumer; seek past it to continue. `__cause__` is the deserializer's exception.
+
+        except DeserializationError as error:
+            await producer.send("dead-letters", error.record.value, key=error.record.key)
+            consumer.seek(error.topic_partition, error.offset + 1)
+    """
+
+    def __init__(self, message: str, *, record: "Record") -> None:
+        self.record = record
+        """The record as it is in the log, with bytes."""
+        place = f"{record.topic}-{record.partition} at offset {record.offset}"
+        hint = f"to skip it: seek({record.topic_partition!r}, {record.offset + 1})"
+        super().__init__(f"{place}: {message}", hint=hint)
+
+    @property
+    def topic_partition(self) -> "TopicPartition":
+        """Where the record is."""
+        return self.record.topic_partition
+
+    @property
+    def offset(self) -> int:
+        """The record's offset, at which the consumer stays."""
+        return self.record.offset
 
 
 class DeliveryTimeout(AbortableError):

@@ -52,6 +52,10 @@ class Positions:
     def put_ahead(self, records: list[Record]) -> None:
         self._ahead, self._ahead_index = records, 0
 
+    def put_back(self, records: list[Record]) -> None:
+        """These were taken last, and are not returned after all."""
+        self.put_ahead(records + self._ahead[self._ahead_index :])
+
     def give_back(self, topic_partition: TopicPartition | None) -> None:
         """Forget the records ahead of this partition; of all partitions (None), whose positions move back to them."""
         left = self._ahead[self._ahead_index :]

@@ -7,9 +7,9 @@ deadline (max.block.ms, delivery.timeout.ms), and close() always returns.
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Generic, Self, Unpack
 
 from oncelog.client.accumulator import Accumulator
 from oncelog.client.batch import Batch, Delivery, ProducerIdentity
@@ -23,11 +23,13 @@ from oncelog.client.errors import (
     RequestTimedOut,
     raise_for,
 )
+from oncelog.client.generics import K, V
 from oncelog.client.idempotence import IdempotentGate, PlainGate
 from oncelog.client.intake import Intake
 from oncelog.client.prepared import PreparedTxnState
-from oncelog.client.records import Headers, RecordMetadata, RecordOptions, TopicPartition
+from oncelog.client.records import Headers, ProducerRecord, RecordMetadata, RecordOptions, TopicPartition
 from oncelog.client.sender import Sender, SendSettings
+from oncelog.client.serializers import serializing
 from oncelog.client.settings import ProducerOptions, ProducerSettings
 from oncelog.client.transaction import Transaction, to_the_end
 from oncelog.client.transaction_manager import TransactionManager
@@ -36,7 +38,7 @@ from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import MAGIC, NO_PRODUCER_ID, check_crc, read_header
 
 
-class Producer:
+class Producer(Generic[K, V]):
     """Sends records, idempotently by default, and in transactions if it has a `transactional_id`.
 
         async with Producer("host:9092", linger_ms=20) as producer:
@@ -48,10 +50,15 @@ class Producer:
     raise ConfigError at once. Entering the block connects: it raises ConnectionLost if nothing accepts a connection for
     `bootstrap_timeout_ms`, and RequestTimedOut if no broker responds within max.block.ms. Leaving it delivers what is
     buffered; after an exception it closes at once. Every method raises InvalidState outside the block.
+
+    Keys and values are bytes, or what `key_serializer` and `value_serializer` take:
+
+        async with Producer("host:9092", key_serializer=STRING, value_serializer=JSON) as producer:
+            await producer.send("topic", {"total": 42}, key="customer-7")
     """
 
     def __init__(
-        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[ProducerOptions]
+        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[ProducerOptions[K, V]]
     ) -> None:
         settings = self._settings = ProducerSettings(**options)
         self._cluster = Cluster(
@@ -60,6 +67,9 @@ class Producer:
             request_timeout_ms=min(settings.request_timeout_ms, settings.delivery_timeout_ms),
             retry_backoff_ms=settings.retry_backoff_ms,
             may_create_topics=True,
+        )
+        self._serialized: Callable[[ProducerRecord[K, V]], ProducerRecord] | None = serializing(
+            settings.key_serializer, settings.value_serializer
         )
         self._room_waiters: deque[asyncio.Future[None]] = deque()
         self._unseen_failures: list[Batch] = []
@@ -170,7 +180,7 @@ class Producer:
 
     # --- records ------------------------------------------------------------------------------------------------------
 
-    async def send(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
+    async def send(self, topic: str, value: V | None = None, **options: Unpack[RecordOptions[K]]) -> RecordMetadata:
         """Send one record and wait until it is written as `acks` requires.
 
             metadata = await producer.send("topic", b"value", key=b"key", headers=[("source", b"web")])
@@ -178,18 +188,18 @@ class Producer:
         `RecordOptions` lists the keyword arguments. A None value is a tombstone: a compacted topic forgets the key.
 
         Raises QueueFull or RequestTimedOut after max.block.ms without buffer space or metadata, DeliveryTimeout after
-        delivery.timeout.ms, ConfigError for a partition that does not exist, ProducerFenced or another FatalError if
-        the producer cannot continue, and an AbortableError for what the broker rejects (a record that is too large,
-        say).
+        delivery.timeout.ms, SerializationError if a serializer raises, ConfigError for a partition that does not exist,
+        ProducerFenced or another FatalError if the producer cannot continue, and an AbortableError for what the broker
+        rejects (a record that is too large, say).
         """
         return await (await self.send_soon(topic, value, **options))
 
     async def send_soon(
         self,
         topic: str,
-        value: bytes | None = None,
+        value: V | None = None,
         *,
-        key: bytes | None = None,
+        key: K | None = None,
         partition: int | None = None,
         headers: Headers = (),
         timestamp_ms: int | None = None,
@@ -200,11 +210,16 @@ class Producer:
             for delivery in deliveries:
                 metadata = await delivery
 
-        Arguments as for `send`. Raises QueueFull, RequestTimedOut, ConfigError and, in a transaction that failed, the
-        first error; awaiting the Delivery raises the rest.
+        Arguments as for `send`. Raises QueueFull, RequestTimedOut, SerializationError, ConfigError and, in a
+        transaction that failed, the first error; awaiting the Delivery raises the rest.
         """
         intake = self._ready_intake()
-        while (delivery := intake.add(topic, key, value, headers, partition, timestamp_ms)) is None:
+        key_bytes: Any = key
+        value_bytes: Any = value
+        if self._serialized is not None:
+            record = ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
+            topic, value_bytes, key_bytes, partition, headers, timestamp_ms = self._serialized(record)
+        while (delivery := intake.add(topic, key_bytes, value_bytes, headers, partition, timestamp_ms)) is None:
             await self._wait_until_ready(topic)
             self._ready_intake()
         if intake.has_filled_a_batch:
@@ -288,7 +303,7 @@ class Producer:
         state = PreparedTxnState.parse(prepared) if isinstance(prepared, str) else prepared
         return await to_the_end(self._transactions().complete(state))
 
-    def transaction(self) -> Transaction:
+    def transaction(self) -> Transaction[K, V]:
         """A new transaction, as a context manager.
 
             async with producer.transaction() as transaction:

@@ -29,6 +29,7 @@ from oncelog.client.errors import (
     ConnectionLost,
     CorruptBatch,
     DeliveryTimeout,
+    DeserializationError,
     FatalError,
     InvalidState,
     KafkaError,
@@ -38,6 +39,7 @@ from oncelog.client.errors import (
     QueueFull,
     RequestTimedOut,
     RetriableError,
+    SerializationError,
     TransactionAborted,
     UnknownTopic,
 )
@@ -51,10 +53,21 @@ from oncelog.client.records import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Offsets,
+    ProducerRecord,
     Record,
     RecordMetadata,
     RecordOptions,
     TopicPartition,
+)
+from oncelog.client.serializers import (
+    INT64,
+    JSON,
+    STRING,
+    Deserializer,
+    Serde,
+    Serializer,
+    TopicDeserializer,
+    TopicSerializer,
 )
 from oncelog.client.session import SessionBatch, TransactionalSession
 from oncelog.client.settings import (
@@ -72,6 +85,9 @@ from oncelog.client.settings import (
 from oncelog.client.transaction import Transaction
 
 __all__ = [
+    "INT64",
+    "JSON",
+    "STRING",
     "AbortableError",
     "Acks",
     "Admin",
@@ -91,6 +107,8 @@ __all__ = [
     "Delivery",
     "DeliveryMode",
     "DeliveryTimeout",
+    "DeserializationError",
+    "Deserializer",
     "FatalError",
     "GroupDescription",
     "GroupProtocol",
@@ -117,6 +135,7 @@ __all__ = [
     "ProducerFenced",
     "ProducerIdentity",
     "ProducerOptions",
+    "ProducerRecord",
     "ProducerSettings",
     "ProducerState",
     "QueueFull",
@@ -125,9 +144,14 @@ __all__ = [
     "RecordOptions",
     "RequestTimedOut",
     "RetriableError",
+    "Serde",
+    "SerializationError",
+    "Serializer",
     "SessionBatch",
     "TopicDescription",
+    "TopicDeserializer",
     "TopicPartition",
+    "TopicSerializer",
     "Transaction",
     "TransactionAborted",
     "TransactionDescription",

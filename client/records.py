@@ -3,9 +3,13 @@ loop."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypedDict
+from typing import Generic, NamedTuple, TypedDict
 
-Headers = Sequence[tuple[str, bytes | None]]
+from oncelog.client.generics import K, V
+
+Header = tuple[str, bytes | None]
+"""One record header: a name and a value."""
+Headers = Sequence[Header]
 """Record headers: `[("name", b"value")]`; names may repeat."""
 
 
@@ -16,15 +20,16 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-class Record(NamedTuple):
-    """One record as a consumer returns it; `timestamp_ms` is milliseconds since the epoch."""
+class Record(NamedTuple, Generic[K, V]):
+    """One record as a consumer returns it; `timestamp_ms` is milliseconds since the epoch. Key and value are bytes
+    unless the consumer has deserializers."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+    key: K | None
+    value: V | None
     headers: Headers = ()
 
     @property
@@ -33,10 +38,21 @@ class Record(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
-class RecordOptions(TypedDict, total=False):
+class ProducerRecord(NamedTuple, Generic[K, V]):
+    """The arguments of `send` and `send_soon` as one value, for hooks: `record._replace(headers=...)`."""
+
+    topic: str
+    value: V | None = None
+    key: K | None = None
+    partition: int | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+
+
+class RecordOptions(TypedDict, Generic[K], total=False):
     """The keyword arguments of every `send` and `send_soon`."""
 
-    key: bytes | None
+    key: K | None
     """Records of one key stay in order: its hash selects the partition, as Java's producer does."""
     partition: int | None
     """Instead of what the key selects; without either, whole batches go round."""
@@ -85,11 +101,11 @@ Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 """Offsets to commit: `{TopicPartition("topic", 0): 42}`, each the next offset to read."""
 
 
-class ConsumerRecords(list[Record]):
+class ConsumerRecords(list[Record[K, V]]):
     """Records of one poll, in offset order per partition. `next_offsets` are the positions after them, past markers and
     aborted records: what to commit once they are processed, so that the lag reaches 0 (KIP-1094)."""
 
-    def __init__(self, records: Iterable[Record], next_offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def __init__(self, records: Iterable[Record[K, V]], next_offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         super().__init__(records)
         self.next_offsets = next_offsets
 

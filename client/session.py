@@ -19,7 +19,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Generic, Self, Unpack, overload
 
 from oncelog.client.batch import Delivery
 from oncelog.client.consumer import Consumer
@@ -34,6 +34,7 @@ from oncelog.client.errors import (
     ProducerFenced,
     RetriableError,
 )
+from oncelog.client.generics import K, OutK, OutV, V
 from oncelog.client.producer import Producer
 from oncelog.client.records import (
     ConsumerRecords,
@@ -43,6 +44,7 @@ from oncelog.client.records import (
     RecordOptions,
     TopicPartition,
 )
+from oncelog.client.serializers import Deserializer, Serializer
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions
 from oncelog.client.transaction import Transaction
 
@@ -51,7 +53,7 @@ _DEFAULT_MAX_RECORDS = 500
 _log = logging.getLogger("oncelog.client")
 
 
-class TransactionalSession:
+class TransactionalSession(Generic[K, V, OutK, OutV]):
     """Reads topics in a group, and writes the results of each batch and the group's offsets in one transaction.
 
         async with TransactionalSession("orders", bootstrap_servers="host:9092", group_id="billing") as session:
@@ -80,21 +82,27 @@ class TransactionalSession:
         transactional_id: str | None = None,
         max_records: int = _DEFAULT_MAX_RECORDS,
         max_wait_ms: float = 0,
-        consumer: ConsumerOptions | None = None,
-        producer: ProducerOptions | None = None,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        key_serializer: Serializer[OutK] | None = None,
+        value_serializer: Serializer[OutV] | None = None,
+        consumer: ConsumerOptions[K, V] | None = None,
+        producer: ProducerOptions[OutK, OutV] | None = None,
     ) -> None:
         """`max_records` bounds a transaction; one of fewer records waits `max_wait_ms` for more to come. Raises
         ConfigError."""
         if not topics and not (consumer or {}).get("pattern"):
             raise ConfigError("a session needs the topics to read")
-        read: ConsumerOptions = {"auto_offset_reset": "earliest", **(consumer or {})}
+        read: ConsumerOptions[K, V] = {"auto_offset_reset": "earliest"}
+        read |= {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer, **(consumer or {})}
         self._max_records = max_records
         self._max_wait_ms = max_wait_ms
         self.transactional_id = (
             transactional_id or f"{group_id}-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
         )
         """The transactional id of this instance."""
-        written: ProducerOptions = {**(producer or {}), "transactional_id": self.transactional_id}
+        written: ProducerOptions[OutK, OutV] = {"key_serializer": key_serializer, "value_serializer": value_serializer}
+        written |= {**(producer or {}), "transactional_id": self.transactional_id}
         read |= {"bootstrap_servers": bootstrap_servers, "group_id": group_id}
         chosen = ConsumerSettings(**read)
         if not chosen.reads_committed or chosen.enable_auto_commit or chosen.commit_before_return:
@@ -102,7 +110,7 @@ class TransactionalSession:
         self._consumer = Consumer(*topics, **read)
         self._producer = Producer(bootstrap_servers, **written)
         self._stack = AsyncExitStack()
-        self._batch: SessionBatch | None = None
+        self._batch: SessionBatch[K, V, OutK, OutV] | None = None
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         """By this session, since the group last assigned partitions."""
         self._committed_in = 0
@@ -122,11 +130,11 @@ class TransactionalSession:
         await self._stack.__aexit__(kind, error, traceback)
 
     @property
-    def consumer(self) -> Consumer:
+    def consumer(self) -> Consumer[K, V]:
         """The consumer, for its assignment, positions and lag. Its offsets are the session's to commit."""
         return self._consumer
 
-    async def __aiter__(self) -> "AsyncIterator[SessionBatch]":
+    async def __aiter__(self) -> "AsyncIterator[SessionBatch[K, V, OutK, OutV]]":
         """Endless; raises what `Consumer.poll` and `Producer.transaction` raise, and InvalidState if the last batch was
         left out."""
         while True:
@@ -140,7 +148,7 @@ class TransactionalSession:
             self._batch = SessionBatch(self, records, self._producer.transaction())
             yield self._batch
 
-    async def _commit(self, batch: "SessionBatch", transaction: Transaction) -> None:
+    async def _commit(self, batch: "SessionBatch[K, V, OutK, OutV]", transaction: Transaction[OutK, OutV]) -> None:
         if self._committed_in != self._consumer.assignment_count:
             self._committed, self._committed_in = {}, self._consumer.assignment_count
         moved = {each: to for each, to in batch.next_offsets.items() if self._committed.get(each) != to}
@@ -171,7 +179,7 @@ class TransactionalSession:
         await self._producer.regain_epoch()
         return True
 
-    def _rewind(self, records: ConsumerRecords) -> None:
+    def _rewind(self, records: ConsumerRecords[K, V]) -> None:
         first: dict[TopicPartition, int] = {}
         for record in records:
             first.setdefault(record.topic_partition, record.offset)
@@ -180,10 +188,15 @@ class TransactionalSession:
                 self._consumer.seek(topic_partition, first[topic_partition])
 
 
-class SessionBatch(Sequence[Record]):
+class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
     """Some records, and the transaction of their results: `async with batch`."""
 
-    def __init__(self, session: TransactionalSession, records: ConsumerRecords, transaction: Transaction) -> None:
+    def __init__(
+        self,
+        session: TransactionalSession[K, V, OutK, OutV],
+        records: ConsumerRecords[K, V],
+        transaction: Transaction[OutK, OutV],
+    ) -> None:
         self.records = records
         """The records, with the offsets behind them."""
         self.committed = False
@@ -230,15 +243,19 @@ class SessionBatch(Sequence[Record]):
         return False
 
     @property
-    def transaction(self) -> Transaction:
+    def transaction(self) -> Transaction[OutK, OutV]:
         """The transaction itself, for its producer id and epoch."""
         return self._transaction
 
-    async def send(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
+    async def send(
+        self, topic: str, value: OutV | None = None, **options: Unpack[RecordOptions[OutK]]
+    ) -> RecordMetadata:
         """Write one result and wait until it is written (not committed). Arguments and errors as `Producer.send`."""
         return await self._transaction.send(topic, value, **options)
 
-    async def send_soon(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> Delivery:
+    async def send_soon(
+        self, topic: str, value: OutV | None = None, **options: Unpack[RecordOptions[OutK]]
+    ) -> Delivery:
         """Buffer one result; the commit waits for it. Arguments and errors as `Producer.send_soon`."""
         return await self._transaction.send_soon(topic, value, **options)
 
@@ -254,7 +271,13 @@ class SessionBatch(Sequence[Record]):
     def __len__(self) -> int:
         return len(self.records)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+    @overload
+    def __getitem__(self, index: int) -> Record[K, V]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Record[K, V]]: ...
+
+    def __getitem__(self, index: int | slice) -> Record[K, V] | list[Record[K, V]]:
         return self.records[index]
 
 

@@ -7,12 +7,14 @@ with its default; a test keeps the two equal. Times are in milliseconds, sizes i
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, TypedDict
+from typing import Any, Generic, Literal, TypedDict
 
 from oncelog.client.assignors import ASSIGNORS
 from oncelog.client.errors import ConfigError
+from oncelog.client.generics import K, V
 from oncelog.client.offsets import IsolationLevel
 from oncelog.client.records import TopicPartition
+from oncelog.client.serializers import Deserializer, Serializer
 
 Acks = Literal["all", -1, 0, 1]
 """When the broker responds: "all" (-1) once every in-sync replica has the record, 1 once the leader has, 0 never."""
@@ -34,7 +36,7 @@ _CACHED_BATCHES = 5
 """Batches a broker caches per producer and partition: with more in flight it could not recognise a duplicate."""
 
 
-class ProducerOptions(TypedDict, total=False):
+class ProducerOptions(TypedDict, Generic[K, V], total=False):
     """The keyword arguments of `Producer`, for type checkers; `ProducerSettings` has their defaults."""
 
     delivery: DeliveryMode | None
@@ -54,6 +56,8 @@ class ProducerOptions(TypedDict, total=False):
     bootstrap_timeout_ms: float
     buffer_memory: int
     max_request_size: int
+    key_serializer: Serializer[K] | None
+    value_serializer: Serializer[V] | None
     client_id: str
 
 
@@ -96,6 +100,10 @@ class ProducerSettings:
     """Bytes of records that are not acknowledged; beyond them a send waits."""
     max_request_size: int = 1 << 20
     """Bytes of a Produce request, and of the largest record."""
+    key_serializer: Serializer[Any] | None = None
+    """Makes bytes of keys: a function, or an object with `serialize(topic, headers, data)`; None: bytes."""
+    value_serializer: Serializer[Any] | None = None
+    """The same for values."""
     client_id: str = "oncelog-producer"
     """The name in the broker's logs and quotas."""
 
@@ -126,7 +134,7 @@ class ProducerSettings:
         return self.acks_value == -1 if self.enable_idempotence is None else self.enable_idempotence
 
 
-class ConsumerOptions(TypedDict, total=False):
+class ConsumerOptions(TypedDict, Generic[K, V], total=False):
     """The keyword arguments of `Consumer`, for type checkers; `ConsumerSettings` has their defaults."""
 
     bootstrap_servers: str | Sequence[str]
@@ -159,6 +167,8 @@ class ConsumerOptions(TypedDict, total=False):
     on_assign: OnPartitions | None
     on_revoke: OnPartitions | None
     on_lost: OnPartitions | None
+    key_deserializer: Deserializer[K] | None
+    value_deserializer: Deserializer[V] | None
     client_id: str
 
 
@@ -228,6 +238,10 @@ class ConsumerSettings:
     """Awaited before the partitions are revoked."""
     on_lost: OnPartitions | None = None
     """Awaited instead of on_revoke when the partitions may have another owner already: it is too late to commit."""
+    key_deserializer: Deserializer[Any] | None = None
+    """Makes objects of keys: a function, or an object with `deserialize(topic, headers, data)`; None: bytes."""
+    value_deserializer: Deserializer[Any] | None = None
+    """The same for values."""
     client_id: str = "oncelog-consumer"
     """The name in the broker's logs and quotas."""
 

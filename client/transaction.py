@@ -9,10 +9,11 @@ that caused it; a transaction that may be committed is never aborted; a prepared
 import asyncio
 from collections.abc import Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, Unpack
 
 from oncelog.client.batch import Delivery, ProducerIdentity
 from oncelog.client.errors import ConfigError, InvalidState, KafkaError, RequestTimedOut
+from oncelog.client.generics import K, V
 from oncelog.client.prepared import PreparedTxnState
 from oncelog.client.records import ConsumerGroupMetadata, Offsets, RecordMetadata, RecordOptions, as_offset
 from oncelog.client.transaction_manager import TransactionManager
@@ -33,7 +34,7 @@ class HasGroupMetadata(Protocol):
         """The group, generation and member that offsets are committed for."""
 
 
-class Transaction:
+class Transaction(Generic[K, V]):
     """One transaction: commits when the block exits cleanly, aborts when it raises.
 
         async with producer.transaction() as transaction:
@@ -44,7 +45,7 @@ class Transaction:
     clean exit raises what `commit` raises. Once it has ended, every method raises InvalidState.
     """
 
-    def __init__(self, producer: "Producer", manager: TransactionManager) -> None:
+    def __init__(self, producer: "Producer[K, V]", manager: TransactionManager) -> None:
         self._producer = producer
         self._manager = manager
         self._identity = ProducerIdentity()
@@ -88,13 +89,13 @@ class Transaction:
         """The epoch of the producer that writes this transaction."""
         return self._identity.producer_epoch
 
-    async def send(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
+    async def send(self, topic: str, value: V | None = None, **options: Unpack[RecordOptions[K]]) -> RecordMetadata:
         """Send one record and wait until it is written (not committed). Arguments and errors as `Producer.send`; a
         failed record fails the transaction."""
         self._check()
         return await self._producer.send(topic, value, **options)
 
-    async def send_soon(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> Delivery:
+    async def send_soon(self, topic: str, value: V | None = None, **options: Unpack[RecordOptions[K]]) -> Delivery:
         """Buffer one record; `commit` waits for it. Arguments and errors as `Producer.send_soon`."""
         self._check()
         return await self._producer.send_soon(topic, value, **options)

@@ -21,7 +21,7 @@ _CLIENT = _DOCS / "client.md"
 _WITH_SCRIPTS = [
     _DOCS.parent / "README.md",
     _CLIENT,
-    *(_DOCS / f"client-{name}.md" for name in ("producer", "consumer", "transactions", "errors")),
+    *(_DOCS / f"client-{name}.md" for name in ("producer", "consumer", "objects", "transactions", "errors")),
 ]
 
 
