@@ -198,6 +198,10 @@ class Batch:
         if self.error is not None:
             self.error_seen = True
             raise self.error
+        return self.place(index)
+
+    def place(self, index: int) -> RecordMetadata:
+        """Where record `index` was written: offset -1 if it was not."""
         timestamp_ms = self.log_append_time_ms if self.log_append_time_ms >= 0 else self._timestamps[index]
         offset = self.base_offset + index if self.base_offset >= 0 else -1
         return RecordMetadata(*self.topic_partition, offset, timestamp_ms)
@@ -228,6 +232,10 @@ class Delivery:
         if not self._batch.done:
             raise asyncio.InvalidStateError("the record has not been delivered yet")
         return self._batch.metadata(self._index)
+
+    def _outcome(self) -> tuple[RecordMetadata, KafkaError | None]:
+        """For hooks; it does not count as a report of the error to the program."""
+        return self._batch.place(self._index), self._batch.error
 
     def add_done_callback(self, callback: "Callable[[Delivery], None]") -> None:
         """Call `callback(delivery)` from the event loop once the outcome is known, even if it already is."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import CommitFailed, KafkaError
+from oncelog.client.hooks import after_commit
 from oncelog.client.membership import Membership
 from oncelog.client.positions import Positions
 from oncelog.client.records import OffsetAndMetadata, Record, TopicPartition
@@ -23,6 +24,7 @@ class Commits:
         self.auto_commit_s = settings.auto_commit_interval_ms / 1000 if settings.enable_auto_commit else None
         self._group = group
         self._positions = positions
+        self._on_commit = settings.on_commit
         self._timeout_ms = settings.default_api_timeout_ms
         self._pending: set[asyncio.Task[None]] = set()
         self._next_auto_commit_s = asyncio.get_running_loop().time() + (self.auto_commit_s or 0)
@@ -30,6 +32,8 @@ class Commits:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
         if offsets and self._group is not None:
             await self._group.commit(offsets, deadline)
+            if self._on_commit is not None:
+                after_commit(self._on_commit, offsets)
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None) -> None:
         task = asyncio.ensure_future(self._commit_quietly(offsets, callback))

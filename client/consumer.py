@@ -17,6 +17,7 @@ from oncelog.client.deadline import Deadline
 from oncelog.client.errors import ConfigError, DeserializationError, InvalidState, KafkaError
 from oncelog.client.fetcher import PartitionState
 from oncelog.client.generics import K, V
+from oncelog.client.hooks import before_return
 from oncelog.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
 from oncelog.client.raw_batches import RawBatch, iter_raw_batches
 from oncelog.client.reading import Reading
@@ -69,6 +70,7 @@ class Consumer(Generic[K, V]):
         self._deserialized: Callable[[Record], Record[K, V]] | None = deserializing(
             settings.key_deserializer, settings.value_deserializer
         )
+        self._is_plain = self._deserialized is None and settings.on_consume is None
         self._reading: Reading | None = None
         self._closed = False
 
@@ -140,7 +142,7 @@ class Consumer(Generic[K, V]):
         self, *, max_records: int | None = None, max_wait_ms: float = 0
     ) -> AsyncIterator[ConsumerRecords[K, V]]:
         """Endless: what is available, at least one record and at most `max_records` (default: max.poll.records); waits
-        `max_wait_ms` for a batch to fill.
+        `max_wait_ms` for a batch to fill. `on_consume` may leave none of them.
 
             async for batch in consumer.batches():
                 await store(batch)
@@ -163,19 +165,23 @@ class Consumer(Generic[K, V]):
     def _returned(self, reading: Reading, records: list[Record]) -> list[Record[K, V]]:
         """The records as the caller gets them. One that cannot be deserialized is raised when it is the first: until
         then it and those after it count as not returned."""
-        deserialized = self._deserialized
-        if deserialized is None:
+        if self._is_plain:
             return cast("list[Record[K, V]]", records)
         returned: list[Record[K, V]] = []
         for record in records:
             try:
-                returned.append(deserialized(record))
+                returned.append(self._as_objects(record))
             except DeserializationError:
                 reading.positions.put_back(records[len(returned) :])
                 if not returned:
                     raise
                 break
+        if self._settings.on_consume is not None and returned:
+            returned = before_return(self._settings.on_consume, returned)
         return returned
+
+    def _as_objects(self, record: Record) -> Record[K, V]:
+        return cast("Record[K, V]", record) if self._deserialized is None else self._deserialized(record)
 
     @property
     def assignment_count(self) -> int:

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, Unpack
+from typing import Any, Generic, Self, Unpack, cast
 
 from oncelog.client.accumulator import Accumulator
 from oncelog.client.batch import Batch, Delivery, ProducerIdentity
@@ -24,6 +24,7 @@ from oncelog.client.errors import (
     raise_for,
 )
 from oncelog.client.generics import K, V
+from oncelog.client.hooks import before_send, on_outcome
 from oncelog.client.idempotence import IdempotentGate, PlainGate
 from oncelog.client.intake import Intake
 from oncelog.client.prepared import PreparedTxnState
@@ -71,6 +72,8 @@ class Producer(Generic[K, V]):
         self._serialized: Callable[[ProducerRecord[K, V]], ProducerRecord] | None = serializing(
             settings.key_serializer, settings.value_serializer
         )
+        self._on_acknowledgement = settings.on_acknowledgement
+        self._is_plain = self._serialized is None and settings.on_send is None
         self._room_waiters: deque[asyncio.Future[None]] = deque()
         self._unseen_failures: list[Batch] = []
         self._accumulator: Accumulator | None = None
@@ -216,24 +219,45 @@ class Producer(Generic[K, V]):
         intake = self._ready_intake()
         key_bytes: Any = key
         value_bytes: Any = value
-        if self._serialized is not None:
-            record = ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
-            topic, value_bytes, key_bytes, partition, headers, timestamp_ms = self._serialized(record)
-        while (delivery := intake.add(topic, key_bytes, value_bytes, headers, partition, timestamp_ms)) is None:
-            await self._wait_until_ready(topic)
-            self._ready_intake()
+        try:
+            if not self._is_plain:
+                record = ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
+                topic, value_bytes, key_bytes, partition, headers, timestamp_ms = self._as_bytes(record)
+            while (delivery := intake.add(topic, key_bytes, value_bytes, headers, partition, timestamp_ms)) is None:
+                await self._wait_until_ready(topic)
+                self._ready_intake()
+        except KafkaError as error:
+            self._on_refused(topic, partition, error)
+            raise
+        if self._on_acknowledgement is not None:
+            delivery.add_done_callback(self._on_outcome)
         if intake.has_filled_a_batch:
             # A loop of send_soon would otherwise starve every other task, the sender included.
             await asyncio.sleep(0)
         return delivery
 
+    def _as_bytes(self, record: ProducerRecord[K, V]) -> ProducerRecord:
+        if self._settings.on_send is not None:
+            record = before_send(self._settings.on_send, record)
+        return cast(ProducerRecord, record) if self._serialized is None else self._serialized(record)
+
+    def _on_refused(self, topic: str, partition: int | None, error: KafkaError) -> None:
+        if self._on_acknowledgement is not None:
+            nowhere = RecordMetadata(topic, -1 if partition is None else partition, -1, -1)
+            on_outcome(self._on_acknowledgement, nowhere, error)
+
+    def _on_outcome(self, delivery: Delivery) -> None:
+        if self._on_acknowledgement is not None:
+            on_outcome(self._on_acknowledgement, *delivery._outcome())
+
     async def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery:
         """Buffer one whole record batch (magic 2) that was encoded elsewhere, by another process say; blocks as
         `send_soon` does.
 
-        The batch is sent as it is, compressed or not, under this producer's id, epoch and sequence. Returns the
-        delivery of its first record. `encoded` must not change until then. Raises ConfigError unless it is exactly one
-        batch with a correct checksum and no producer of its own, and what `send_soon` raises.
+        The batch is sent as it is, compressed or not, under this producer's id, epoch and sequence; serializers and
+        hooks do not see it. Returns the delivery of its first record. `encoded` must not change until then. Raises
+        ConfigError unless it is exactly one batch with a correct checksum and no producer of its own, and what
+        `send_soon` raises.
         """
         _check_encoded(encoded)
         intake = self._ready_intake()

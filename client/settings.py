@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypedDict
 from oncelog.client.assignors import ASSIGNORS
 from oncelog.client.errors import ConfigError
 from oncelog.client.generics import K, V
+from oncelog.client.hooks import OnAcknowledgement, OnCommitted, OnConsume, OnSend
 from oncelog.client.offsets import IsolationLevel
 from oncelog.client.records import TopicPartition
 from oncelog.client.serializers import Deserializer, Serializer
@@ -58,6 +59,8 @@ class ProducerOptions(TypedDict, Generic[K, V], total=False):
     max_request_size: int
     key_serializer: Serializer[K] | None
     value_serializer: Serializer[V] | None
+    on_send: OnSend[K, V] | None
+    on_acknowledgement: OnAcknowledgement | None
     client_id: str
 
 
@@ -104,6 +107,10 @@ class ProducerSettings:
     """Makes bytes of keys: a function, or an object with `serialize(topic, headers, data)`; None: bytes."""
     value_serializer: Serializer[Any] | None = None
     """The same for values."""
+    on_send: OnSend[Any, Any] | None = None
+    """Called with each ProducerRecord before it is serialized; returns the one to send."""
+    on_acknowledgement: OnAcknowledgement | None = None
+    """Called with the RecordMetadata and the error (or None) of each record, once its outcome is known."""
     client_id: str = "oncelog-producer"
     """The name in the broker's logs and quotas."""
 
@@ -169,6 +176,8 @@ class ConsumerOptions(TypedDict, Generic[K, V], total=False):
     on_lost: OnPartitions | None
     key_deserializer: Deserializer[K] | None
     value_deserializer: Deserializer[V] | None
+    on_consume: OnConsume[K, V] | None
+    on_commit: OnCommitted | None
     client_id: str
 
 
@@ -242,6 +251,10 @@ class ConsumerSettings:
     """Makes objects of keys: a function, or an object with `deserialize(topic, headers, data)`; None: bytes."""
     value_deserializer: Deserializer[Any] | None = None
     """The same for values."""
+    on_consume: OnConsume[Any, Any] | None = None
+    """Called with records before they are returned; returns those to return."""
+    on_commit: OnCommitted | None = None
+    """Called with offsets after they were committed."""
     client_id: str = "oncelog-consumer"
     """The name in the broker's logs and quotas."""
 

@@ -40,6 +40,7 @@ CATCHES_EVERYTHING = {
     "broker/dispatch.py": "an unexpected error costs one connection, never the broker",
     "broker/slices.py": "work that went on in a later turn fails its completion, as above",
     "broker/system/loop.py": "a thread hands its error to the loop",
+    "client/hooks.py": "a hook is of the program: whatever it raises is logged, as Kafka does with interceptors",
     "client/serializers.py": "a serializer is of the program: whatever it raises is about one record",
     "oncelog/testing/lives.py": "as broker/system/loop.py; and a start that fails is raised where it was asked for",
 }
