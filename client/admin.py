@@ -8,7 +8,7 @@ Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, Unpack
 
 from oncelog.client.apis import (
     API_VERSIONS,
@@ -48,6 +48,7 @@ from oncelog.client.offsets import (
     list_offsets,
 )
 from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
+from oncelog.client.settings import AdminOptions, AdminSettings
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -69,28 +70,22 @@ class Admin:
         async with Admin("host:9092") as admin:
             await admin.create_topics(NewTopic("topic", partition_count=3))
 
-    Times are in milliseconds; `default_api_timeout_ms` limits a call with all its retries. Every call raises
+    `AdminSettings` lists the options. `default_api_timeout_ms` limits a call with all its retries. Every call raises
     RequestTimedOut or ConnectionLost if no broker responds in time, and the KafkaError of an error response; it raises
     InvalidState once closed.
     """
 
     def __init__(
-        self,
-        bootstrap_servers: str | Sequence[str] = "localhost:9092",
-        *,
-        request_timeout_ms: float = 30_000,
-        default_api_timeout_ms: float = 60_000,
-        retry_backoff_ms: float = 100,
-        bootstrap_timeout_ms: float = 1_000,
-        client_id: str = "oncelog-admin",
+        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[AdminOptions]
     ) -> None:
-        self._api_timeout_ms = default_api_timeout_ms
-        self._bootstrap_timeout_ms = bootstrap_timeout_ms
+        settings = AdminSettings(**options)
+        self._api_timeout_ms = settings.default_api_timeout_ms
+        self._bootstrap_timeout_ms = settings.bootstrap_timeout_ms
         self._cluster = Cluster(
             bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
+            client_id=settings.client_id,
+            request_timeout_ms=settings.request_timeout_ms,
+            retry_backoff_ms=settings.retry_backoff_ms,
         )
 
     async def __aenter__(self) -> Self:

@@ -1,37 +1,54 @@
 """An event loop in a thread of its own, and blocking objects on it.
 
-Owns: one loop in its own thread per object, and the calls into it. Does not own: what runs there (`sync`,
-`sync_admin`). Invariant: leaving the `with` block ends the thread.
+Owns: one loop in its own thread per client, the calls into it, and how a method of an asyncio client becomes a blocking
+one. Does not own: what runs there (`sync`, `sync_admin`). Invariants: leaving the `with` block ends the thread; a
+blocking method has the arguments, types and text of the asyncio one, since it is made of it.
 """
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
+from functools import wraps
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from oncelog.client.errors import InvalidState, RequestTimedOut
 
+P = ParamSpec("P")
 T = TypeVar("T")
-ClientT = TypeVar("ClientT", bound=AbstractAsyncContextManager[Any])
+ClientT = TypeVar("ClientT")
+OpenedT = TypeVar("OpenedT", bound=AbstractAsyncContextManager[Any, Any])
 _STOP_TIMEOUT_S = 30.0
 
 
 class LoopThread:
-    """An event loop in a thread."""
+    """An event loop in a thread, between `start` and `stop`."""
 
     def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        if self._thread is not None:
+            raise InvalidState("a client can be opened only once")
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
         self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Run on the loop and wait here. An exception here, Ctrl-C for one, cancels it there."""
-        if not self._thread.is_alive():
+        loop = self._loop
+        if loop is None or not self.is_running:
             work.close()
-            raise InvalidState("the client is closed")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            state = "not open" if loop is None else "closed"
+            raise InvalidState(f"the client is {state}", hint="use it in a `with` block")
+        future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return future.result(timeout_s)
         except TimeoutError:
@@ -44,45 +61,98 @@ class LoopThread:
 
     def stop(self) -> None:
         """End the loop and its thread."""
-        if self._thread.is_alive():
+        if self._loop is not None and self._thread is not None and self.is_running:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_STOP_TIMEOUT_S)
             self._loop.close()
 
 
-class Facade(Generic[ClientT]):
-    """Common to the three clients: `with` opens and closes them."""
+class OnLoop(Generic[ClientT]):
+    """A blocking object: the asyncio one, and the loop that it belongs to."""
 
-    def __init__(self, client: ClientT) -> None:
+    def __init__(self, client: ClientT, thread: LoopThread) -> None:
         self._client = client
-        self._thread: LoopThread | None = None
+        self._thread = thread
+
+    def _run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        return self._thread.run(work, timeout_s)
+
+
+class Facade(OnLoop[OpenedT]):
+    """A client with a thread of its own: `with` opens and closes both."""
+
+    def __init__(self, client: OpenedT) -> None:
+        super().__init__(client, LoopThread(type(self).__name__))
 
     def __enter__(self) -> Self:
-        self._thread = LoopThread(type(self).__name__)
+        self._thread.start()
         opened = False
         try:
             self._run(self._client.__aenter__())
             opened = True
         finally:
             if not opened:
-                self._stop()
+                self._thread.stop()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if not self._thread.is_running:
+            return
         try:
             self._run(self._client.__aexit__(kind, error, traceback))
         finally:
-            self._stop()
+            self._thread.stop()
 
-    def _run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        if self._thread is None:
-            work.close()
-            raise InvalidState("the client is not open", hint="use it in a `with` block")
-        return self._thread.run(work, timeout_s)
 
-    def _stop(self) -> None:
-        if self._thread is not None:
-            thread, self._thread = self._thread, None
-            thread.stop()
+def blocking(
+    method: Callable[Concatenate[ClientT, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[OnLoop[ClientT], P], T]:
+    """The method of an asyncio client as one that waits for its result."""
+
+    @wraps(method)
+    def call(self: OnLoop[ClientT], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._run(method(self._client, *args, **kwargs))
+
+    call.__doc__ = without_await(method.__doc__)
+    return call
+
+
+def blocking_call(
+    method: Callable[Concatenate[ClientT, P], T],
+) -> Callable[Concatenate[OnLoop[ClientT], P], T]:
+    """The same for a method that does not wait, and must run where its object lives."""
+
+    @wraps(method)
+    def call(self: OnLoop[ClientT], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async def there() -> T:
+            return method(self._client, *args, **kwargs)
+
+        return self._run(there())
+
+    call.__doc__ = without_await(method.__doc__)
+    return call
+
+
+def closing(
+    method: Callable[Concatenate[OpenedT, P], Coroutine[Any, Any, None]],
+) -> Callable[Concatenate[Facade[OpenedT], P], None]:
+    """The same for `close`, which ends the thread too."""
+
+    @wraps(method)
+    def call(self: Facade[OpenedT], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        if not self._thread.is_running:
+            return
+        try:
+            self._run(method(self._client, *args, **kwargs))
+        finally:
+            self._thread.stop()
+
+    call.__doc__ = without_await(method.__doc__)
+    return call
+
+
+def without_await(text: str | None) -> str:
+    """A docstring as it is for the blocking method."""
+    return (text or "").replace("await ", "").replace("async ", "").replace("Awaiting", "Asking for the result")

@@ -72,6 +72,8 @@ from oncelog.client.serializers import (
 from oncelog.client.session import SessionBatch, TransactionalSession
 from oncelog.client.settings import (
     Acks,
+    AdminOptions,
+    AdminSettings,
     Compression,
     ConsumerOptions,
     ConsumerSettings,
@@ -81,6 +83,8 @@ from oncelog.client.settings import (
     OnPartitions,
     ProducerOptions,
     ProducerSettings,
+    SessionOptions,
+    SessionSettings,
 )
 from oncelog.client.transaction import Transaction
 
@@ -91,6 +95,8 @@ __all__ = [
     "AbortableError",
     "Acks",
     "Admin",
+    "AdminOptions",
+    "AdminSettings",
     "ClusterDescription",
     "CommitFailed",
     "CommitUnknown",
@@ -148,6 +154,8 @@ __all__ = [
     "SerializationError",
     "Serializer",
     "SessionBatch",
+    "SessionOptions",
+    "SessionSettings",
     "TopicDescription",
     "TopicDeserializer",
     "TopicPartition",

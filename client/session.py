@@ -44,12 +44,10 @@ from oncelog.client.records import (
     RecordOptions,
     TopicPartition,
 )
-from oncelog.client.serializers import Deserializer, Serializer
-from oncelog.client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions
+from oncelog.client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions, SessionOptions, SessionSettings
 from oncelog.client.transaction import Transaction
 
 _POLL_MS = 1_000
-_DEFAULT_MAX_RECORDS = 500
 _log = logging.getLogger("oncelog.client")
 
 
@@ -70,45 +68,39 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
 
     `transactional_id` is one for each instance that runs at a time: an instance that is started again with the same id
     ends at once what the one before left open; without it (a new id each time) `transaction_timeout_ms` does.
-    `consumer` and `producer` are more options of `Consumer` and `Producer`. Entering the block raises what they raise;
+    Entering the block raises what they raise;
     the loop raises ProducerFenced if another instance has the same `transactional_id`.
     """
 
-    def __init__(
-        self,
-        *topics: str,
-        group_id: str,
-        bootstrap_servers: str | Sequence[str] = "localhost:9092",
-        transactional_id: str | None = None,
-        max_records: int = _DEFAULT_MAX_RECORDS,
-        max_wait_ms: float = 0,
-        key_deserializer: Deserializer[K] | None = None,
-        value_deserializer: Deserializer[V] | None = None,
-        key_serializer: Serializer[OutK] | None = None,
-        value_serializer: Serializer[OutV] | None = None,
-        consumer: ConsumerOptions[K, V] | None = None,
-        producer: ProducerOptions[OutK, OutV] | None = None,
-    ) -> None:
-        """`max_records` bounds a transaction; one of fewer records waits `max_wait_ms` for more to come. Raises
-        ConfigError."""
-        if not topics and not (consumer or {}).get("pattern"):
+    def __init__(self, *topics: str, **options: Unpack[SessionOptions[K, V, OutK, OutV]]) -> None:
+        """`SessionSettings` lists the options. Raises ConfigError."""
+        settings = SessionSettings(**options)
+        consumer: ConsumerOptions[K, V] = {**(settings.consumer or {})}
+        if not topics and not consumer.get("pattern"):
             raise ConfigError("a session needs the topics to read")
-        read: ConsumerOptions[K, V] = {"auto_offset_reset": "earliest"}
-        read |= {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer, **(consumer or {})}
-        self._max_records = max_records
-        self._max_wait_ms = max_wait_ms
-        self.transactional_id = (
-            transactional_id or f"{group_id}-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
-        )
+        self._max_records = settings.max_records
+        self._max_wait_ms = settings.max_wait_ms
+        self.transactional_id = settings.transactional_id or _new_id(settings.group_id)
         """The transactional id of this instance."""
-        written: ProducerOptions[OutK, OutV] = {"key_serializer": key_serializer, "value_serializer": value_serializer}
-        written |= {**(producer or {}), "transactional_id": self.transactional_id}
-        read |= {"bootstrap_servers": bootstrap_servers, "group_id": group_id}
+        read: ConsumerOptions[K, V] = {
+            "auto_offset_reset": "earliest",
+            "key_deserializer": settings.key_deserializer,
+            "value_deserializer": settings.value_deserializer,
+            **consumer,
+            "bootstrap_servers": settings.bootstrap_servers,
+            "group_id": settings.group_id,
+        }
+        written: ProducerOptions[OutK, OutV] = {
+            "key_serializer": settings.key_serializer,
+            "value_serializer": settings.value_serializer,
+            **(settings.producer or {}),
+            "transactional_id": self.transactional_id,
+        }
         chosen = ConsumerSettings(**read)
         if not chosen.reads_committed or chosen.enable_auto_commit or chosen.commit_before_return:
             raise ConfigError("a session reads committed records, and commits their offsets in its transactions")
         self._consumer = Consumer(*topics, **read)
-        self._producer = Producer(bootstrap_servers, **written)
+        self._producer = Producer(settings.bootstrap_servers, **written)
         self._stack = AsyncExitStack()
         self._batch: SessionBatch[K, V, OutK, OutV] | None = None
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -279,6 +271,10 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
 
     def __getitem__(self, index: int | slice) -> Record[K, V] | list[Record[K, V]]:
         return self.records[index]
+
+
+def _new_id(group_id: str) -> str:
+    return f"{group_id}-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
 
 
 def _passes_by_itself(error: KafkaError) -> bool:

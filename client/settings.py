@@ -7,11 +7,11 @@ with its default; a test keeps the two equal. Times are in milliseconds, sizes i
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Generic, Literal, TypedDict
+from typing import Any, Generic, Literal, Required, TypedDict
 
 from oncelog.client.assignors import ASSIGNORS
 from oncelog.client.errors import ConfigError
-from oncelog.client.generics import K, V
+from oncelog.client.generics import K, OutK, OutV, V
 from oncelog.client.hooks import OnAcknowledgement, OnCommitted, OnConsume, OnSend
 from oncelog.client.offsets import IsolationLevel
 from oncelog.client.records import TopicPartition
@@ -295,6 +295,76 @@ class ConsumerSettings:
     def reads_committed(self) -> bool:
         """Whether the isolation level is read_committed."""
         return self.isolation_level == "read_committed"
+
+
+class SessionOptions(TypedDict, Generic[K, V, OutK, OutV], total=False):
+    """The keyword arguments of `TransactionalSession`, for type checkers; `SessionSettings` has their defaults."""
+
+    group_id: Required[str]
+    bootstrap_servers: str | Sequence[str]
+    transactional_id: str | None
+    max_records: int
+    max_wait_ms: float
+    key_deserializer: Deserializer[K] | None
+    value_deserializer: Deserializer[V] | None
+    key_serializer: Serializer[OutK] | None
+    value_serializer: Serializer[OutV] | None
+    consumer: ConsumerOptions[K, V] | None
+    producer: ProducerOptions[OutK, OutV] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """The options of `TransactionalSession` with their defaults."""
+
+    group_id: str
+    """The group whose members share the partitions, and whose offsets are committed with the results."""
+    bootstrap_servers: str | Sequence[str] = "localhost:9092"
+    """`host:port,host:port` or a sequence of them: brokers to ask for the others."""
+    transactional_id: str | None = None
+    """One for each instance that runs at a time; None is a new one each time."""
+    max_records: int = 500
+    """Records that one transaction reads at most."""
+    max_wait_ms: float = 0
+    """How long a transaction of fewer records waits for more to come."""
+    key_deserializer: Deserializer[Any] | None = None
+    """Of the records that are read; see the consumer."""
+    value_deserializer: Deserializer[Any] | None = None
+    """The same for values."""
+    key_serializer: Serializer[Any] | None = None
+    """Of the results; see the producer."""
+    value_serializer: Serializer[Any] | None = None
+    """The same for values."""
+    consumer: ConsumerOptions[Any, Any] | None = None
+    """More options of the consumer."""
+    producer: ProducerOptions[Any, Any] | None = None
+    """More options of the producer."""
+
+
+class AdminOptions(TypedDict, total=False):
+    """The keyword arguments of `Admin`, for type checkers; `AdminSettings` has their defaults."""
+
+    request_timeout_ms: float
+    default_api_timeout_ms: float
+    retry_backoff_ms: float
+    bootstrap_timeout_ms: float
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    """The options of `Admin` with their defaults; times in milliseconds."""
+
+    request_timeout_ms: float = 30_000
+    """How long one request waits for its answer before it is sent again."""
+    default_api_timeout_ms: float = 60_000
+    """How long a call with all its attempts may take."""
+    retry_backoff_ms: float = 100
+    """The pause between two attempts."""
+    bootstrap_timeout_ms: float = 1_000
+    """How long to try to open while nothing accepts a connection."""
+    client_id: str = "oncelog-admin"
+    """The name in the broker's logs and quotas."""
 
 
 _CLASSIC_OPTIONS = {

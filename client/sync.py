@@ -1,140 +1,126 @@
 """Blocking clients, for scripts and for functions that Spark calls.
 
-Owns: one method for each of the asyncio clients', which it runs and waits for. Does not own: any Kafka logic, the
-thread of the loop (`loop_thread`), Admin (`sync_admin`).
+Owns: the methods whose results are objects of the loop themselves, made blocking; the others are made of the asyncio
+clients' methods. Does not own: any Kafka logic, the thread of the loop (`loop_thread`), Admin (`sync_admin`).
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack, overload
 from uuid import UUID
 
 from oncelog.client.batch import Delivery as AsyncDelivery
-from oncelog.client.batch import ProducerIdentity
 from oncelog.client.consumer import Consumer as AsyncConsumer
-from oncelog.client.loop_thread import Facade
-from oncelog.client.prepared import PreparedTxnState
+from oncelog.client.errors import KafkaError
+from oncelog.client.generics import K, OutK, OutV, V
+from oncelog.client.loop_thread import Facade, OnLoop, blocking, blocking_call, closing
 from oncelog.client.producer import Producer as AsyncProducer
 from oncelog.client.ranges import NO_TOPIC_ID, RangePiece
 from oncelog.client.ranges import RangeReader as AsyncRangeReader
 from oncelog.client.raw_batches import RawBatch
 from oncelog.client.records import (
     ConsumerGroupMetadata,
+    ConsumerRecords,
     OffsetAndMetadata,
-    OffsetAndTimestamp,
     Offsets,
     Record,
     RecordMetadata,
     RecordOptions,
     TopicPartition,
 )
-from oncelog.client.settings import ConsumerOptions, ProducerOptions
+from oncelog.client.session import SessionBatch as AsyncSessionBatch
+from oncelog.client.session import TransactionalSession as AsyncTransactionalSession
+from oncelog.client.settings import ConsumerOptions, ProducerOptions, SessionOptions
 from oncelog.client.sync_admin import Admin
 from oncelog.client.transaction import HasGroupMetadata
 from oncelog.client.transaction import Transaction as AsyncTransaction
 
 T = TypeVar("T")
 
-__all__ = ["Admin", "Consumer", "Delivery", "Producer", "RangeReader", "Transaction"]
+__all__ = [
+    "Admin",
+    "Consumer",
+    "Delivery",
+    "Producer",
+    "RangeReader",
+    "SessionBatch",
+    "Transaction",
+    "TransactionalSession",
+]
 
 
-class Delivery:
+class Delivery(OnLoop[AsyncDelivery]):
     """The future outcome of one record: `producer.send_soon("topic", b"value").result(timeout_s=10)`."""
 
-    def __init__(self, thread_run: "_Run", delivery: AsyncDelivery) -> None:
-        self._run = thread_run
-        self._delivery = delivery
-
-    def done(self) -> bool:
-        """Whether the record was acknowledged or has failed."""
-        return self._delivery.done()
+    done = blocking_call(AsyncDelivery.done)
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
         """Wait for the record's metadata. Raises the error that kept it from being written, and RequestTimedOut after
-        `timeout_s` (default: no limit)."""
-        return self._run(_await(self._delivery), timeout_s)
+        `timeout_s` (default: the producer's delivery_timeout_ms ends it)."""
+        return self._run(_wait_for(self._client), timeout_s)
+
+    def add_done_callback(self, callback: Callable[["Delivery"], None]) -> None:
+        """Call `callback(delivery)` in the client's thread once the outcome is known. It must not wait for it."""
+        self._run(_call(lambda: self._client.add_done_callback(lambda _: callback(self))))
 
 
-class _Run:
-    """Runs coroutines on the client's loop, for the objects that it returns."""
-
-    def __init__(self, facade: "Facade[Any]") -> None:
-        self._facade = facade
-
-    def __call__(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        return self._facade._run(work, timeout_s)
-
-
-class Transaction:
+class Transaction(OnLoop[AsyncTransaction[K, V]]):
     """`with producer.transaction() as transaction`: commits on a clean exit, aborts on an exception.
 
     The methods, arguments and errors of `oncelog.Transaction`, blocking.
     """
 
-    def __init__(self, run: _Run, transaction: AsyncTransaction) -> None:
-        self._run = run
-        self._transaction = transaction
-
     def __enter__(self) -> Self:
-        self._run(self._transaction.__aenter__())
+        self._run(self._client.__aenter__())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._run(self._transaction.__aexit__(kind, error, traceback))
+        self._run(self._client.__aexit__(kind, error, traceback))
 
     @property
     def state(self) -> str:
-        """ "open", "failed", "prepared", "committing", "committed", "aborting", "aborted" or "fenced"."""
-        return self._transaction.state
+        """As `oncelog.Transaction.state`."""
+        return self._client.state
 
     @property
     def producer_id(self) -> int:
         """The producer id that writes this transaction."""
-        return self._transaction.producer_id
+        return self._client.producer_id
 
     @property
     def producer_epoch(self) -> int:
         """The epoch of the producer that writes this transaction."""
-        return self._transaction.producer_epoch
+        return self._client.producer_epoch
 
-    def send(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
-        """Send one record and wait until it is written (not committed). Raises as `oncelog.Producer.send`."""
-        return self._run(self._transaction.send(topic, value, **options))
+    send = blocking(AsyncTransaction[K, V].send)
 
-    def send_soon(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> Delivery:
+    def send_soon(self, topic: str, value: V | None = None, **options: Unpack[RecordOptions[K]]) -> Delivery:
         """Buffer one record; `commit` waits for it. Raises as `oncelog.Producer.send_soon`."""
-        work = self._transaction.send_soon(topic, value, **options)
-        return Delivery(self._run, self._run(work))
+        return Delivery(self._run(self._client.send_soon(topic, value, **options)), self._thread)
 
-    def send_many(self, topic: str, records: "Iterable[tuple[bytes | None, bytes | None]]") -> None:
+    def send_many(self, topic: str, records: Iterable[tuple[K | None, V | None]]) -> None:
         """Buffer (key, value) pairs in one call to the loop: one call per record would cost more than the record."""
-        self._run(_send_many(self._transaction, topic, records))
+        self._run(_send_many(self._client, topic, records))
 
     def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery:
         """Buffer a whole record batch that was encoded elsewhere. Raises as `oncelog.Producer.send_batch`."""
-        return Delivery(self._run, self._run(self._transaction.send_batch(topic, partition, encoded)))
+        return Delivery(self._run(self._client.send_batch(topic, partition, encoded)), self._thread)
 
-    def send_offsets(self, offsets: Offsets, *, group: "ConsumerGroupMetadata | Consumer") -> None:
-        """Commit a group's offsets with this transaction. Raises as `oncelog.Transaction.send_offsets`."""
-        metadata: ConsumerGroupMetadata | HasGroupMetadata = group
-        self._run(self._transaction.send_offsets(offsets, group=metadata))
+    def send_offsets(self, offsets: Offsets, *, group: "ConsumerGroupMetadata | HasGroupMetadata") -> None:
+        """Commit a group's offsets with this transaction; `group` is a blocking or asyncio consumer. Raises as
+        `oncelog.Transaction.send_offsets`."""
+        if isinstance(group, Consumer):
+            group = group.group_metadata()  # here: its own loop may be this one
+        self._run(self._client.send_offsets(offsets, group=group))
 
-    def prepare(self) -> PreparedTxnState:
-        """Flush all records and vote to commit (KIP-939). Raises as `oncelog.Transaction.prepare`."""
-        return self._run(self._transaction.prepare())
-
-    def commit(self) -> None:
-        """Flush all records and commit. Raises as `oncelog.Transaction.commit`."""
-        self._run(self._transaction.commit())
-
-    def abort(self) -> None:
-        """Drop what is not sent yet and abort. Raises as `oncelog.Transaction.abort`."""
-        self._run(self._transaction.abort())
+    prepare = blocking(AsyncTransaction[K, V].prepare)
+    commit = blocking(AsyncTransaction[K, V].commit)
+    abort = blocking(AsyncTransaction[K, V].abort)
 
 
-class Producer(Facade[AsyncProducer]):
+class Producer(Facade[AsyncProducer[K, V]]):
     """A blocking `oncelog.Producer`.
 
         with Producer("host:9092") as producer:
@@ -144,50 +130,40 @@ class Producer(Facade[AsyncProducer]):
     """
 
     def __init__(
-        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[ProducerOptions]
+        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[ProducerOptions[K, V]]
     ) -> None:
         super().__init__(AsyncProducer(bootstrap_servers, **options))
 
-    def send(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
-        """Send one record and wait until it is written. Raises as `oncelog.Producer.send`."""
-        return self._run(self._client.send(topic, value, **options))
+    send = blocking(AsyncProducer[K, V].send)
 
-    def send_soon(self, topic: str, value: bytes | None = None, **options: Unpack[RecordOptions]) -> Delivery:
+    def send_soon(self, topic: str, value: V | None = None, **options: Unpack[RecordOptions[K]]) -> Delivery:
         """Buffer one record; blocks only for metadata and buffer space. Raises as `oncelog.Producer.send_soon`."""
-        work = self._client.send_soon(topic, value, **options)
-        return Delivery(_Run(self), self._run(work))
+        return Delivery(self._run(self._client.send_soon(topic, value, **options)), self._thread)
 
-    def send_many(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+    def send_many(self, topic: str, records: Iterable[tuple[K | None, V | None]]) -> None:
         """Buffer (key, value) pairs in one call to the loop; `flush` waits for them and raises the first failure."""
         self._run(_send_many(self._client, topic, records))
 
     def send_batch(self, topic: str, partition: int, encoded: bytes | memoryview) -> Delivery:
         """Buffer a whole record batch that was encoded elsewhere. Raises as `oncelog.Producer.send_batch`."""
-        return Delivery(_Run(self), self._run(self._client.send_batch(topic, partition, encoded)))
+        return Delivery(self._run(self._client.send_batch(topic, partition, encoded)), self._thread)
 
-    def flush(self, timeout_ms: float | None = None) -> None:
-        """Send all buffered records and wait for them. Raises as `oncelog.Producer.flush`."""
-        self._run(self._client.flush(timeout_ms))
+    flush = blocking(AsyncProducer[K, V].flush)
+    partitions_for = blocking(AsyncProducer[K, V].partitions_for)
+    init_transactions = blocking(AsyncProducer[K, V].init_transactions)
+    regain_epoch = blocking(AsyncProducer[K, V].regain_epoch)
+    complete = blocking(AsyncProducer[K, V].complete)
+    close = closing(AsyncProducer[K, V].close)
 
-    def init_transactions(self, *, keep_prepared: bool = False) -> ProducerIdentity:
-        """Fence earlier producers with this transactional id now. Raises as `oncelog.Producer.init_transactions`."""
-        return self._run(self._client.init_transactions(keep_prepared=keep_prepared))
-
-    def complete(self, prepared: PreparedTxnState | str) -> str:
-        """Commit or abort a prepared transaction (KIP-939). Returns and raises as `oncelog.Producer.complete`."""
-        return self._run(self._client.complete(prepared))
-
-    def transaction(self) -> Transaction:
+    def transaction(self) -> Transaction[K, V]:
         """A new transaction: `with producer.transaction() as transaction`. Raises ConfigError without a
         transactional_id."""
-        return Transaction(_Run(self), self._client.transaction())
+        return Transaction(self._client.transaction(), self._thread)
 
-    def resend_last_batch(self, topic: str, partition: int) -> RecordMetadata:
-        """Send the newest batch of a partition again unchanged. Raises as `oncelog.Producer.resend_last_batch`."""
-        return self._run(self._client.resend_last_batch(topic, partition))
+    resend_last_batch = blocking(AsyncProducer[K, V].resend_last_batch)
 
 
-class Consumer(Facade[AsyncConsumer]):
+class Consumer(Facade[AsyncConsumer[K, V]]):
     """A blocking `oncelog.Consumer`, with the same arguments, options and errors.
 
         with Consumer("topic", bootstrap_servers="host:9092", group_id="readers") as consumer:
@@ -195,90 +171,151 @@ class Consumer(Facade[AsyncConsumer]):
                 ...
                 consumer.commit_sync()
 
-    `on_assign` and `on_revoke` run on the client's own loop.
+    `on_assign`, `on_revoke` and the hooks run in the client's own thread.
     """
 
-    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
+    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions[K, V]]) -> None:
         super().__init__(AsyncConsumer(*topics, **options))
 
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[Record]:
-        """Return available records; wait up to `timeout_ms` for the first. Raises as `oncelog.Consumer.poll`."""
-        return self._run(self._client.poll(timeout_ms, max_records))
+    poll = blocking(AsyncConsumer[K, V].poll)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[K, V]]:
         """Endless, fetching a list of records at a time; a commit covers the whole list, also what the loop has not
         reached yet."""
         while True:
             yield from self.poll(60_000)
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, without a group assignment. Raises as `oncelog.Consumer.assign`."""
-        self._run(_call(lambda: self._client.assign(partitions)))
+    next_batch = blocking(AsyncConsumer[K, V].next_batch)
 
-    def assignment(self) -> list[TopicPartition]:
-        """The partitions this consumer reads now, sorted."""
-        return self._run(_call(self._client.assignment))
+    def batches(self, *, max_records: int | None = None, max_wait_ms: float = 0) -> Iterator[ConsumerRecords[K, V]]:
+        """Endless: what is available, at least one record and at most `max_records`. Raises as
+        `oncelog.Consumer.batches`."""
+        while True:
+            yield self.next_batch(max_records=max_records, max_wait_ms=max_wait_ms)
 
-    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Move to `offset`. Raises as `oncelog.Consumer.seek`."""
-        self._run(_call(lambda: self._client.seek(topic_partition, offset)))
+    @property
+    def assignment_count(self) -> int:
+        """How often the group has assigned partitions to this member."""
+        return self._client.assignment_count
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Move to the first offset of these partitions (default: all assigned)."""
-        self._run(self._client.seek_to_beginning(*partitions))
-
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Move to the end of these partitions (default: all assigned), as the isolation level defines it."""
-        self._run(self._client.seek_to_end(*partitions))
-
-    def position(self, topic_partition: TopicPartition) -> int:
-        """The offset of the next record to be returned. Raises as `oncelog.Consumer.position`."""
-        return self._run(self._client.position(topic_partition))
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records from these partitions until `resume`."""
-        self._run(_call(lambda: self._client.pause(*partitions)))
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Return records from these paused partitions again."""
-        self._run(_call(lambda: self._client.resume(*partitions)))
-
-    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
-        return self._run(self._client.beginning_offsets(partitions))
-
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """How far this consumer may read: the last stable offset at read_committed, otherwise the high watermark."""
-        return self._run(self._client.end_offsets(partitions))
-
-    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first record at or after each time (milliseconds since the epoch); offset -1 if there is none."""
-        return self._run(self._client.offsets_for_times(times_ms))
-
-    def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """All partitions of the topic."""
-        return self._run(self._client.partitions_for(topic))
+    assign = blocking_call(AsyncConsumer[K, V].assign)
+    assignment = blocking_call(AsyncConsumer[K, V].assignment)
+    seek = blocking_call(AsyncConsumer[K, V].seek)
+    seek_to_beginning = blocking(AsyncConsumer[K, V].seek_to_beginning)
+    seek_to_end = blocking(AsyncConsumer[K, V].seek_to_end)
+    position = blocking(AsyncConsumer[K, V].position)
+    pause = blocking_call(AsyncConsumer[K, V].pause)
+    resume = blocking_call(AsyncConsumer[K, V].resume)
+    beginning_offsets = blocking(AsyncConsumer[K, V].beginning_offsets)
+    end_offsets = blocking(AsyncConsumer[K, V].end_offsets)
+    offsets_for_times = blocking(AsyncConsumer[K, V].offsets_for_times)
+    partitions_for = blocking(AsyncConsumer[K, V].partitions_for)
 
     def raw_batches(self, topic_partition: TopicPartition, offset: int = 0) -> list[RawBatch]:
         """Every batch from `offset` to the high watermark, with its fate; see `oncelog.Consumer.raw_batches`."""
         return self._run(_collect(self._client.raw_batches(topic_partition, offset)))
 
-    def commit_sync(self, offsets: Offsets | None = None) -> None:
-        """Commit these offsets, or the positions after all returned records. Raises as
-        `oncelog.Consumer.commit_sync`."""
-        self._run(self._client.commit_sync(offsets))
+    commit_sync = blocking(AsyncConsumer[K, V].commit_sync)
+    commit_async = blocking_call(AsyncConsumer[K, V].commit_async)
+    committed = blocking(AsyncConsumer[K, V].committed)
+    group_metadata = blocking_call(AsyncConsumer[K, V].group_metadata)
+    heartbeat = blocking(AsyncConsumer[K, V].heartbeat)
+    close = closing(AsyncConsumer[K, V].close)
 
-    def commit_async(self, offsets: Offsets | None = None) -> None:
-        """Commit without waiting; errors are ignored."""
-        self._run(_call(lambda: self._client.commit_async(offsets)))
 
-    def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The group's committed offsets of these partitions (default: all assigned)."""
-        return self._run(self._client.committed(*partitions))
+class TransactionalSession(Facade[AsyncTransactionalSession[K, V, OutK, OutV]]):
+    """A blocking `oncelog.TransactionalSession`, with the same arguments, options and errors.
 
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """This consumer's group, generation and member id, for Transaction.send_offsets."""
-        return self._run(_call(self._client.group_metadata))
+    with TransactionalSession("orders", bootstrap_servers="host:9092", group_id="billing") as session:
+        for batch in session:
+            with batch:
+                for record in batch:
+                    batch.send_soon("invoices", invoice(record.value), key=record.key)
+    """
+
+    def __init__(self, *topics: str, **options: Unpack[SessionOptions[K, V, OutK, OutV]]) -> None:
+        super().__init__(AsyncTransactionalSession(*topics, **options))
+
+    @property
+    def transactional_id(self) -> str:
+        """The transactional id of this instance."""
+        return self._client.transactional_id
+
+    @property
+    def consumer(self) -> Consumer[K, V]:
+        """The consumer, for its assignment, positions and lag. Its offsets are the session's to commit."""
+        consumer = Consumer[K, V].__new__(Consumer)
+        OnLoop.__init__(consumer, self._client.consumer, self._thread)
+        return consumer
+
+    def __iter__(self) -> "Iterator[SessionBatch[K, V, OutK, OutV]]":
+        """Endless; raises as the iterator of `oncelog.TransactionalSession`."""
+        batches = aiter(self._client)
+        while True:
+            yield SessionBatch(self._run(_wait_for(anext(batches))), self._thread)
+
+
+class SessionBatch(OnLoop[AsyncSessionBatch[K, V, OutK, OutV]], Sequence[Record[K, V]]):
+    """Some records, and the transaction of their results: `with batch`. As `oncelog.SessionBatch`, blocking."""
+
+    def __enter__(self) -> Self:
+        self._run(self._client.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        return self._run(self._client.__aexit__(kind, error, traceback))
+
+    @property
+    def records(self) -> ConsumerRecords[K, V]:
+        """The records, with the offsets behind them."""
+        return self._client.records
+
+    @property
+    def committed(self) -> bool:
+        """The results and the offsets of this batch are committed."""
+        return self._client.committed
+
+    @property
+    def error(self) -> KafkaError | None:
+        """Why it was aborted, if that was not raised."""
+        return self._client.error
+
+    @property
+    def has_ended(self) -> bool:
+        """It was committed or aborted."""
+        return self._client.has_ended
+
+    @property
+    def transaction(self) -> Transaction[OutK, OutV]:
+        """The transaction itself, for its producer id and epoch."""
+        return Transaction(self._client.transaction, self._thread)
+
+    send = blocking(AsyncSessionBatch[K, V, OutK, OutV].send)
+
+    def send_soon(self, topic: str, value: OutV | None = None, **options: Unpack[RecordOptions[OutK]]) -> Delivery:
+        """Buffer one result; the commit waits for it. Raises as `oncelog.Producer.send_soon`."""
+        return Delivery(self._run(self._client.send_soon(topic, value, **options)), self._thread)
+
+    flush = blocking(AsyncSessionBatch[K, V, OutK, OutV].flush)
+
+    @property
+    def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What is committed with the batch: the positions after it, past markers and aborted records."""
+        return self._client.next_offsets
+
+    def __len__(self) -> int:
+        return len(self._client)
+
+    @overload
+    def __getitem__(self, index: int) -> Record[K, V]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Record[K, V]]: ...
+
+    def __getitem__(self, index: int | slice) -> Record[K, V] | list[Record[K, V]]:
+        return self._client.records[index]
 
 
 class RangeReader(Facade[AsyncRangeReader]):
@@ -302,8 +339,8 @@ class RangeReader(Facade[AsyncRangeReader]):
             self._run(pieces.aclose())
 
 
-async def _await(delivery: AsyncDelivery) -> RecordMetadata:
-    return await delivery
+async def _wait_for(work: Awaitable[T]) -> T:
+    return await work
 
 
 async def _call(function: Callable[[], T]) -> T:
@@ -316,7 +353,7 @@ async def _collect(iterator: AsyncIterator[T]) -> list[T]:
 
 
 async def _send_many(
-    target: AsyncProducer | AsyncTransaction, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]
+    target: AsyncProducer[K, V] | AsyncTransaction[K, V], topic: str, records: Iterable[tuple[K | None, V | None]]
 ) -> None:
     for key, value in records:
         await target.send_soon(topic, value, key=key)

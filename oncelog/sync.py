@@ -1,5 +1,5 @@
 """Blocking clients, for code without an event loop: `from oncelog.sync import Producer, Consumer, Admin`."""
 
-from oncelog.client.sync import Admin, Consumer, Delivery, Producer, Transaction
+from oncelog.client.sync import Admin, Consumer, Delivery, Producer, SessionBatch, Transaction, TransactionalSession
 
-__all__ = ["Admin", "Consumer", "Delivery", "Producer", "Transaction"]
+__all__ = ["Admin", "Consumer", "Delivery", "Producer", "SessionBatch", "Transaction", "TransactionalSession"]

@@ -44,12 +44,15 @@ from oncelog import (
     Consumer,
     ConsumerRecords,
     Delivery,
+    OffsetAndTimestamp,
     Producer,
     Record,
     RecordMetadata,
     SessionBatch,
+    TopicPartition,
     Transaction,
     TransactionalSession,
+    sync,
 )
 
 
@@ -96,10 +99,33 @@ async def session() -> None:
                     await batch.send("out", b"value", key="key")
     plain = TransactionalSession("in", group_id="group", consumer={"fetch_min_bytes": 1}, producer={"linger_ms": 5})
     assert_type(plain, TransactionalSession[bytes, bytes, bytes, bytes])
+
+
+def blocking() -> None:
+    with sync.Admin("host:9092", request_timeout_ms=5) as admin:
+        assert_type(admin.create_topics("topic", exist_ok=True), None)
+        assert_type(admin.list_offsets([TopicPartition("topic", 0)]), dict[TopicPartition, OffsetAndTimestamp])
+    with sync.Producer("host:9092", key_serializer=STRING) as producer:
+        assert_type(producer, sync.Producer[str, bytes])
+        assert_type(producer.send("topic", b"value", key="key"), RecordMetadata)
+        assert_type(producer.send_soon("topic", b"value", key="key"), sync.Delivery)
+        with producer.transaction() as transaction:
+            assert_type(transaction.send("topic", b"value", key="key"), RecordMetadata)
+    consumer = sync.Consumer("topic", value_deserializer=cents)
+    for record in consumer:
+        assert_type(record, Record[bytes, int])
+    for batch in consumer.batches():
+        assert_type(batch, ConsumerRecords[bytes, int])
+    with sync.TransactionalSession("in", group_id="group", value_deserializer=cents) as session:
+        for results in session:
+            assert_type(results, sync.SessionBatch[bytes, int, bytes, bytes])
+            with results:
+                assert_type(results.send("out", b"value"), RecordMetadata)
+                assert_type(results[0].value, int | None)
 """
 
 WRONG = """
-from oncelog import INT64, STRING, Consumer, Producer, TransactionalSession
+from oncelog import INT64, STRING, Consumer, Producer, TransactionalSession, sync
 
 
 async def program() -> None:
@@ -113,6 +139,12 @@ async def program() -> None:
         print(record.value + 1)  # wrong
     async for batch in TransactionalSession("in", group_id="group", value_serializer=INT64):
         await batch.send("out", "1")  # wrong
+
+
+def blocking() -> None:
+    sync.Admin("host:9092").create_topics("topic", exists_ok=True)  # wrong
+    sync.Admin("host:9092", timeout=5)  # wrong
+    sync.Producer("host:9092", value_serializer=INT64).send("topic", "1")  # wrong
 """
 
 

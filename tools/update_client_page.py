@@ -10,16 +10,20 @@ A table stands between `<!-- options of Producer -->` and `<!-- end of options -
 import ast
 import inspect
 import re
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
+from typing import Any
 
-from oncelog.client import ConsumerSettings, ProducerSettings, errors, settings
+from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, errors, settings
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGES = (_DOCS / "client-options.md", _DOCS / "client-errors.md")
-_KINDS: dict[str, type[ProducerSettings] | type[ConsumerSettings]] = {
+Kind = type[ProducerSettings] | type[ConsumerSettings] | type[SessionSettings] | type[AdminSettings]
+_KINDS: dict[str, Kind] = {
     "Producer": ProducerSettings,
     "Consumer": ConsumerSettings,
+    "TransactionalSession": SessionSettings,
+    "Admin": AdminSettings,
 }
 _PLACE = re.compile(r"(<!-- options of (\w+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
 _ERRORS = re.compile(r"(<!-- errors -->\n).*?(<!-- end of errors -->)", re.DOTALL)
@@ -39,11 +43,15 @@ def _meanings(kind: type) -> dict[str, str]:
     return meanings
 
 
-def table(kind: type[ProducerSettings] | type[ConsumerSettings]) -> str:
+def _default(field: Field[Any]) -> str:
+    return "" if field.default is MISSING else f"`{field.default!r}`"
+
+
+def table(kind: Kind) -> str:
     """The options with their defaults and meanings."""
     meanings = _meanings(kind)
     lines = ["| option | default | |", "|---|---|---|"]
-    lines += [f"| `{each.name}` | `{each.default!r}` | {meanings[each.name]} |" for each in fields(kind)]
+    lines += [f"| `{each.name}` | {_default(each)} | {meanings[each.name]} |" for each in fields(kind)]
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """The client without an event loop, the facade that people import, and another loop underneath."""
 
+import queue
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ from oncelog.client import Consumer as AsyncConsumer
 from oncelog.client import NewTopic, TopicPartition
 from oncelog.client import Producer as AsyncProducer
 from oncelog.client.errors import InvalidState, ProducerFenced
-from oncelog.client.sync import Admin, Consumer, Producer
+from oncelog.client.sync import Admin, Consumer, Delivery, Producer, TransactionalSession
 from tests.support.daemon import Daemon
 
 ROOT = Path(__file__).parent.parent.parent
@@ -101,3 +102,50 @@ def test_the_facade_loads_the_client_when_it_is_used(tmp_path: Path) -> None:
     told = "print('oncelog.client' in sys.modules)"
     quick = run_python(f"import oncelog; {told}; oncelog.Producer; {told}", tmp_path)
     assert quick.stdout.split() == ["False", "True"], quick.stderr
+
+
+def test_a_session_and_batches_without_a_loop(daemon: Daemon) -> None:
+    topic, out = new_topic(daemon), new_topic(daemon)
+    with Producer(daemon.bootstrap) as producer:
+        producer.send_many(topic, [(None, b"%d" % number) for number in range(10)])
+    done = 0
+    with TransactionalSession(
+        topic, bootstrap_servers=daemon.bootstrap, group_id=topic, max_records=4, value_deserializer=int
+    ) as session:
+        for batch in session:
+            with batch:
+                for record in batch:
+                    batch.send_soon(out, b"%d" % (record.value or 0))
+            assert (batch.committed, batch.error, batch.transaction.state) == (True, None, "committed")
+            done += len(batch)
+            if done == 5 + 5:
+                break
+            if done == 4:
+                with pytest.raises(ZeroDivisionError):
+                    with next(iter(session)) as batch:
+                        batch.send(out, b"aborted")
+                        raise ZeroDivisionError
+                assert session.consumer.position(TopicPartition(topic, 0)) == 4
+    with Consumer(out, bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest") as consumer:
+        values: list[bytes | None] = []
+        for records in consumer.batches(max_records=3):
+            assert len(records) <= 3
+            values += [each.value for each in records]
+            if len(values) == 10:
+                break
+    assert values == [b"%d" % number for number in range(10)]
+
+
+def test_a_blocking_client_may_be_closed_in_its_block_and_calls_back_in_its_thread(daemon: Daemon) -> None:
+    topic = new_topic(daemon)
+    called: queue.SimpleQueue[tuple[Delivery, str]] = queue.SimpleQueue()
+    with Producer(daemon.bootstrap) as producer:
+        delivery = producer.send_soon(topic, b"value")
+        delivery.add_done_callback(lambda each: called.put((each, threading.current_thread().name)))
+        assert called.get(timeout=10) == (delivery, "Producer")
+        assert delivery.done()
+        producer.close()
+        with pytest.raises(InvalidState, match="closed"):
+            producer.send(topic, b"value")
+    with pytest.raises(InvalidState, match="not open"):
+        Producer(daemon.bootstrap).send(topic, b"value")

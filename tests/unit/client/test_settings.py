@@ -8,7 +8,16 @@ import pytest
 from oncelog.client.consumer import Consumer
 from oncelog.client.errors import AbortableError, ConfigError, FatalError, InvalidState, RetriableError, error_for
 from oncelog.client.partitioner import Partitioner
-from oncelog.client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions, ProducerSettings
+from oncelog.client.settings import (
+    AdminOptions,
+    AdminSettings,
+    ConsumerOptions,
+    ConsumerSettings,
+    ProducerOptions,
+    ProducerSettings,
+    SessionOptions,
+    SessionSettings,
+)
 from oncelog.client.transaction_states import VALID_PREVIOUS, TransactionState, check_move
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.partitioning import partition_for_key
@@ -21,7 +30,13 @@ def with_any(hint: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("options", "settings"), [(ProducerOptions, ProducerSettings), (ConsumerOptions, ConsumerSettings)]
+    ("options", "settings"),
+    [
+        (ProducerOptions, ProducerSettings),
+        (ConsumerOptions, ConsumerSettings),
+        (SessionOptions, SessionSettings),
+        (AdminOptions, AdminSettings),
+    ],
 )
 def test_every_option_is_a_setting_of_the_same_type(options: Any, settings: Any) -> None:
     fields = {field.name: field.type for field in dataclasses.fields(settings)}
