@@ -6,6 +6,7 @@ Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadat
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Literal, Self, Unpack
@@ -89,7 +90,10 @@ class Admin:
         )
 
     async def __aenter__(self) -> Self:
-        await self._cluster.bootstrap(self._deadline(), self._bootstrap_timeout_ms)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.close)
+            await self._cluster.bootstrap(self._deadline(), self._bootstrap_timeout_ms)
+            stack.pop_all()
         return self
 
     async def __aexit__(

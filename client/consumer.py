@@ -7,6 +7,7 @@ poll() or the iterator, never between; close() always returns.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Generic, Self, Unpack, cast
 
@@ -80,9 +81,12 @@ class Consumer(Generic[K, V]):
         if self._reading is not None or self._closed:
             raise InvalidState("a consumer can be opened only once")
         deadline = Deadline.after(self._api_timeout_ms)
-        await self._cluster.bootstrap(deadline, self._settings.bootstrap_timeout_ms)
-        self._reading = Reading(self._cluster, self._settings, self._topics)
-        await self._reading.open(deadline)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.close, 0)
+            await self._cluster.bootstrap(deadline, self._settings.bootstrap_timeout_ms)
+            self._reading = Reading(self._cluster, self._settings, self._topics)
+            await self._reading.open(deadline)
+            stack.pop_all()
         return self
 
     async def __aexit__(

@@ -57,6 +57,7 @@ class AbortableError(KafkaError):
     """The current transaction (or position) has failed: abort or rewind, then start again with the same client."""
 
     abortable = True
+    default_hint = "abort the transaction, which leaving its block does, or seek; then start again"
 
 
 class FatalError(KafkaError):
@@ -82,7 +83,7 @@ class ConnectionLost(RetriableError):
 class RequestTimedOut(RetriableError):
     """The deadline passed before a response arrived; the request may or may not have taken effect."""
 
-    default_hint = "the deadline passed before a response arrived"
+    default_hint = "the broker is stopped, busy or out of reach: look at its log, or allow more time"
 
 
 class QueueFull(RetriableError):

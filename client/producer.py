@@ -8,6 +8,7 @@ deadline (max.block.ms, delivery.timeout.ms), and close() always returns.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack, cast
 
@@ -88,7 +89,11 @@ class Producer(Generic[K, V]):
     async def __aenter__(self) -> Self:
         if self._sender is not None or self._closed:
             raise InvalidState("a producer can be opened only once")
-        await self._cluster.bootstrap(Deadline.after(self._settings.max_block_ms), self._settings.bootstrap_timeout_ms)
+        settings = self._settings
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.close, 0)
+            await self._cluster.bootstrap(Deadline.after(settings.max_block_ms), settings.bootstrap_timeout_ms)
+            stack.pop_all()
         self._build()
         return self
 

@@ -121,6 +121,12 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
     ) -> None:
         await self._stack.__aexit__(kind, error, traceback)
 
+    async def close(self, timeout_ms: float = 10_000) -> None:
+        """Abort what is open, leave the group and disconnect, each within `timeout_ms`; never raises. Leaving the
+        `async with` block does it too."""
+        await self._consumer.close(timeout_ms)
+        await self._producer.close(timeout_ms)
+
     @property
     def consumer(self) -> Consumer[K, V]:
         """The consumer, for its assignment, positions and lag. Its offsets are the session's to commit."""

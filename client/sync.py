@@ -254,6 +254,8 @@ class TransactionalSession(Facade[AsyncTransactionalSession[K, V, OutK, OutV]]):
         while True:
             yield SessionBatch(self._run(_wait_for(anext(batches))), self._thread)
 
+    close = closing(AsyncTransactionalSession[K, V, OutK, OutV].close)
+
 
 class SessionBatch(OnLoop[AsyncSessionBatch[K, V, OutK, OutV]], Sequence[Record[K, V]]):
     """Some records, and the transaction of their results: `with batch`. As `oncelog.SessionBatch`, blocking."""
