@@ -11,6 +11,7 @@ from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import ListedTransaction, ProducerState, TransactionDescription
 from oncelog.client.errors import raise_for
+from oncelog.client.fencing import OPERATORS_TIMEOUT_MS
 from oncelog.client.offsets import leader_of
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.api_keys import ApiKey
@@ -66,8 +67,6 @@ _WRITE_TXN_MARKERS = Api(
     1,
     1,
 )
-_FENCE_TIMEOUT_MS = 60_000
-"""The next instance sets its own."""
 
 
 async def describe_producers(cluster: Cluster, place: TopicPartition, deadline: Deadline) -> list[ProducerState]:
@@ -163,7 +162,7 @@ async def fence_producer(cluster: Cluster, transactional_id: str, deadline: Dead
         CoordinatorKind.TRANSACTION,
         transactional_id,
         INIT_PRODUCER_ID,
-        InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=_FENCE_TIMEOUT_MS),
+        InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=OPERATORS_TIMEOUT_MS),
         deadline,
         lambda each: each.error_code,
     )

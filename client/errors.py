@@ -14,7 +14,7 @@ from oncelog.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from oncelog.client.records import Record, TopicPartition
 
-FencedBy = Literal["instance", "timeout", "unknown"]
+FencedBy = Literal["instance", "timeout", "operator", "unknown"]
 
 
 class KafkaError(Exception):
@@ -174,15 +174,21 @@ class InvalidState(FatalError):
 class ProducerFenced(FatalError):
     """This producer's epoch is no longer current; the coordinator has aborted its transaction, or will.
 
-    `by`: "instance" if another producer with the same transactional id must have started, "timeout" if the coordinator
-    aborted a transaction that was open for too long, "unknown" if it may have been either. `commit_unknown`: a commit
-    had been sent, so its outcome is not known.
+    `by`: "instance" if another producer with the same transactional id has started, "timeout" if the coordinator
+    aborted a transaction that was open for too long, "operator" if `Admin.fence_producer` or `oncelog txn fence` did
+    it, "unknown" if it may have been any of them. Leaving the transaction's block asks the coordinator, so inside the
+    block it is "unknown". `commit_unknown`: a commit had been sent, so its outcome is not known.
     """
 
     default_hint = (
         "another producer with this transactional id took over, or the transaction timed out: "
         "stop, or create a new producer"
     )
+    _hints: ClassVar[dict[FencedBy, str]] = {
+        "instance": "another producer with this transactional id took over: stop this one, or give each its own id",
+        "timeout": "the transaction was open for too long: make shorter ones, or raise transaction_timeout_ms",
+        "operator": "an operator fenced this transactional id: a new producer may take it again",
+    }
 
     def __init__(
         self,
@@ -193,9 +199,14 @@ class ProducerFenced(FatalError):
         by: FencedBy = "unknown",
         commit_unknown: bool = False,
     ) -> None:
-        super().__init__(message, code=code, hint=hint)
+        super().__init__(message, code=code, hint=hint or self._hints.get(by, ""))
         self.by: FencedBy = by
         self.commit_unknown = commit_unknown
+
+    def _attribute_to(self, by: FencedBy) -> None:
+        """The coordinator has told who it was."""
+        self.by, self.hint = by, self._hints.get(by, self.hint)
+        self.args = (f"{self.message} ({self.hint})",)
 
 
 _CLASSES: dict[ErrorCode, type[KafkaError]] = {

@@ -67,6 +67,7 @@ class Transaction(Generic[K, V]):
             return
         if self._manager.state in (TransactionState.FENCED, TransactionState.COMMITTING, TransactionState.PREPARED):
             # Nothing is left to abort, or the transaction may be committed, perhaps by another process.
+            await self._manager.explain(error)
             return
         patience_s = _CANCELLED_PATIENCE_S if isinstance(error, asyncio.CancelledError) else None
         try:
@@ -165,6 +166,7 @@ class Transaction(Generic[K, V]):
         try:
             await self.commit()
         except (KafkaError, asyncio.CancelledError) as error:
+            await self._manager.explain(error)
             if self._manager.state is TransactionState.FAILED:
                 try:
                     await self.abort()

@@ -31,7 +31,6 @@ from oncelog.client.errors import (
     AbortableError,
     CommitUnknown,
     ConfigError,
-    FencedBy,
     InvalidState,
     KafkaError,
     ProducerFenced,
@@ -39,6 +38,7 @@ from oncelog.client.errors import (
     TransactionAborted,
     error_for,
 )
+from oncelog.client.fencing import who_fenced
 from oncelog.client.prepared import PreparedTxnState
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.client.sender import Sender
@@ -61,6 +61,8 @@ from oncelog.protocol.generated.txn_offset_commit_response import TxnOffsetCommi
 _S = TransactionState
 _SECOND_PROTOCOL = 2
 """Of the feature transaction.version (KIP-890)."""
+_EXPLAIN_MS = 1_000
+"""Who fenced a producer is worth waiting for as long, and no longer."""
 _FENCED = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH))
 _MAY_COME_LATER = frozenset(
     (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -101,6 +103,7 @@ class TransactionManager:
         """The coordinator has confirmed that something is in the transaction."""
         self._commit_sent = False
         self._needs_new_epoch = False
+        self._explained: KafkaError | None = None
         self._began_at_s = 0.0
         self._is_second_protocol = False
 
@@ -186,7 +189,9 @@ class TransactionManager:
                 self._move(_S.UNINITIALIZED)
         if response.error_code:
             self._move(_S.UNINITIALIZED)
-            raise self._on_error_code(response.error_code)
+            error = self._on_error_code(response.error_code)
+            await self.explain(error)
+            raise error
         self._identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         self._needs_new_epoch = False
         self._prepared = PreparedTxnState(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
@@ -485,11 +490,25 @@ class TransactionManager:
         """The error for a coordinator's error code, after updating the state."""
         error = error_for(code)
         if code in _FENCED:
-            by: FencedBy = "instance" if self._began_at_s > 0 and not self._is_overdue else "unknown"
-            error = ProducerFenced(code=error.code, by=by, commit_unknown=commit_unknown)
+            error = ProducerFenced(code=error.code, commit_unknown=commit_unknown)
         elif error.retriable:
             error = AbortableError(code=error.code)
         return self._fail(error)
+
+    async def explain(self, error: BaseException) -> None:
+        """Ask the coordinator who fenced this producer, if that is what the error says and it is not known yet."""
+        if not isinstance(error, ProducerFenced) or error is self._explained:
+            return
+        self._explained = error
+        by = await who_fenced(
+            self._cluster,
+            self._id,
+            self._identity,
+            is_overdue=self._is_overdue,
+            deadline=Deadline.after(min(self._max_block_ms, _EXPLAIN_MS)),
+        )
+        if by != "unknown":
+            error._attribute_to(by)
 
     @property
     def _is_overdue(self) -> bool:

@@ -1,0 +1,56 @@
+"""A fenced producer says who fenced it, as far as its coordinator can tell."""
+
+import pytest
+
+from oncelog import Admin, NewTopic, Producer, ProducerFenced
+from tests.conftest import Start
+from tests.daemon.test_spark_sink import with_faults
+
+VERSIONS = pytest.mark.parametrize("version", [1, 2], ids=["first-protocol", "second-protocol"])
+
+
+@VERSIONS
+@pytest.mark.parametrize("is_late", [False, True], ids=["at-commit", "at-the-next-record"])
+@pytest.mark.parametrize("by", ["instance", "operator"])
+async def test_an_instance_and_an_operator_are_told_apart(
+    start_daemon: Start, by: str, is_late: bool, version: int
+) -> None:
+    daemon = start_daemon(f"oncelog.feature.transaction.version={version}")
+    async with Admin(daemon.bootstrap) as admin, Producer(daemon.bootstrap, transactional_id="id") as producer:
+        await admin.create_topics(NewTopic("topic", 1, 1))
+        with pytest.raises(ProducerFenced) as fenced:
+            async with producer.transaction() as transaction:
+                await transaction.send("topic", b"value")
+                if by == "operator":
+                    await admin.fence_producer("id")
+                else:
+                    async with Producer(daemon.bootstrap, transactional_id="id") as successor:
+                        await successor.init_transactions()
+                if is_late:
+                    await transaction.send("topic", b"value")
+        assert fenced.value.by == by
+        assert {"operator": "an operator", "instance": "another producer"}[by] in str(fenced.value)
+        with pytest.raises(ProducerFenced):
+            async with producer.transaction():
+                pass
+
+
+async def test_a_timeout_is_told_from_both(start_daemon: Start) -> None:
+    daemon, faults = with_faults(start_daemon, "oncelog.feature.transaction.version=1")
+    async with Producer(daemon.bootstrap, transactional_id="id", transaction_timeout_ms=1) as producer:
+        with pytest.raises(ProducerFenced) as fenced:
+            async with producer.transaction() as transaction:
+                await transaction.send("topic", b"value")
+                faults.advance_time(100_000)
+        assert (fenced.value.by, fenced.value.hint[:32]) == ("timeout", "the transaction was open for too")
+
+
+@VERSIONS
+async def test_whoever_comes_after_an_operators_fence_has_its_own_timeout(start_daemon: Start, version: int) -> None:
+    daemon = start_daemon(f"oncelog.feature.transaction.version={version}")
+    async with Admin(daemon.bootstrap) as admin:
+        await admin.fence_producer("id")
+        async with Producer(daemon.bootstrap, transactional_id="id", transaction_timeout_ms=7_000) as producer:
+            async with producer.transaction() as transaction:
+                await transaction.send("topic", b"value")
+        assert (await admin.describe_transaction("id")).timeout_ms == 7_000
