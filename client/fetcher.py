@@ -23,8 +23,8 @@ from oncelog.client.transport import Transport
 from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from oncelog.protocol.generated.fetch_response import FetchResponse, PartitionData
-from oncelog.protocol.records.batch import BatchHeader, check_crc, iter_batches
-from oncelog.protocol.records.record import as_tuples, decode_batch_columns
+from oncelog.protocol.records.batch import BatchHeader, check_crc, decode_batch, iter_batches
+from oncelog.protocol.records.record import as_tuples
 
 _CHUNKS_AHEAD = 2
 """Responses buffered per partition: one to take from, one behind it."""
@@ -213,13 +213,12 @@ class Fetcher:
             self.has_moved = True
 
     def _decode(self, state: PartitionState, header: BatchHeader, batch: memoryview) -> list[Record]:
-        where = f"{state.topic_partition.topic}-{state.topic_partition.partition} at offset {header.base_offset}"
         if self._settings.check_crcs and not check_crc(batch):
-            raise CorruptBatch(f"the batch in {where} fails its checksum")
+            raise _corrupt(state, header, "fails its checksum")
         try:
-            columns = decode_batch_columns(batch)
+            columns = decode_batch(header, batch)
         except ProtocolError as error:
-            raise CorruptBatch(f"the batch in {where} cannot be decoded: {error}") from error
+            raise _corrupt(state, header, f"cannot be decoded: {error}") from error
         topic, partition = state.topic_partition
         records = as_tuples(Record, (repeat(topic), repeat(partition), *columns))
         if header.base_offset >= state.position:
@@ -409,3 +408,8 @@ class Fetcher:
     def _on_timer(self) -> None:
         self._timer = None
         self.wake()
+
+
+def _corrupt(state: PartitionState, header: BatchHeader, problem: str) -> CorruptBatch:
+    topic, partition = state.topic_partition
+    return CorruptBatch(f"the batch in {topic}-{partition} at offset {header.base_offset} {problem}")

@@ -17,8 +17,8 @@ from oncelog.client.cluster import Topic
 from oncelog.client.intake import Intake
 from oncelog.client.isolation import AbortedTransactions
 from oncelog.client.records import Record, TopicPartition
-from oncelog.protocol.records.batch import check_crc, iter_batches, read_header
-from oncelog.protocol.records.record import as_tuples, decode_batch_columns
+from oncelog.protocol.records.batch import check_crc, decode_batch, iter_batches, read_header
+from oncelog.protocol.records.record import as_tuples
 
 SIZES = (100, 1_000)
 ADD = "send_soon: check, partition, timestamp, encode"
@@ -70,13 +70,14 @@ class Parts:
     def steps(self) -> dict[str, Callable[[], object]]:
         """In the order of their execution."""
         view = memoryview(self._encoded)
-        columns = decode_batch_columns(view)
+        header = read_header(view)
+        columns = decode_batch(header, view)
         return {
             ADD: self.add,
             SEAL: self.seal,
             HEADERS: lambda: [AbortedTransactions(()).hides(*each) for each in iter_batches(view)],
             CHECKSUM: lambda: check_crc(view),
-            DECODE: lambda: decode_batch_columns(view),
+            DECODE: lambda: decode_batch(header, view),
             RECORDS: lambda: as_tuples(Record, (repeat(_PLACE.topic), repeat(0), *columns)),
         }
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.records.record import Record, encode_records
+from oncelog.protocol.records.record import Columns, Record, decode_columns, encode_records
 
 HEADER_SIZE: Final = 61
 LENGTH_OVERHEAD: Final = 12
@@ -142,6 +142,20 @@ def iter_batches(view: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
             return
         yield header, view[position : position + size]
         position += size
+
+
+def decode_batch(header: BatchHeader, batch: memoryview, max_bytes: int | None = None) -> Columns:
+    """The columns of a whole batch, decompressed if necessary (to at most `max_bytes`); raises ProtocolError."""
+    size = header.size_in_bytes
+    if size > len(batch) or size < HEADER_SIZE:
+        raise ProtocolError(f"a batch of {size} bytes is announced, {len(batch)} are present")
+    body: bytes | memoryview = batch[HEADER_SIZE:size]
+    if header.compression_type:
+        from oncelog.protocol.records.compression import decompress
+
+        body = decompress(header.compression_type, body, max_bytes)
+    log_append_time = header.max_timestamp if header.is_log_append_time else None
+    return decode_columns(body, header.record_count, header.base_offset, header.base_timestamp, log_append_time)
 
 
 def encode_batch(

@@ -289,20 +289,6 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
 
 def decode_records(batch: memoryview, max_bytes: int | None = None) -> list[Record]:
     """The records of a whole batch, decompressed if necessary (to at most `max_bytes`); raises ProtocolError."""
-    return as_tuples(Record, decode_batch_columns(batch, max_bytes))
+    from oncelog.protocol.records.batch import decode_batch, read_header
 
-
-def decode_batch_columns(batch: memoryview, max_bytes: int | None = None) -> Columns:
-    """As `decode_records`, without an object for each record."""
-    from oncelog.protocol.records.batch import HEADER_SIZE, read_header
-
-    header = read_header(batch)
-    if header.size_in_bytes > len(batch) or header.size_in_bytes < HEADER_SIZE:
-        raise ProtocolError(f"a batch of {header.size_in_bytes} bytes is announced, {len(batch)} are present")
-    body: bytes | memoryview = batch[HEADER_SIZE : header.size_in_bytes]
-    if header.compression_type:
-        from oncelog.protocol.records.compression import decompress
-
-        body = decompress(header.compression_type, body, max_bytes)
-    log_append_time = header.max_timestamp if header.is_log_append_time else None
-    return decode_columns(body, header.record_count, header.base_offset, header.base_timestamp, log_append_time)
+    return as_tuples(Record, decode_batch(read_header(batch), batch, max_bytes))
