@@ -76,6 +76,9 @@ class Notes:
         """From the oldest that is kept to the newest."""
         return [*self._backwards(query_id, kind)][::-1]
 
+    def newest(self, query_id: str, kind: Kind) -> dict[str, Any] | None:
+        return next(self._backwards(query_id, kind), None)
+
     def of_batch(self, query_id: str, kind: Kind, batch_id: int) -> list[dict[str, Any]]:
         """Those of one micro-batch, without looking at what is older."""
         newest = takewhile(lambda note: note["batch_id"] >= batch_id, self._backwards(query_id, kind))
@@ -95,6 +98,14 @@ def note_outcome(query_id: str, outcome: "Outcome") -> None:
     notes = Notes.open()
     if notes is not None:
         notes.add(query_id, "sink", {**asdict(outcome), "time_ms": int(time.time() * 1000)})
+
+
+def noted_marker_offset(query_id: str) -> int:
+    """Where the sink of a query found or wrote its marker the last time; -1: that was not noted here."""
+    notes = Notes.open()
+    newest = None if notes is None else notes.newest(query_id, "sink")
+    offset = -1 if newest is None else newest.get("marker_offset")
+    return offset if isinstance(offset, int) else -1
 
 
 def _before(path: Path) -> Path:

@@ -7,6 +7,8 @@ Invariants
 - Reading resolves the sink's transactions itself, by their control batches, and stops at no last stable offset: a
   transaction that another sink holds open must not hide this sink's newest marker. It is exact because the caller has
   fenced the id before: no transaction of this sink is undecided.
+- Where reading begins is a hint only. A committed marker of this sink that lies behind the hint is the newest there is;
+  if none does, the topic is read from its beginning. So a hint that is lost, old or of another topic costs time only.
 - A topic that may delete its records is refused: a group offset, for one, expires when a query is idle for a week.
 """
 
@@ -14,7 +16,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from oncelog.client import Admin, ConfigError, Consumer, KafkaError, NewTopic, TopicPartition
+from oncelog.client import Admin, ConfigError, Consumer, KafkaError, NewTopic, Record, TopicPartition
 from oncelog.pipeline.option_values import MARKER_TOPIC as MARKER_TOPIC
 from oncelog.pipeline.option_values import OPEN_PATIENCE_MS
 from oncelog.protocol.errors import ErrorCode
@@ -22,7 +24,7 @@ from oncelog.protocol.records.control import ControlRecordType
 
 TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
-    # What is not compacted yet is read at every batch: small segments, cleaned soon (1 MiB is the least Kafka allows).
+    # What is not compacted yet is read where no hint helps: small segments, cleaned soon (1 MiB is the least of Kafka).
     "segment.bytes": str(1 << 20),
     "min.cleanable.dirty.ratio": "0.01",
     "min.compaction.lag.ms": "0",
@@ -130,31 +132,61 @@ async def ensure_topic(bootstrap_servers: str, topic: str) -> None:
         )
 
 
-async def read_marker(bootstrap_servers: str, topic: str, sink_id: str) -> Marker | None:
-    """The newest committed marker of a sink whose transactional id the caller has fenced. None: there is none.
+async def read_marker(bootstrap_servers: str, topic: str, sink_id: str, hint: int = -1) -> tuple[Marker | None, int]:
+    """The newest committed marker of a sink whose transactional id the caller has fenced, and its offset. None and -1:
+    there is none. `hint`: the offset that was found or written the last time.
 
     Raises MarkerMismatch for a record that cannot be read, and KafkaError.
     """
-    return (await read_markers(bootstrap_servers, topic)).get(sink_id)
+    key_of = TopicPartition(topic, 0)
+    async with _consumer(bootstrap_servers) as consumer:
+        first = (await consumer.beginning_offsets([key_of]))[key_of]
+        end = (await consumer.end_offsets([key_of]))[key_of]
+        for start in (hint, first) if first < hint < end else (first,):
+            found = (await _committed(consumer, key_of, start)).get(sink_id.encode())
+            if found is not None:
+                return (None, -1) if found.value is None else (Marker.decode(found.value), found.offset)
+    return None, -1
 
 
 async def read_markers(bootstrap_servers: str, topic: str) -> dict[str, Marker]:
     """The newest committed marker of every sink."""
+    return {
+        name: Marker.decode(each.value or b"") for name, each in (await read_records(bootstrap_servers, topic)).items()
+    }
+
+
+async def read_records(bootstrap_servers: str, topic: str) -> dict[str, Record]:
+    """The record of the newest committed marker of every sink, by the sink's id. Raises KafkaError."""
     key_of = TopicPartition(topic, 0)
-    committed: dict[bytes, bytes | None] = {}
-    undecided: dict[int, dict[bytes, bytes | None]] = {}
-    async with Consumer(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=OPEN_PATIENCE_MS) as consumer:
+    async with _consumer(bootstrap_servers) as consumer:
         start = (await consumer.beginning_offsets([key_of]))[key_of]
-        async for batch in consumer.raw_batches(key_of, start):
-            producer_id = batch.header.producer_id
-            if batch.control_type is not None:
-                ended = undecided.pop(producer_id, {})
-                if batch.control_type is ControlRecordType.COMMIT:
-                    committed.update(ended)
-                continue
-            found = {record.key: record.value for record in batch.records() if record.key is not None}
-            if batch.header.is_transactional:
-                undecided.setdefault(producer_id, {}).update(found)
-            else:
-                committed.update(found)
-    return {key.decode(errors="replace"): Marker.decode(value) for key, value in committed.items() if value is not None}
+        committed = await _committed(consumer, key_of, start)
+    return {key.decode(errors="replace"): each for key, each in committed.items() if each.value is not None}
+
+
+def _consumer(bootstrap_servers: str) -> Consumer:
+    return Consumer(
+        bootstrap_servers=bootstrap_servers,
+        bootstrap_timeout_ms=OPEN_PATIENCE_MS,
+        isolation_level="read_uncommitted",  # offsets up to the high watermark, see above
+    )
+
+
+async def _committed(consumer: Consumer, partition: TopicPartition, start: int) -> dict[bytes, Record]:
+    """The newest committed record of each key from an offset on; without a value it is forgotten."""
+    committed: dict[bytes, Record] = {}
+    undecided: dict[int, dict[bytes, Record]] = {}
+    async for batch in consumer.raw_batches(partition, start):
+        producer_id = batch.header.producer_id
+        if batch.control_type is not None:
+            ended = undecided.pop(producer_id, {})
+            if batch.control_type is ControlRecordType.COMMIT:
+                committed.update(ended)
+            continue
+        found = {record.key: record for record in batch.records() if record.key is not None}
+        if batch.header.is_transactional:
+            undecided.setdefault(producer_id, {}).update(found)
+        else:
+            committed.update(found)
+    return committed

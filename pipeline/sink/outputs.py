@@ -136,13 +136,14 @@ class ExactlyOnce:
         return name
 
     def _publish(self) -> None:
-        settings = sink_settings(self._options, stream_sink_id(self._options, self._wanted.query_id))
+        query_id = self._wanted.query_id
+        settings = sink_settings(self._options, stream_sink_id(self._options, query_id), query_id)
         try:
             outputs = [output for rows, plan in self._topics.values() for output in _encode(rows, plan)]
             # An output without a row has no task perhaps; its name belongs into the marker all the same.
             outputs += [TaskOutput(name) for name in self._topics]
             self.outcome = self._run(self._write(settings, outputs))
-            note_outcome(self._wanted.query_id, self.outcome)
+            note_outcome(query_id, self.outcome)
         finally:
             for _, plan in self._topics.values():
                 if plan.spool is not None:

@@ -5,6 +5,7 @@ Owns: the names of sinks, the defaults of batches. Shared by `writers` and `outp
 
 from typing import Any
 
+from oncelog.pipeline.notes import noted_marker_offset
 from oncelog.pipeline.options import OptionError, Options
 from oncelog.pipeline.sink.checkpoint import Checkpoint
 from oncelog.pipeline.sink.marker import Marker
@@ -12,6 +13,8 @@ from oncelog.pipeline.sink.publish import DEFAULTS, SinkSettings
 from oncelog.pipeline.sink.rows import check_columns
 from oncelog.pipeline.sink.spool import Spool
 from oncelog.pipeline.sink.task import TaskPlan, partition_counts
+
+RUN_PREFIX = "spark-run-"
 
 
 def plan_output(options: Options, columns: list[tuple[str, str]], name: str, topic: str | None, owner: str) -> TaskPlan:
@@ -33,8 +36,10 @@ def columns_of(schema: Any) -> list[tuple[str, str]]:
     return [(each.name, each.dataType.simpleString()) for each in schema.fields]
 
 
-def sink_settings(options: Options, sink_id: str) -> SinkSettings:
-    return SinkSettings(options.bootstrap_servers, sink_id, dict(options.client), options["markerTopic"])
+def sink_settings(options: Options, sink_id: str, query_id: str = "") -> SinkSettings:
+    """With a query's id, its newest outcome that was noted on this machine says where to look for the marker."""
+    hint = noted_marker_offset(query_id) if query_id else -1
+    return SinkSettings(options.bootstrap_servers, sink_id, dict(options.client), options["markerTopic"], hint)
 
 
 def checkpoint_of(options: Options, spark: Any = None) -> Checkpoint:
@@ -54,6 +59,11 @@ def stream_sink_id(options: Options, query_id: str) -> str:
 
 def sink_id_of(query_id: str) -> str:
     return f"spark-sink-{query_id}"
+
+
+def run_sink_id(run_id: str) -> str:
+    """Of a batch write with the option runId."""
+    return f"{RUN_PREFIX}{run_id}"
 
 
 def wanted_marker(checkpoint: Checkpoint, batch_id: int, run_id: str = "") -> Marker:

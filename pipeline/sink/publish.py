@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal
 
-from oncelog.client import CommitUnknown, ConfigError, KafkaError, Producer, ProducerFenced, Transaction
+from oncelog.client import CommitUnknown, ConfigError, Delivery, KafkaError, Producer, ProducerFenced, Transaction
 from oncelog.pipeline.sink.marker import MARKER_TOPIC, Marker, decide, ensure_topic, read_marker
 from oncelog.pipeline.sink.spool import TaskOutput
 from oncelog.protocol.errors import ErrorCode
@@ -67,6 +67,8 @@ class Outcome:
     """By step."""
     sink_id: str = ""
     """The transactional id."""
+    marker_offset: int = -1
+    """Where the marker is in its topic: the next batch looks for it from there on."""
 
     @property
     def records(self) -> int:
@@ -83,6 +85,8 @@ class SinkSettings:
     client: Mapping[str, Any] = field(default_factory=dict)
     """Options of the Producer."""
     marker_topic: str = MARKER_TOPIC
+    marker_hint: int = -1
+    """The `marker_offset` of an earlier batch, if one is known."""
 
     def producer_options(self) -> dict[str, Any]:
         # What tasks have compressed is sent as it is.
@@ -123,17 +127,19 @@ async def publish(
         await around(Step.CONNECT, stack.enter_async_context(producer))
         epoch = (await around(Step.FENCE, _fence(producer))).producer_epoch
         if wanted is not None:
-            marker = await around(Step.READ_MARKER, _read(settings))
+            marker, offset = await around(Step.READ_MARKER, _read(settings))
             if not decide(wanted, marker):
-                return Outcome(batch_id, False, marker.outputs, epoch, seconds, settings.sink_id)
+                return Outcome(batch_id, False, marker.outputs, epoch, seconds, settings.sink_id, offset)
         async with producer.transaction() as transaction:
             for name in counts:
                 await around(Step.SEND, _send(transaction, [each for each in outputs if each.name == name]))
+            sent: Delivery | None = None
             if wanted is not None:
-                await around(Step.SEND_MARKER, _send_marker(transaction, settings, wanted))
+                sent = await around(Step.SEND_MARKER, _send_marker(transaction, settings, wanted))
             await around(Step.FLUSH, producer.flush())
             await around(Step.END, _end(transaction, settings.producer_options()["transaction_timeout_ms"]))
-        return Outcome(batch_id, True, counts, epoch, seconds, settings.sink_id)
+        offset = -1 if sent is None else sent.result().offset
+        return Outcome(batch_id, True, counts, epoch, seconds, settings.sink_id, offset)
 
 
 async def _fence(producer: Producer) -> Any:
@@ -148,9 +154,9 @@ async def _fence(producer: Producer) -> Any:
         raise
 
 
-async def _read(settings: SinkSettings) -> Marker | None:
+async def _read(settings: SinkSettings) -> tuple[Marker | None, int]:
     await ensure_topic(settings.bootstrap_servers, settings.marker_topic)
-    return await read_marker(settings.bootstrap_servers, settings.marker_topic, settings.sink_id)
+    return await read_marker(settings.bootstrap_servers, settings.marker_topic, settings.sink_id, settings.marker_hint)
 
 
 async def _send(transaction: Transaction, outputs: Sequence[TaskOutput]) -> None:
@@ -159,8 +165,9 @@ async def _send(transaction: Transaction, outputs: Sequence[TaskOutput]) -> None
             await transaction.send_batch(topic, partition, batch)
 
 
-async def _send_marker(transaction: Transaction, settings: SinkSettings, wanted: Marker) -> None:
-    await transaction.send_soon(settings.marker_topic, wanted.encode(), key=settings.sink_id.encode(), partition=0)
+async def _send_marker(transaction: Transaction, settings: SinkSettings, wanted: Marker) -> Delivery:
+    key = settings.sink_id.encode()
+    return await transaction.send_soon(settings.marker_topic, wanted.encode(), key=key, partition=0)
 
 
 async def _end(transaction: Transaction, patience_ms: float) -> None:

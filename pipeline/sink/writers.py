@@ -20,6 +20,7 @@ from oncelog.pipeline.sink.plan import (
     checkpoint_of,
     columns_of,
     plan_output,
+    run_sink_id,
     sink_settings,
     stream_sink_id,
     wanted_marker,
@@ -57,7 +58,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: Options, schema: Any) -> None:
         self._options = options
         run_id = options["runId"]
-        self._sink_id = f"spark-run-{run_id}" if run_id else f"spark-write-{uuid4()}"
+        self._sink_id = run_sink_id(run_id) if run_id else f"spark-write-{uuid4()}"
         self._plan = plan_output(options, columns_of(schema), _OUTPUT, options["topic"], self._sink_id)
 
     def write(self, iterator: Iterator[Any]) -> Written:
@@ -86,7 +87,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
         wanted = wanted_marker(checkpoint_of(self._options), batchId)
-        settings = sink_settings(self._options, stream_sink_id(self._options, wanted.query_id))
+        settings = sink_settings(self._options, stream_sink_id(self._options, wanted.query_id), wanted.query_id)
         outcome = asyncio.run(publish(settings, wanted, outputs_of(messages)))
         _clear(self._plan.spool)
         note_outcome(wanted.query_id, outcome)

@@ -1,5 +1,6 @@
-"""`oncelog spark state` and `repair`: the marker beside the checkpoint, and what a person decides."""
+"""`oncelog spark state`, `repair` and `forget`: the marker beside the checkpoint, and what a person decides."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from oncelog.cli import main
-from oncelog.pipeline.sink.marker import MarkerMismatch
+from oncelog.pipeline.sink.marker import Marker, MarkerMismatch
+from oncelog.pipeline.sink.plan import run_sink_id
+from oncelog.pipeline.sink.publish import SinkSettings, publish
 from tests.support.daemon import Daemon
 from tests.support.spark_query import Query
 
@@ -61,3 +64,30 @@ def test_a_directory_that_is_no_checkpoint_is_named(daemon: Daemon, tmp_path: Pa
     result = CliRunner().invoke(main, ["spark", "state", str(tmp_path / "none"), "-b", daemon.bootstrap])
     assert result.exit_code == 2
     assert "cannot read" in result.stderr
+
+
+def forget(daemon: Daemon, *arguments: str, typed: str | None = None) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["spark", "forget", "-b", daemon.bootstrap, *arguments], input=typed)
+    return result.exit_code, result.output
+
+
+def test_a_batch_write_is_remembered_until_it_is_forgotten_by_its_id_or_its_age(daemon: Daemon, query: Query) -> None:
+    """Streams are left alone, whatever their age."""
+
+    def write(run_id: str) -> bool:
+        settings = SinkSettings(daemon.bootstrap, run_sink_id(run_id))
+        return asyncio.run(publish(settings, Marker(0), [])).published
+
+    query.run(0, 1)
+    assert [write(name) for name in ("monday", "tuesday", "tuesday")] == [True, True, False]
+    listed = json.loads(forget(daemon, "--json")[1])
+    assert [each["run_id"] for each in listed] == ["monday", "tuesday"]
+    assert forget(daemon, "--run-id", "sunday", "--yes")[0] == 2
+    assert forget(daemon, "--older-than", "1", "--yes") == (0, "no batch write is 1 days old\n")
+    assert forget(daemon, "--run-id", "monday", typed="n\n")[0] == 1
+    assert not write("monday")
+    assert forget(daemon, "--run-id", "monday", typed="y\n")[0] == 0
+    assert [write("monday"), write("tuesday")] == [True, False]
+    assert forget(daemon, "--older-than", "0", "--yes")[0] == 0
+    assert forget(daemon) == (0, "no batch write is remembered\n")
+    assert query.state()["marker"]["batch_id"] == 1

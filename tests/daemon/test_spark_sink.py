@@ -1,17 +1,21 @@
 """Spark's sink against a broker, without Spark: each batch once and whole, whoever dies."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from oncelog.client import Admin, ConfigError, Consumer, KafkaError, Producer, ProducerFenced, TopicPartition
+from oncelog.client.raw_batches import RawBatch
 from oncelog.faults import Action, ApiKey, FaultClient, Point, Rule, Selector
 from oncelog.pipeline.sink.marker import MARKER_TOPIC, Marker, MarkerMismatch, read_markers
 from oncelog.pipeline.sink.publish import Moment, Outcome, SinkSettings, Step, publish
 from oncelog.pipeline.sink.spool import Spool, SpoolLost, SpoolWriter, TaskOutput
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from oncelog.tools.spark.state import write_marker
 from tests.conftest import Start
 from tests.support.daemon import Daemon
 from tests.support.driver_death import Death, DriverDied, deaths
@@ -95,6 +99,37 @@ async def test_a_transaction_that_another_sink_leaves_open_hides_no_marker(daemo
             await transaction.abort()
     assert "another sink" not in await read_markers(daemon.bootstrap, MARKER_TOPIC)
     await check(daemon.bootstrap, "open-", 2)
+
+
+async def test_where_the_marker_is_looked_for_first_changes_nothing_but_how_much_is_read(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hints: the newest offset, an older one, one of another sink's marker, the end, far beyond it, none."""
+    await make_topics(daemon.bootstrap, "hint-")
+    sink = settings(daemon.bootstrap, "hint-")
+    offsets = [(await publish(sink, wanted(batch), [])).marker_offset for batch in range(5)]
+    other = (await publish(settings(daemon.bootstrap, "hint-other-"), wanted(0), [])).marker_offset
+    assert -1 < offsets[0] < offsets[-1] < other
+    starts: list[int] = []
+    raw_batches = Consumer.raw_batches
+
+    def counted(self: Consumer, partition: TopicPartition, offset: int = 0) -> AsyncIterator[RawBatch]:
+        starts.append(offset)
+        return raw_batches(self, partition, offset)
+
+    monkeypatch.setattr(Consumer, "raw_batches", counted)
+    reads = {offsets[-1]: [offsets[-1]], offsets[1]: [offsets[1]], other: [other, 0], 10**9: [0], -1: [0]}
+    for hint, expected in {**reads, other + 2: [0]}.items():
+        starts.clear()
+        hinted = replace(sink, marker_hint=hint)
+        skipped = await publish(hinted, wanted(4), [])
+        assert (skipped.published, skipped.marker_offset, starts) == (False, offsets[-1], expected)
+        with pytest.raises(MarkerMismatch):
+            await publish(hinted, wanted(6), [])
+    await write_marker(daemon.bootstrap, MARKER_TOPIC, sink.sink_id, None)
+    for hint in reads:
+        with pytest.raises(MarkerMismatch, match="there is no marker"):
+            await publish(replace(sink, marker_hint=hint), wanted(5), [])
 
 
 async def test_a_topic_that_forgets_markers_is_refused(daemon: Daemon) -> None:

@@ -1,38 +1,40 @@
-"""`oncelog spark state`, `repair` and `report`: the options, what is printed, the exit codes.
+"""`oncelog spark state`, `repair`, `forget` and `report`: the options, what is printed, the exit codes.
 
 Exit codes: 0 done, 1 the next start of the query is refused, 2 failed.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from oncelog.pipeline.option_values import MARKER_TOPIC
-from oncelog.tools.terminal import Row, fail, say, say_json, say_pairs
+from oncelog.tools.terminal import Row, fail, say, say_json, say_pairs, say_table
 
 if TYPE_CHECKING:
+    from oncelog.tools.spark.runs import Run
     from oncelog.tools.spark.state import State
 
 EXIT_REFUSED = 1
 EXIT_FAILED = 2
+_DAY_MS = 86_400_000
 T = TypeVar("T")
 
+_BOOTSTRAP = click.option(
+    "-b", "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Where the sink writes."
+)
+_MARKER_TOPIC = click.option("--marker-topic", metavar="NAME", default=MARKER_TOPIC, show_default=True)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 _SINK = (
     click.argument("checkpoint", metavar="CHECKPOINT"),
-    click.option(
-        "-b",
-        "--bootstrap",
-        metavar="HOST:PORT",
-        default="127.0.0.1:9092",
-        show_default=True,
-        help="Where the sink writes.",
-    ),
+    _BOOTSTRAP,
     click.option("--sink-id", metavar="ID", help="The option sinkId of the query, if it has one."),
-    click.option("--marker-topic", metavar="NAME", default=MARKER_TOPIC, show_default=True),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs."),
+    _MARKER_TOPIC,
+    _JSON,
 )
 """What names a query and its sink."""
 
@@ -97,6 +99,43 @@ def repair(
 
 
 @spark.command()
+@_BOOTSTRAP
+@_MARKER_TOPIC
+@_JSON
+@click.option("--run-id", "run_ids", metavar="ID", multiple=True, help="The option runId of a batch write.")
+@click.option("--older-than", "days", metavar="DAYS", type=click.IntRange(0), help="Every one that is so old.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def forget(
+    bootstrap: str, marker_topic: str, as_json: bool, run_ids: tuple[str, ...], days: int | None, yes: bool
+) -> None:
+    """Forget batch writes that have a runId: without --run-id and --older-than, list those that are remembered.
+
+    A write with an id that is forgotten writes again. Forget what no job repeats; streams are left alone.
+    """
+    from oncelog.tools.spark.runs import forget as forget_runs
+    from oncelog.tools.spark.runs import runs_of
+
+    runs = _run(runs_of(bootstrap, marker_topic))
+    unknown = set(run_ids) - {run.run_id for run in runs}
+    if unknown:
+        fail(f"no batch write is remembered with the id {', '.join(sorted(unknown))}", EXIT_FAILED)
+    is_list = not run_ids and days is None
+    before_ms = -1 if days is None else int(time.time() * 1000) - days * _DAY_MS
+    chosen = [run for run in runs if is_list or run.run_id in run_ids or run.written_ms <= before_ms]
+    if as_json:
+        say_json([asdict(run) for run in chosen])
+    elif chosen:
+        say_table([_row(run) for run in chosen])
+    else:
+        say("no batch write is remembered" if is_list else f"no batch write is {days} days old")
+    if is_list or not chosen:
+        return
+    if not yes:
+        click.confirm(f"Forget {len(chosen)}: a write with such an id writes again. Continue?", abort=True, err=True)
+    _run(forget_runs(bootstrap, marker_topic, chosen))
+
+
+@spark.command()
 @_of_a_sink
 @click.option("--output", "outputs", metavar="TOPIC", multiple=True, help="A topic to look into, if the log forgot it.")
 @click.option("-o", "--page", "path", metavar="FILE", type=click.Path(dir_okay=False), default="spark-report.html")
@@ -150,6 +189,14 @@ def _try(work: Callable[[], T]) -> T:
         return work()
     except (KafkaError, CheckpointError, MarkerMismatch, OSError) as error:
         fail(str(error), EXIT_FAILED)
+
+
+def _row(run: "Run") -> Row:
+    return {
+        "run id": run.run_id,
+        "written": datetime.fromtimestamp(run.written_ms / 1000, UTC).isoformat(timespec="seconds"),
+        "records": sum(run.outputs.values()),
+    }
 
 
 def _show(found: "State", as_json: bool) -> None:

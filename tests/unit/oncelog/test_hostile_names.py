@@ -41,6 +41,7 @@ from oncelog.tools.demo import crash as demo_crash
 from oncelog.tools.demo import isolation as demo_isolation
 from oncelog.tools.log import check as log_check
 from oncelog.tools.spark import report as spark_report
+from oncelog.tools.spark import runs as spark_runs
 from oncelog.tools.spark import state as spark_state
 from oncelog.tools.spark.attempts import Attempt
 from oncelog.tools.spark.ranges import Counts
@@ -470,6 +471,20 @@ def test_spark_state_and_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 @every_name
+def test_spark_forget(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    async def nothing(*_: Any) -> None: ...
+
+    async def runs_of(*_: Any) -> list[spark_runs.Run]:
+        return [spark_runs.Run(name, 0, {name: 1})]
+
+    monkeypatch.setattr(spark_runs, "runs_of", runs_of)
+    monkeypatch.setattr(spark_runs, "forget", nothing)
+    for more in ((), ("--json",), ("--older-than", "1", "--yes")):
+        require_shown(run("spark", "forget", *more))
+    require_shown(run("spark", "forget", "--run-id", f"another {name}"))
+
+
+@every_name
 def test_spark_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Also on the page, where names could be markup."""
     attempt = Attempt(1, 2, "committed", 3, 4, {name: 5}, Marker(0, name, outputs={name: 5}))
@@ -497,7 +512,7 @@ def test_no_command_is_left_out() -> None:
         *(f"record {name}" for name in ("consume", "delete", "produce")),
         "completion",
         *(f"log {name}" for name in ("verify", "repair", "map", "dump")),
-        *(f"spark {name}" for name in ("state", "repair", "report")),
+        *(f"spark {name}" for name in ("state", "repair", "forget", "report")),
         "health",
         "serve",
         "demo isolation",

@@ -1,0 +1,39 @@
+"""The markers of batch writes with a `runId`: which there are, and forgetting those that no job will repeat.
+
+Owns: which markers belong to batch writes. A stream's marker is not among them: `repair` has its rules.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oncelog.pipeline.sink.marker import Marker, ensure_topic, read_records
+from oncelog.pipeline.sink.plan import RUN_PREFIX, run_sink_id
+from oncelog.tools.spark.state import write_marker
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A batch write that happened."""
+
+    run_id: str
+    written_ms: int
+    """The timestamp of its marker."""
+    outputs: dict[str, int]
+    """Records by output."""
+
+
+async def runs_of(bootstrap: str, topic: str) -> list[Run]:
+    """Every batch write that is remembered, the oldest first. Raises ConfigError, MarkerMismatch, KafkaError."""
+    await ensure_topic(bootstrap, topic)
+    found = [
+        Run(name.removeprefix(RUN_PREFIX), record.timestamp_ms, Marker.decode(record.value or b"").outputs)
+        for name, record in (await read_records(bootstrap, topic)).items()
+        if name.startswith(RUN_PREFIX)
+    ]
+    return sorted(found, key=lambda run: (run.written_ms, run.run_id))
+
+
+async def forget(bootstrap: str, topic: str, runs: Sequence[Run]) -> None:
+    """A write with one of these ids writes again; one that is running now is fenced. Raises KafkaError."""
+    for run in runs:
+        await write_marker(bootstrap, topic, run_sink_id(run.run_id), None)
