@@ -24,6 +24,7 @@ from typing import Any
 from uuid import uuid4
 
 from oncelog.pipeline.sink.marker import MarkerMismatch
+from oncelog.pipeline.sink.statistics import has_bounds, statistics_of
 
 _FILE_BYTES = 64 << 20
 """Rows that a task keeps in memory, as Arrow: they become one file for each partition of the table."""
@@ -59,6 +60,8 @@ class FilePlan:
     schema: Any
     """The table's, as pyarrow has it."""
     partition_by: tuple[str, ...]
+    with_bounds: bool = False
+    """Whether files say the minimum and maximum of their columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,8 @@ class DataFile:
     """Below the table."""
     size_bytes: int
     partition: dict[str, str | None]
-    row_count: int
+    statistics: str
+    """As JSON, see `statistics`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +110,9 @@ def prepare(
         return TableBatch(table, app_id, batch_id, (), rows.toArrow())
     import pyarrow as pa
 
-    partition_by = tuple(table.metadata().partition_columns)
-    plan = FilePlan(table.table_uri, dict(storage_options), pa.schema(table.schema().to_arrow()), partition_by)
+    metadata, schema = table.metadata(), pa.schema(table.schema().to_arrow())
+    with_bounds = has_bounds(schema, metadata.configuration)
+    plan = FilePlan(table.table_uri, dict(storage_options), schema, tuple(metadata.partition_columns), with_bounds)
     files = _files_of(rows, plan)
     check_files(plan, files)
     return TableBatch(table, app_id, batch_id, files)
@@ -140,12 +145,8 @@ def commit(batch: TableBatch, offsets: bytes) -> bool:
         if batch.rows is not None:
             write_deltalake(table, batch.rows, mode="append", commit_properties=properties)
         else:
-            # Without minima and maxima: what a reader of delta-rs 1.6 makes of files that have them for some of their
-            # columns only is a comparison with null, by which it leaves out rows that are there.
             adds = [
-                AddAction(
-                    file.path, file.size_bytes, file.partition, now_ms, True, json.dumps({"numRecords": file.row_count})
-                )
+                AddAction(file.path, file.size_bytes, file.partition, now_ms, True, file.statistics)
                 for file in batch.files
             ]
             columns = table.metadata().partition_columns
@@ -186,7 +187,7 @@ def _write(plan: FilePlan, batches: Sequence[Any]) -> Iterator[DataFile]:
         with files.open_output_stream(path) as stream:
             parquet.write_table(part, stream, compression="snappy")
             size_bytes = stream.tell()
-        yield DataFile(path, size_bytes, partition, part.num_rows)
+        yield DataFile(path, size_bytes, partition, statistics_of(part, plan.with_bounds))
 
 
 def _file_system(plan: FilePlan) -> Any:

@@ -2,23 +2,36 @@
 
 import asyncio
 import datetime
+import operator
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oncelog.pipeline.sink import Step, exactly_once
-from oncelog.pipeline.sink.delta import FilePlan, FilesLost, TableStep, check_files, commit, prepare, write_files
+from oncelog.pipeline.sink.delta import (
+    FilePlan,
+    FilesLost,
+    TableBatch,
+    TableStep,
+    check_files,
+    commit,
+    prepare,
+    write_files,
+)
+from oncelog.pipeline.sink.statistics import has_bounds
 from tests.spark.scenes import BATCHES, create, expected, make_input, run_to_end, stream, values
 from tests.support.daemon import Daemon
 from tests.support.driver_death import MOMENTS, Death, deaths
 
 pytest.importorskip("deltalake")
 import pyarrow
+import pyarrow.dataset
 from deltalake import DeltaTable, write_deltalake
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -201,6 +214,61 @@ def test_a_reader_that_skips_files_finds_the_rows_of_all(spark: Any, tmp_path: P
     for name in wanted.keys() - {"nested", "pairs"}:
         found = table.to_pyarrow_table(filters=[(name, "=", wanted[name])]).column("large").to_pylist()
         assert found.count(40) == 4, name
+
+
+def test_a_reader_skips_the_files_that_cannot_have_what_it_looks_for(spark: Any, tmp_path: Path) -> None:
+    """Batches of 50 rows each: a value of one batch is looked for in its files only, by each type with an order."""
+    for batch_id in range(2):
+        shifted = ALL_TYPES.replace("range(50)", f"range({100 * batch_id}, {100 * batch_id + 50})")
+        assert append(spark.sql(shifted), tmp_path, batch_id)
+    table = DeltaTable(str(tmp_path))
+    added = pyarrow.table(table.get_add_actions(flatten=True)).to_pylist()
+    files = {each["path"]: each["max.large"] < 100 for each in added}
+    assert {*files.values()} == {True, False}
+    row = next(row for row in table.to_pyarrow_table().to_pylist() if row["large"] == 140)
+    dataset = table.to_pyarrow_dataset()
+    for name in ("small", "large", "money", "day", "at", "local", "third"):
+        for compare, is_first in ((operator.eq, False), (operator.lt, None), (operator.gt, False)):
+            wanted = compare(pyarrow.dataset.field(name), row[name])
+            looked_into = {files[Path(each.path).name] for each in dataset.get_fragments(filter=wanted)}
+            assert looked_into == ({True, False} if is_first is None else {is_first}), (name, compare)
+
+
+ODD = {
+    "noise": [float("nan"), 1.0, 2.0],
+    "endless": [float("inf"), float("-inf"), 2.0],
+    "zeros": [0.0, -0.0, None],
+    "nothing": [None, None, None],
+    "long": ["a" * 70, "é" * 40, "\U0010ffff" * 40],
+    "bytes": [b"\xff", None, b""],
+    "at": [datetime.datetime(2026, 1, 1, microsecond=each, tzinfo=datetime.UTC) for each in (1, 999_999, 500_500)],
+    "money": [Decimal("99999999999.99"), Decimal("-0.01"), None],
+    "inside": [{"n": 1}, None, {"n": 3}],
+}
+
+
+COMPARE = (operator.eq, operator.ge, operator.le)
+
+
+@pytest.mark.parametrize("columns", [*([name] for name in ODD), [*ODD]], ids=",".join)
+def test_rows_of_odd_values_are_found_beside_files_of_delta_rs(tmp_path: Path, columns: list[str]) -> None:
+    """Not a number, without end, both zeros, nulls only, text and times beyond what a bound has; no session needed."""
+    kinds = {"nothing": pyarrow.int64()}
+    rows = pyarrow.table({"id": [1, 2, 3], **{name: pyarrow.array(ODD[name], kinds.get(name)) for name in columns}})
+    theirs = rows.set_column(0, "id", [[-1, -2, -3]])
+    write_deltalake(str(tmp_path), theirs)
+    table = DeltaTable(str(tmp_path))
+    schema = pyarrow.schema(table.schema().to_arrow())
+    plan = FilePlan(tmp_path.as_uri(), {}, schema, (), has_bounds(schema, {}))
+    assert commit(TableBatch(table, "app", 0, list(write_files(plan, rows.to_batches()))), b"")
+    write_deltalake(str(tmp_path), theirs, mode="append")
+    dataset = DeltaTable(str(tmp_path)).to_pyarrow_dataset()
+    for name in (each for each in columns if each != "inside"):
+        field = pyarrow.dataset.field(name)
+        wanted = [field.is_null(), *(compare(field, value) for value in {*ODD[name]} - {None} for compare in COMPARE)]
+        for each in wanted:
+            ours = each & (pyarrow.dataset.field("id") > 0)
+            assert dataset.to_table(filter=ours).column("id") == rows.filter(ours).column("id"), each
 
 
 def test_a_partitioned_table_is_written_by_tasks(spark: Any, tmp_path: Path) -> None:
