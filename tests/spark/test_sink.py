@@ -5,6 +5,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,26 @@ def test_a_stream_is_written_and_a_replayed_batch_is_skipped(spark: Any, daemon:
     (checkpoint / "commits" / f".{BATCHES - 1}.crc").unlink()
     write(stream(spark, source).repartition(5))
     assert values(daemon, "stream") == expected()
+
+
+def test_queries_start_at_once_in_threads_that_know_the_session(spark: Any, daemon: Daemon, tmp_path: Path) -> None:
+    """Spark looks for a Python sink in the session of the thread, which a thread of the program's own has not."""
+    source = make_input(tmp_path / "in")
+
+    def start(topic: str, knows_session: bool) -> None:
+        if knows_session:
+            spark.createDataFrame([(0,)], "n int")
+        writer = stream(spark, source).writeStream.format("oncelog")
+        run_to_end(writer.options(**options(daemon, tmp_path / topic, topic=topic)))
+
+    topics = [f"thread-{number}" for number in range(3)]
+    create(daemon, *topics)
+    with ThreadPoolExecutor(len(topics)) as threads:  # each call in a thread of its own
+        started = threads.map(start, topics, [True] * len(topics))
+        assert [*started] == [None] * len(topics)
+    assert [values(daemon, topic) for topic in topics] == [expected()] * len(topics)
+    with ThreadPoolExecutor(1) as thread, pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+        thread.submit(start, "thread-0", False).result()
 
 
 def test_an_old_copy_of_the_checkpoint_is_refused(spark: Any, daemon: Daemon, tmp_path: Path) -> None:
