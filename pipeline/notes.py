@@ -6,22 +6,27 @@ driver's machine, in its directory for temporary files.
 
     <temporary files>/oncelog-notes-UID/QUERY_ID/{source,sink}.jsonl
 
+A task on another machine does not see that directory. It sends its line to the driver, as one UDP datagram, if the
+driver listens (`Receiver`): a line that is lost, or stopped by a firewall, is not known.
+
 Owns: where these files are, their bound, the form of a line: an object as JSON. Does not own: what is noted (`Reading`
 in `source.reading`, `Outcome` in `sink.publish`), what it means (`progress`). Invariants
-- A note never stops a batch: what cannot be noted is not known.
-- Only who sees the driver's directory writes, as with the spool: what a task on another machine did is not known,
-  never 0.
+- A note never stops a batch: what cannot be noted is not known, never 0.
+- Only who sees the driver's directory writes, as with the spool, and a datagram counts only with the token in it.
 """
 
 import json
 import os
+import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from hmac import compare_digest
 from itertools import takewhile
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 from uuid import uuid4
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["source", "sink"]
 _TOKEN = "token"
+_MOST_DATAGRAM_BYTES = 4096
 _MOST_BYTES = 1 << 20
 """Of a file, some 5,000 lines; then a new one is begun, and the one before it is kept."""
 
@@ -41,6 +47,8 @@ class Notes:
 
     directory: str
     token: str
+    receiver: tuple[str, int] | None = None
+    """Where the driver listens, for tasks on other machines."""
 
     @classmethod
     def open(cls) -> "Notes | None":
@@ -60,9 +68,10 @@ class Notes:
             return None
 
     def add(self, query_id: str, kind: Kind, note: Mapping[str, Any]) -> None:
-        """Append a line, whole even if others append at the same time."""
+        """Append a line, whole even if others append at the same time; from another machine send it."""
         with suppress(OSError):
-            if Path(self.directory, _TOKEN).read_text() != self.token:
+            if not self._is_visible():
+                self._send(query_id, kind, note)
                 return
             path = self._path(query_id, kind)
             path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -71,6 +80,18 @@ class Notes:
                 is_full = file.tell() > _MOST_BYTES
             if is_full:
                 path.replace(_before(path))
+
+    def _is_visible(self) -> bool:
+        try:
+            return Path(self.directory, _TOKEN).read_text() == self.token
+        except OSError:
+            return False
+
+    def _send(self, query_id: str, kind: Kind, note: Mapping[str, Any]) -> None:
+        if self.receiver is not None:
+            family = socket.AF_INET6 if ":" in self.receiver[0] else socket.AF_INET
+            with socket.socket(family, socket.SOCK_DGRAM) as sender:
+                sender.sendto(json.dumps([self.token, query_id, kind, note]).encode(), self.receiver)
 
     def read(self, query_id: str, kind: Kind) -> list[dict[str, Any]]:
         """From the oldest that is kept to the newest."""
@@ -91,6 +112,63 @@ class Notes:
 
     def _path(self, query_id: str, kind: Kind) -> Path:
         return Path(self.directory, quote(query_id, safe=""), f"{kind}.jsonl")
+
+
+class Receiver:
+    """Takes the lines of tasks on other machines, in a thread of the driver's process."""
+
+    def __init__(self, notes: Notes, address: str) -> None:
+        """`address` is one of this machine's. Raises OSError."""
+        self._notes = notes
+        self._socket = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind((address, 0))
+        except OSError:
+            self._socket.close()
+            raise
+        self.notes = replace(notes, receiver=self._socket.getsockname()[:2])
+        """What tasks get."""
+
+    @classmethod
+    def start(cls, notes: Notes, bootstrap_servers: str) -> "Receiver | None":
+        """Listen where a broker would see this machine. None if that cannot be had, or is loopback: every task that
+        reaches such a broker runs here, and sees the directory."""
+        try:
+            address = _address_towards(bootstrap_servers.split(",")[0].strip())
+            if address.startswith("127.") or address == "::1":
+                return None
+            receiver = cls(notes, address)
+        except (OSError, ValueError):
+            return None
+        Thread(target=receiver._run, name="oncelog-notes", daemon=True).start()
+        return receiver
+
+    def receive(self) -> None:
+        """Wait for a datagram, and keep what is a line. Raises OSError when closed."""
+        data = self._socket.recv(_MOST_DATAGRAM_BYTES)
+        with suppress(ValueError, TypeError):
+            token, query_id, kind, note = json.loads(data)
+            if compare_digest(token, self._notes.token) and kind == "source" and isinstance(note, dict):
+                self._notes.add(str(query_id), kind, note)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread; close alone does not
+        self._socket.close()
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            while True:
+                self.receive()
+
+
+def _address_towards(host_and_port: str) -> str:
+    """This machine's address on the way there; nothing is sent. Raises OSError, ValueError."""
+    host, _, port = host_and_port.rpartition(":")
+    family, kind, _, _, target = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as probe:
+        probe.connect(target)
+        return str(probe.getsockname()[0])
 
 
 def note_outcome(query_id: str, outcome: "Outcome") -> None:

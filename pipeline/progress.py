@@ -5,7 +5,7 @@
     found.sink.seconds       # {"connect": 0.01, "fence": 0.004, ..., "end the transaction": 0.006}
 
 Owns: the values and where each comes from. Spark's progress has offsets and rows; bytes, aborted records and the sink
-come from the notes on the driver's machine (`notes`), so they are None where they were noted on another one.
+come from the notes on the driver's machine (`notes`), so they are None where one of them did not get there.
 """
 
 import json

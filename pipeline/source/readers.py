@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from oncelog.client import TopicPartition
-from oncelog.pipeline.notes import Notes, batch_of_task
+from oncelog.pipeline.notes import Notes, Receiver, batch_of_task
 from oncelog.pipeline.options import Options
 from oncelog.pipeline.source.edges import check_order, ends, starts
 from oncelog.pipeline.source.lookup import Lookup
@@ -89,6 +89,11 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._lookup = Lookup(options)
         self._plan = StreamPlan(options, self._lookup)
         self._notes = Notes.open()
+        self._receiver: Receiver | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A task's copy does not listen."""
+        return {**self.__dict__, "_receiver": None}
 
     def initialOffset(self) -> JsonOffset:  # noqa: N802  # Spark's names
         return to_json(INITIAL)
@@ -111,7 +116,10 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[RangePartition]:
         """Raises DataLost."""
         groups = _groups(self._plan.tasks(start, end), self._options)
-        return [RangePartition(each, self._notes, self._plan.stable_at(end)) for each in groups]
+        if self._receiver is None and self._notes is not None:
+            self._receiver = Receiver.start(self._notes, self._options.bootstrap_servers)
+        notes = self._notes if self._receiver is None else self._receiver.notes
+        return [RangePartition(each, notes, self._plan.stable_at(end)) for each in groups]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Runs in a task. Raises DataLost."""
@@ -122,3 +130,5 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         self._lookup.close()
+        if self._receiver is not None:
+            self._receiver.close()

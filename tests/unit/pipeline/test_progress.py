@@ -1,6 +1,10 @@
 """What a micro-batch read and what its sink did: from Spark's progress and the notes, as values and as metrics."""
 
 import json
+import pickle
+import socket
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +12,7 @@ import pytest
 
 from oncelog.client import TopicPartition
 from oncelog.pipeline import notes as notes_module
-from oncelog.pipeline.notes import Notes, note_outcome
+from oncelog.pipeline.notes import Notes, Receiver, note_outcome
 from oncelog.pipeline.progress import Progress, progress
 from oncelog.pipeline.prometheus import METRICS, Metrics
 from oncelog.pipeline.sink.publish import Outcome
@@ -87,6 +91,39 @@ def test_a_task_that_does_not_see_the_driver_s_directory_notes_nothing(tmp_path:
     stranger.add(QUERY, "source", {"batch_id": 1})
     Notes(str(tmp_path / "nowhere"), "token").add(QUERY, "source", {"batch_id": 1})
     assert opened().read(QUERY, "source") == []
+
+
+def test_a_task_on_another_machine_sends_its_line_and_the_driver_takes_only_lines_with_its_token(
+    tmp_path: Path,
+) -> None:
+    receiver = Receiver(opened(), "127.0.0.1")
+    there = replace(pickle.loads(pickle.dumps(receiver.notes)), directory=str(tmp_path / "nowhere"))
+    stranger = replace(there, token="another driver's token")
+    for sender, kind, number in ((stranger, "source", 1), (there, "sink", 2), (there, "source", 3)):
+        sender.add(QUERY, kind, {"batch_id": number})
+        receiver.receive()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as hostile:
+        for data in (b"", b"\xff", b"7", b"[1, 2]", b'[1, "", "source", {}]', json.dumps([there.token] * 4).encode()):
+            hostile.sendto(data, there.receiver or ("", 0))
+            receiver.receive()
+    assert [each["batch_id"] for each in opened().read(QUERY, "source")] == [3]
+    assert opened().read(QUERY, "sink") == []
+    receiver.close()
+    there.add(QUERY, "source", {"batch_id": 4})  # the driver has gone: nothing stops the task
+    with pytest.raises(OSError):
+        receiver.receive()
+
+
+def test_a_driver_listens_where_its_brokers_are_and_not_for_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Receiver.start(opened(), "127.0.0.1:9092,elsewhere:9092") is None
+    assert Receiver.start(opened(), "no port") is None
+    monkeypatch.setattr(notes_module, "_address_towards", lambda _: "0.0.0.0")
+    receiver = Receiver.start(opened(), "elsewhere:9092")
+    assert receiver is not None
+    (thread,) = [each for each in threading.enumerate() if each.name == "oncelog-notes"]
+    receiver.close()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_notes_are_bounded_and_keep_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
