@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Generic, Self, Unpack, cast
+from typing import Any, Generic, Self, Unpack, cast
 
 from oncelog.client.batches import PATIENCE_MS, fill_batch
 from oncelog.client.cluster import Cluster
@@ -136,8 +136,11 @@ class Consumer(Generic[K, V]):
         `poll`."""
         while True:
             reading = self._require_open()
+            next_ahead: Callable[[], Any] = reading.positions.next_ahead
             # Asked each time: a rebalance or a seek between two records replaces the buffered ones.
-            while (record := reading.positions.next_ahead()) is not None:
+            while self._is_plain and (record := next_ahead()) is not None:
+                yield record
+            while (record := next_ahead()) is not None:
                 for each in self._returned(reading, [record]):
                     yield each
             reading.positions.put_ahead(await reading.poll(PATIENCE_MS, self._settings.max_poll_records))

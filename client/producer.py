@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Generic, Self, Unpack, cast
+from typing import Generic, Self, Unpack, cast
 
 from oncelog.client.accumulator import Accumulator
 from oncelog.client.batch import Batch, Delivery, ProducerIdentity
@@ -74,7 +74,8 @@ class Producer(Generic[K, V]):
             settings.key_serializer, settings.value_serializer
         )
         self._on_acknowledgement = settings.on_acknowledgement
-        self._is_plain = self._serialized is None and settings.on_send is None
+        hooks = settings.on_send, settings.on_acknowledgement, self._serialized
+        self._is_plain = hooks == (None, None, None)
         self._room_waiters: deque[asyncio.Future[None]] = deque()
         self._unseen_failures: list[Batch] = []
         self._accumulator: Accumulator | None = None
@@ -222,13 +223,22 @@ class Producer(Generic[K, V]):
         transaction that failed, the first error; awaiting the Delivery raises the rest.
         """
         intake = self._ready_intake()
-        key_bytes: Any = key
-        value_bytes: Any = value
+        if not self._is_plain:
+            return await self._send_hooked(intake, ProducerRecord(topic, value, key, partition, headers, timestamp_ms))
+        while (delivery := intake.add(topic, key, value, headers, partition, timestamp_ms)) is None:
+            await self._wait_until_ready(topic)
+            self._ready_intake()
+        if intake.has_filled_a_batch:
+            # A loop of send_soon would otherwise starve every other task, the sender included.
+            await asyncio.sleep(0)
+        return delivery
+
+    async def _send_hooked(self, intake: Intake, record: ProducerRecord[K, V]) -> Delivery:
+        """As `send_soon`, with serializers and hooks: without any, a record must not pay for them."""
+        topic, partition = record.topic, record.partition
         try:
-            if not self._is_plain:
-                record = ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
-                topic, value_bytes, key_bytes, partition, headers, timestamp_ms = self._as_bytes(record)
-            while (delivery := intake.add(topic, key_bytes, value_bytes, headers, partition, timestamp_ms)) is None:
+            topic, value, key, partition, headers, timestamp_ms = self._as_bytes(record)
+            while (delivery := intake.add(topic, key, value, headers, partition, timestamp_ms)) is None:
                 await self._wait_until_ready(topic)
                 self._ready_intake()
         except KafkaError as error:
@@ -237,7 +247,6 @@ class Producer(Generic[K, V]):
         if self._on_acknowledgement is not None:
             delivery.add_done_callback(self._on_outcome)
         if intake.has_filled_a_batch:
-            # A loop of send_soon would otherwise starve every other task, the sender included.
             await asyncio.sleep(0)
         return delivery
 
