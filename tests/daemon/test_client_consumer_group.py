@@ -51,6 +51,7 @@ async def share(*sizes: int, among: Sequence[Consumer]) -> None:
             await asyncio.gather(*(each.poll(50) for each in among))
 
 
+@pytest.mark.interpreted  # sent_requests replaces a method of the connection
 async def test_a_commit_under_an_epoch_whose_successor_got_lost_is_sent_again_under_the_new_one(
     started: tuple[Daemon, FaultClient],
 ) -> None:
@@ -132,6 +133,7 @@ async def test_a_fenced_member_gives_up_everything_and_joins_again(
     assert told == ["assigned 4", "lost 4", "assigned 4"]
 
 
+@pytest.mark.interpreted  # sent_requests replaces a method of the connection
 async def test_a_heartbeat_that_has_nothing_new_to_say_says_nothing(started: tuple[Daemon, FaultClient]) -> None:
     daemon, _ = started
     topic = await new_topic(daemon, partitions=100)

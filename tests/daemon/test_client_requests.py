@@ -13,6 +13,8 @@ from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
 from tests.support.sent_requests import sent_requests
 
+pytestmark = pytest.mark.interpreted  # sent_requests replaces a method of the connection
+
 
 async def new_topics(daemon: Daemon, count: int, partitions: int = 1) -> list[str]:
     names = [f"topic-{uuid.uuid4().hex[:8]}" for _ in range(count)]

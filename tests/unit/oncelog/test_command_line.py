@@ -146,7 +146,8 @@ def test_a_command_that_asks_loads_little_and_nothing_heavy(command: str, daemon
     assert [
         name for name in loaded if name in forbidden or name.startswith(tuple(f"{each}." for each in forbidden))
     ] == []
-    ours = [name for name in loaded if name.startswith("oncelog")]
+    # The library that has the compiled modules is none of them.
+    ours = [name for name in loaded if name.startswith("oncelog") and not name.endswith("__mypyc")]
     assert len(ours) <= MOST_MODULES[command], len(ours)
 
 
