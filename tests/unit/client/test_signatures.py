@@ -85,6 +85,7 @@ def signature(method: Callable[..., Any]) -> tuple[list[tuple[str, object, objec
     return each, shown(found.return_annotation)
 
 
+@pytest.mark.interpreted  # of a compiled class there are no sources to read
 @pytest.mark.parametrize(("asynchronous", "blocking"), FACADES, ids=IDS)
 def test_the_blocking_client_has_the_names_of_the_asyncio_one(asynchronous: type, blocking: type) -> None:
     wanted = {_BLOCKING.get(name, name) for name in members(asynchronous)}
@@ -92,6 +93,7 @@ def test_the_blocking_client_has_the_names_of_the_asyncio_one(asynchronous: type
     assert set(members(blocking)) - {"__len__", "__getitem__"} == wanted - {"__len__", "__getitem__"} | more
 
 
+@pytest.mark.interpreted  # of a compiled class there are no sources to read
 @pytest.mark.parametrize(("asynchronous", "blocking"), FACADES, ids=IDS)
 def test_each_method_of_the_blocking_client_has_the_signature_of_the_asyncio_one(
     asynchronous: type, blocking: type
