@@ -7,6 +7,7 @@ first use: few programs need it). KIPs: 107 (DeleteRecords), 113 and 827 (log di
 
 from collections.abc import Iterable, Mapping
 
+from oncelog.client.admin_calls import ask_nodes
 from oncelog.client.apis import Api
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
@@ -178,9 +179,9 @@ async def _delete_records_of(
 
 async def describe_log_dirs(cluster: Cluster, node_ids: Iterable[int], deadline: Deadline) -> list[LogDirDescription]:
     found: list[LogDirDescription] = []
-    for node_id in node_ids:
-        response = await cluster.call_node(node_id, DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None), deadline)
-        raise_for(response.error_code, f"node {node_id}")
+    request = DescribeLogDirsRequest(topics=None)
+    responses = await ask_nodes(cluster, DESCRIBE_LOG_DIRS, request, deadline, lambda each: each.error_code, node_ids)
+    for node_id, response in responses:
         for each in response.results:
             raise_for(each.error_code, f"directory {each.log_dir!r} of node {node_id}")
             sizes = {

@@ -5,13 +5,14 @@ names (`admin`, which imports this at the first use: few programs need it). Each
 coordinator, ListGroups to every node. KIPs: 222, 229, 496, 518, 848, 1043.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from oncelog.client.admin_calls import Code, ask_coordinator, ask_nodes
 from oncelog.client.apis import OFFSET_COMMIT, Api
 from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import GroupDescription, ListedGroup, MemberDescription
-from oncelog.client.errors import ConfigError, KafkaError, error_for, raise_for
+from oncelog.client.errors import ConfigError, KafkaError, raise_for
 from oncelog.client.records import Offsets, TopicPartition, as_offset
 from oncelog.client.subscriptions import decode_assignment
 from oncelog.protocol.api_keys import ApiKey
@@ -32,7 +33,7 @@ from oncelog.protocol.generated.consumer_group_describe_request import ConsumerG
 from oncelog.protocol.generated.consumer_group_describe_response import Member
 from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
 from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
-from oncelog.protocol.generated.describe_groups_response import DescribedGroupMember
+from oncelog.protocol.generated.describe_groups_response import DescribedGroup, DescribedGroupMember
 from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
 from oncelog.protocol.generated.offset_commit_request import (
     OffsetCommitRequest,
@@ -45,6 +46,7 @@ from oncelog.protocol.generated.offset_delete_request import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from oncelog.protocol.generated.offset_delete_response import OffsetDeleteResponse
 
 _LIST = Api(
     ApiKey.LIST_GROUPS,
@@ -87,26 +89,26 @@ _DELETE_OFFSETS = Api(
     0,
 )
 _NOT_A_CONSUMER_GROUP = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION))
-_HAS_MEMBERS = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION))
+_HAS_MEMBERS = frozenset(
+    (
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.ILLEGAL_GENERATION,
+    )
+)
 
 
 async def list_groups(
     cluster: Cluster, states: Sequence[str], types: Sequence[str], deadline: Deadline
 ) -> list[ListedGroup]:
-    await cluster.refresh((), deadline)
-    found: list[ListedGroup] = []
     request = ListGroupsRequest(states_filter=states, types_filter=types)
-    for node_id in sorted(cluster.nodes):
-        while True:
-            response = await cluster.call_node(node_id, _LIST, request, deadline)
-            if response.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                break
-            await deadline.pause(cluster.retry_backoff_ms, "LIST_GROUPS", error_for(response.error_code))
-        raise_for(response.error_code)
-        found += [
-            ListedGroup(each.group_id, node_id, each.protocol_type, each.group_state, each.group_type)
-            for each in response.groups
-        ]
+    found = [
+        ListedGroup(each.group_id, node_id, each.protocol_type, each.group_state, each.group_type)
+        for node_id, response in await ask_nodes(cluster, _LIST, request, deadline, lambda each: each.error_code)
+        for each in response.groups
+    ]
     return sorted(found, key=lambda each: each.group_id)
 
 
@@ -158,18 +160,16 @@ def _consumer_member(member: Member) -> MemberDescription:
 
 
 async def _describe_classic_group(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupDescription:
-    response = await cluster.call_coordinator(
+    response = await ask_coordinator(
+        cluster,
         CoordinatorKind.GROUP,
         group_id,
         _DESCRIBE,
         DescribeGroupsRequest(groups=(group_id,)),
         deadline,
-        lambda each: each.groups[0].error_code,
+        lambda each: [(_code_of(each.groups[0]), f"group {group_id!r} does not exist")],
     )
     group = response.groups[0]
-    # Before version 6 (KIP-1043) a group that nobody knows is dead, without an error.
-    code = group.error_code or (ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == "Dead" else 0)
-    raise_for(code, f"group {group_id!r} does not exist")
     is_consumers = group.protocol_type == "consumer"
     members = [_classic_member(member, is_consumers) for member in group.members]
     coordinator_id = cluster.known_coordinator(CoordinatorKind.GROUP, group_id)
@@ -185,6 +185,11 @@ async def _describe_classic_group(cluster: Cluster, group_id: str, deadline: Dea
     )
 
 
+def _code_of(group: DescribedGroup) -> int:
+    """Before version 6 (KIP-1043) a group that nobody knows is dead, without an error."""
+    return group.error_code or (ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == "Dead" else 0)
+
+
 def _classic_member(member: DescribedGroupMember, is_consumers: bool) -> MemberDescription:
     """The assignment of another protocol, such as Kafka Connect's, is not partitions."""
     partitions = decode_assignment(bytes(member.member_assignment)) if is_consumers else []
@@ -194,18 +199,16 @@ def _classic_member(member: DescribedGroupMember, is_consumers: bool) -> MemberD
 
 
 async def delete_group(cluster: Cluster, group_id: str, deadline: Deadline) -> None:
-    response = await cluster.call_coordinator(
+    await ask_coordinator(
+        cluster,
         CoordinatorKind.GROUP,
         group_id,
         _DELETE,
         DeleteGroupsRequest(groups_names=(group_id,)),
         deadline,
-        lambda each: each.results[0].error_code,
+        lambda each: [(each.results[0].error_code, f"group {group_id!r}")],
+        _raise_for_members,
     )
-    code = response.results[0].error_code
-    if code == ErrorCode.NON_EMPTY_GROUP:
-        raise _has_members(group_id, ErrorCode.NON_EMPTY_GROUP)
-    raise_for(code, f"group {group_id!r}")
 
 
 async def alter_offsets(cluster: Cluster, group_id: str, offsets: Offsets, deadline: Deadline) -> None:
@@ -217,20 +220,16 @@ async def alter_offsets(cluster: Cluster, group_id: str, offsets: Offsets, deadl
             OffsetCommitRequestPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
         )
     named = [OffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()]
-    request = OffsetCommitRequest(group_id=group_id, topics=named)
-    response = await cluster.call_coordinator(
-        CoordinatorKind.GROUP, group_id, OFFSET_COMMIT, request, deadline, _commit_error
+    await ask_coordinator(
+        cluster,
+        CoordinatorKind.GROUP,
+        group_id,
+        OFFSET_COMMIT,
+        OffsetCommitRequest(group_id=group_id, topics=named),
+        deadline,
+        lambda response: _codes(group_id, response),
+        _raise_for_members,
     )
-    for each in response.topics:
-        for answer in each.partitions:
-            if answer.error_code in _HAS_MEMBERS:
-                raise _has_members(group_id, ErrorCode(answer.error_code))
-            raise_for(answer.error_code, f"group {group_id!r}, {each.name}-{answer.partition_index}")
-
-
-def _commit_error(response: OffsetCommitResponse) -> int:
-    codes = [each.error_code for topic in response.topics for each in topic.partitions]
-    return next((code for code in codes if code), 0)
 
 
 async def delete_offsets(
@@ -239,21 +238,27 @@ async def delete_offsets(
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition))
-    request = OffsetDeleteRequest(
-        group_id=group_id, topics=[OffsetDeleteRequestTopic(name, each) for name, each in topics.items()]
+    named = [OffsetDeleteRequestTopic(name, each) for name, each in topics.items()]
+    await ask_coordinator(
+        cluster,
+        CoordinatorKind.GROUP,
+        group_id,
+        _DELETE_OFFSETS,
+        OffsetDeleteRequest(group_id=group_id, topics=named),
+        deadline,
+        lambda each: [(each.error_code, f"group {group_id!r}"), *_codes(group_id, each)],
+        _raise_for_members,
     )
-    response = await cluster.call_coordinator(
-        CoordinatorKind.GROUP, group_id, _DELETE_OFFSETS, request, deadline, lambda each: each.error_code
-    )
-    if response.error_code == ErrorCode.NON_EMPTY_GROUP:
-        raise _has_members(group_id, ErrorCode.NON_EMPTY_GROUP)
-    raise_for(response.error_code, f"group {group_id!r}")
-    for each in response.topics:
-        for answer in each.partitions:
-            if answer.error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
-                raise _has_members(group_id, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
-            raise_for(answer.error_code, f"group {group_id!r}, {each.name}-{answer.partition_index}")
 
 
-def _has_members(group_id: str, code: ErrorCode) -> ConfigError:
-    return ConfigError(f"group {group_id!r} has members", code=code, hint="stop its consumers first")
+def _codes(group_id: str, response: OffsetCommitResponse | OffsetDeleteResponse) -> Iterator[Code]:
+    for topic in response.topics:
+        for each in topic.partitions:
+            yield each.error_code, f"group {group_id!r}, {topic.name}-{each.partition_index}"
+
+
+def _raise_for_members(code: int, about: str) -> None:
+    """As `raise_for`; a group that is in use is the caller's to stop, whatever the code says of it."""
+    if code in _HAS_MEMBERS:
+        raise ConfigError(f"{about} has members", code=ErrorCode(code), hint="stop its consumers first")
+    raise_for(code, about)

@@ -6,12 +6,12 @@ Owns: the requests, and their errors as exceptions. Does not own: a producer's o
 
 from collections.abc import Sequence
 
+from oncelog.client.admin_calls import ask_coordinator, ask_nodes
 from oncelog.client.apis import INIT_PRODUCER_ID, Api
 from oncelog.client.cluster import Cluster, CoordinatorKind
 from oncelog.client.deadline import Deadline
 from oncelog.client.descriptions import ListedTransaction, ProducerState, TransactionDescription
 from oncelog.client.errors import raise_for
-from oncelog.client.fencing import OPERATORS_TIMEOUT_MS
 from oncelog.client.offsets import leader_of
 from oncelog.client.records import TopicPartition
 from oncelog.protocol.api_keys import ApiKey
@@ -67,6 +67,9 @@ _WRITE_TXN_MARKERS = Api(
     1,
     1,
 )
+OPERATORS_TIMEOUT_MS = 1
+"""The transaction timeout that `fence_producer` leaves behind, by which `fencing` recognises it: no producer has it, and
+the next instance sets its own."""
 
 
 async def describe_producers(cluster: Cluster, place: TopicPartition, deadline: Deadline) -> list[ProducerState]:
@@ -95,35 +98,32 @@ async def find_transactions(
     pattern: str | None,
     deadline: Deadline,
 ) -> list[ListedTransaction]:
-    found: list[ListedTransaction] = []
-    await cluster.refresh((), deadline)
     request = ListTransactionsRequest(
         state_filters=states,
         producer_id_filters=producer_ids,
         duration_filter=duration_ms,
         transactional_id_pattern=pattern,
     )
-    for node_id in sorted(cluster.nodes):
-        response = await cluster.call_node(node_id, _LIST_TRANSACTIONS, request, deadline)
-        raise_for(response.error_code)
-        found += [
-            ListedTransaction(each.transactional_id, node_id, each.producer_id, each.transaction_state)
-            for each in response.transaction_states
-        ]
+    responses = await ask_nodes(cluster, _LIST_TRANSACTIONS, request, deadline, lambda each: each.error_code)
+    found = [
+        ListedTransaction(each.transactional_id, node_id, each.producer_id, each.transaction_state)
+        for node_id, response in responses
+        for each in response.transaction_states
+    ]
     return sorted(found, key=lambda each: each.transactional_id)
 
 
 async def describe_transaction(cluster: Cluster, transactional_id: str, deadline: Deadline) -> TransactionDescription:
-    response = await cluster.call_coordinator(
+    response = await ask_coordinator(
+        cluster,
         CoordinatorKind.TRANSACTION,
         transactional_id,
         _DESCRIBE_TRANSACTIONS,
         DescribeTransactionsRequest(transactional_ids=(transactional_id,)),
         deadline,
-        lambda each: each.transaction_states[0].error_code,
+        lambda each: [(each.transaction_states[0].error_code, f"transactional id {transactional_id!r}")],
     )
     state = response.transaction_states[0]
-    raise_for(state.error_code, f"transactional id {transactional_id!r}")
     return TransactionDescription(
         state.transactional_id,
         state.transaction_state,
@@ -158,13 +158,13 @@ async def abort_on_partition(
 
 
 async def fence_producer(cluster: Cluster, transactional_id: str, deadline: Deadline) -> tuple[int, int]:
-    response = await cluster.call_coordinator(
+    response = await ask_coordinator(
+        cluster,
         CoordinatorKind.TRANSACTION,
         transactional_id,
         INIT_PRODUCER_ID,
         InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=OPERATORS_TIMEOUT_MS),
         deadline,
-        lambda each: each.error_code,
+        lambda each: [(each.error_code, f"transactional id {transactional_id!r}")],
     )
-    raise_for(response.error_code, f"transactional id {transactional_id!r}")
     return response.producer_id, response.producer_epoch
