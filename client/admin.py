@@ -7,9 +7,9 @@ Invariant: nothing but `create_topics` creates a topic: look-ups ask for metadat
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Literal, Self, Unpack
+from typing import Literal, Self, TypedDict, Unpack
 
 from oncelog.client.apis import (
     API_VERSIONS,
@@ -49,7 +49,6 @@ from oncelog.client.offsets import (
     list_offsets,
 )
 from oncelog.client.records import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition
-from oncelog.client.settings import AdminOptions, AdminSettings
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -63,6 +62,32 @@ _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _GROUP_RESOURCE = 32
 _SPECS = {"latest": LATEST, "earliest": EARLIEST, "max_timestamp": MAX_TIMESTAMP}
+
+
+class AdminOptions(TypedDict, total=False):
+    """The keyword arguments of `Admin`, for type checkers; `AdminSettings` has their defaults."""
+
+    request_timeout_ms: float
+    default_api_timeout_ms: float
+    retry_backoff_ms: float
+    bootstrap_timeout_ms: float
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    """The options of `Admin` with their defaults; times in milliseconds."""
+
+    request_timeout_ms: float = 30_000
+    """How long one request waits for its answer before it is sent again."""
+    default_api_timeout_ms: float = 60_000
+    """How long a call with all its attempts may take."""
+    retry_backoff_ms: float = 100
+    """The pause between two attempts."""
+    bootstrap_timeout_ms: float = 1_000
+    """How long to try to open while nothing accepts a connection."""
+    client_id: str = "oncelog-admin"
+    """The name in the broker's logs and quotas."""
 
 
 class Admin:
@@ -303,9 +328,7 @@ class Admin:
         """The data directories of these nodes (default: all), and the size of each partition in them."""
         from oncelog.client import admin_cluster
 
-        deadline = self._deadline()
-        await self._cluster.refresh((), deadline)
-        return await admin_cluster.describe_log_dirs(self._cluster, node_ids or sorted(self._cluster.nodes), deadline)
+        return await admin_cluster.describe_log_dirs(self._cluster, node_ids, self._deadline())
 
     async def update_features(
         self, levels: Mapping[str, int], *, allow_downgrade: bool = False, validate_only: bool = False

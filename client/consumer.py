@@ -17,7 +17,6 @@ from oncelog.client.commits import OnCommit
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import ConfigError, DeserializationError, InvalidState, KafkaError
 from oncelog.client.fetcher import PartitionState
-from oncelog.client.generics import K, V
 from oncelog.client.hooks import before_return
 from oncelog.client.offsets import EARLIEST, LATEST, fetch_committed, list_offsets
 from oncelog.client.raw_batches import RawBatch, iter_raw_batches
@@ -25,11 +24,13 @@ from oncelog.client.reading import Reading
 from oncelog.client.records import (
     ConsumerGroupMetadata,
     ConsumerRecords,
+    K,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Offsets,
     Record,
     TopicPartition,
+    V,
     as_offset,
 )
 from oncelog.client.serializers import deserializing

@@ -10,13 +10,12 @@ begun a transaction yet.
 
 from contextlib import suppress
 
+from oncelog.client.admin_transactions import OPERATORS_TIMEOUT_MS, describe_transaction
 from oncelog.client.batch import ProducerIdentity
 from oncelog.client.cluster import Cluster
 from oncelog.client.deadline import Deadline
 from oncelog.client.errors import FencedBy, KafkaError
 
-OPERATORS_TIMEOUT_MS = 1
-"""The transaction timeout that an operator's fence leaves behind; the next instance sets its own."""
 _ABORTS = ("PrepareAbort", "CompleteAbort", "PrepareEpochFence")
 _ASK_AGAIN_MS = 10
 """After the abort of an open transaction, the InitProducerId that caused it is repeated as soon."""
@@ -26,8 +25,6 @@ async def who_fenced(
     cluster: Cluster, transactional_id: str, fenced: ProducerIdentity, *, is_overdue: bool, deadline: Deadline
 ) -> FencedBy:
     """`is_overdue`: the producer's transaction was open for longer than its timeout. Never raises."""
-    from oncelog.client.admin_transactions import describe_transaction
-
     with suppress(KafkaError):
         while True:
             found = await describe_transaction(cluster, transactional_id, deadline)

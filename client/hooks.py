@@ -8,8 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from oncelog.client.errors import KafkaError
-from oncelog.client.generics import K, V
-from oncelog.client.records import OffsetAndMetadata, ProducerRecord, Record, RecordMetadata, TopicPartition
+from oncelog.client.records import K, OffsetAndMetadata, ProducerRecord, Record, RecordMetadata, TopicPartition, V
 
 _log = logging.getLogger("oncelog.client")
 

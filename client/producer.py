@@ -24,12 +24,11 @@ from oncelog.client.errors import (
     RequestTimedOut,
     raise_for,
 )
-from oncelog.client.generics import K, V
 from oncelog.client.hooks import before_send, on_outcome
 from oncelog.client.idempotence import IdempotentGate, PlainGate
 from oncelog.client.intake import Intake
 from oncelog.client.prepared import PreparedTxnState
-from oncelog.client.records import Headers, ProducerRecord, RecordMetadata, RecordOptions, TopicPartition
+from oncelog.client.records import Headers, K, ProducerRecord, RecordMetadata, RecordOptions, TopicPartition, V
 from oncelog.client.sender import Sender, SendSettings
 from oncelog.client.serializers import serializing
 from oncelog.client.settings import ProducerOptions, ProducerSettings

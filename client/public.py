@@ -3,7 +3,7 @@
 Owns: the list. Does not own: anything else; what is not named here is private and may change.
 """
 
-from oncelog.client.admin import Admin
+from oncelog.client.admin import Admin, AdminOptions, AdminSettings
 from oncelog.client.batch import Delivery, ProducerIdentity
 from oncelog.client.consumer import Consumer
 from oncelog.client.descriptions import (
@@ -72,8 +72,6 @@ from oncelog.client.serializers import (
 from oncelog.client.session import SessionBatch, TransactionalSession
 from oncelog.client.settings import (
     Acks,
-    AdminOptions,
-    AdminSettings,
     Compression,
     ConsumerOptions,
     ConsumerSettings,

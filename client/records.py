@@ -3,9 +3,24 @@ loop."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypedDict
 
-from oncelog.client.generics import K, V
+if TYPE_CHECKING:
+    # Keys and values are bytes unless a serializer says otherwise (PEP 696): `Producer` is `Producer[bytes, bytes]`.
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+    OutK = TypeVar("OutK", default=bytes)
+    OutV = TypeVar("OutV", default=bytes)
+else:
+    # Python has defaults from 3.13 only.
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+    OutK = TypeVar("OutK")
+    OutV = TypeVar("OutV")
 
 Header = tuple[str, bytes | None]
 """One record header: a name and a value."""

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from oncelog.client.errors import DeserializationError, SerializationError
-from oncelog.client.generics import K, V
-from oncelog.client.records import Header, Headers, ProducerRecord, Record
+from oncelog.client.records import Header, Headers, K, ProducerRecord, Record, V
 
 T = TypeVar("T")
 T_in = TypeVar("T_in", contravariant=True)

@@ -34,15 +34,18 @@ from oncelog.client.errors import (
     ProducerFenced,
     RetriableError,
 )
-from oncelog.client.generics import K, OutK, OutV, V
 from oncelog.client.producer import Producer
 from oncelog.client.records import (
     ConsumerRecords,
+    K,
     OffsetAndMetadata,
+    OutK,
+    OutV,
     Record,
     RecordMetadata,
     RecordOptions,
     TopicPartition,
+    V,
 )
 from oncelog.client.settings import ConsumerOptions, ConsumerSettings, ProducerOptions, SessionOptions, SessionSettings
 from oncelog.client.transaction import Transaction

@@ -11,10 +11,9 @@ from typing import Any, Generic, Literal, Required, TypedDict
 
 from oncelog.client.assignors import ASSIGNORS
 from oncelog.client.errors import ConfigError
-from oncelog.client.generics import K, OutK, OutV, V
 from oncelog.client.hooks import OnAcknowledgement, OnCommitted, OnConsume, OnSend
 from oncelog.client.offsets import IsolationLevel
-from oncelog.client.records import TopicPartition
+from oncelog.client.records import K, OutK, OutV, TopicPartition, V
 from oncelog.client.serializers import Deserializer, Serializer
 
 Acks = Literal["all", -1, 0, 1]
@@ -339,32 +338,6 @@ class SessionSettings:
     """More options of the consumer."""
     producer: ProducerOptions[Any, Any] | None = None
     """More options of the producer."""
-
-
-class AdminOptions(TypedDict, total=False):
-    """The keyword arguments of `Admin`, for type checkers; `AdminSettings` has their defaults."""
-
-    request_timeout_ms: float
-    default_api_timeout_ms: float
-    retry_backoff_ms: float
-    bootstrap_timeout_ms: float
-    client_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminSettings:
-    """The options of `Admin` with their defaults; times in milliseconds."""
-
-    request_timeout_ms: float = 30_000
-    """How long one request waits for its answer before it is sent again."""
-    default_api_timeout_ms: float = 60_000
-    """How long a call with all its attempts may take."""
-    retry_backoff_ms: float = 100
-    """The pause between two attempts."""
-    bootstrap_timeout_ms: float = 1_000
-    """How long to try to open while nothing accepts a connection."""
-    client_id: str = "oncelog-admin"
-    """The name in the broker's logs and quotas."""
 
 
 _CLASSIC_OPTIONS = {

@@ -12,7 +12,6 @@ from uuid import UUID
 from oncelog.client.batch import Delivery as AsyncDelivery
 from oncelog.client.consumer import Consumer as AsyncConsumer
 from oncelog.client.errors import KafkaError
-from oncelog.client.generics import K, OutK, OutV, V
 from oncelog.client.loop_thread import Facade, OnLoop, blocking, blocking_call, closing
 from oncelog.client.producer import Producer as AsyncProducer
 from oncelog.client.ranges import NO_TOPIC_ID, RangePiece
@@ -21,12 +20,16 @@ from oncelog.client.raw_batches import RawBatch
 from oncelog.client.records import (
     ConsumerGroupMetadata,
     ConsumerRecords,
+    K,
     OffsetAndMetadata,
     Offsets,
+    OutK,
+    OutV,
     Record,
     RecordMetadata,
     RecordOptions,
     TopicPartition,
+    V,
 )
 from oncelog.client.session import SessionBatch as AsyncSessionBatch
 from oncelog.client.session import TransactionalSession as AsyncTransactionalSession

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from oncelog.client.admin import Admin as AsyncAdmin
+from oncelog.client.admin import AdminOptions
 from oncelog.client.loop_thread import Facade, blocking, closing
-from oncelog.client.settings import AdminOptions
 
 
 class Admin(Facade[AsyncAdmin]):

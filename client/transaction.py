@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, Unpack
 
 from oncelog.client.batch import Delivery, ProducerIdentity
 from oncelog.client.errors import ConfigError, InvalidState, KafkaError, RequestTimedOut
-from oncelog.client.generics import K, V
 from oncelog.client.prepared import PreparedTxnState
-from oncelog.client.records import ConsumerGroupMetadata, Offsets, RecordMetadata, RecordOptions, as_offset
+from oncelog.client.records import ConsumerGroupMetadata, K, Offsets, RecordMetadata, RecordOptions, V, as_offset
 from oncelog.client.transaction_manager import TransactionManager
 from oncelog.client.transaction_states import TransactionState
 

@@ -38,7 +38,6 @@ from oncelog.client.errors import (
     TransactionAborted,
     error_for,
 )
-from oncelog.client.fencing import who_fenced
 from oncelog.client.prepared import PreparedTxnState
 from oncelog.client.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.client.sender import Sender
@@ -499,6 +498,8 @@ class TransactionManager:
         """Ask the coordinator who fenced this producer, if that is what the error says and it is not known yet."""
         if not isinstance(error, ProducerFenced) or error is self._explained:
             return
+        from oncelog.client.fencing import who_fenced
+
         self._explained = error
         by = await who_fenced(
             self._cluster,

@@ -14,7 +14,7 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
-from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, errors, settings
+from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, errors
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGES = (_DOCS / "client-options.md", _DOCS / "client-errors.md")
@@ -31,7 +31,7 @@ _ERRORS = re.compile(r"(<!-- errors -->\n).*?(<!-- end of errors -->)", re.DOTAL
 
 def _meanings(kind: type) -> dict[str, str]:
     """The string below each field of a class."""
-    tree = ast.parse(inspect.getsource(settings))
+    tree = ast.parse(Path(inspect.getfile(kind)).read_text(encoding="utf-8"))
     (found,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == kind.__name__)
     meanings: dict[str, str] = {}
     for field, text in zip(found.body, found.body[1:], strict=False):
