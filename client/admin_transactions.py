@@ -68,7 +68,7 @@ _WRITE_TXN_MARKERS = Api(
     1,
 )
 OPERATORS_TIMEOUT_MS = 1
-"""The transaction timeout that `fence_producer` leaves behind, by which `fencing` recognises it: no producer has it, and
+"""The transaction timeout that `fence_producer` leaves behind, by which `fencing` knows it: no producer has it, and
 the next instance sets its own."""
 
 

@@ -100,9 +100,9 @@ def test_a_command_that_fails_to_connect_has_loaded_neither_loop_nor_client(noth
 MOST_MODULES = {
     "topic create loaded": 70,
     "topic list": 70,
-    "txn list": 82,
-    "record produce loaded x": 94,
-    "record consume loaded --exit": 94,
+    "txn list": 83,
+    "record produce loaded x": 97,
+    "record consume loaded --exit": 100,
 }
 NEVER = (
     "oncelog.broker",
