@@ -1,9 +1,13 @@
 """What a batch holds when the group takes partitions away while it is being filled."""
 
+import asyncio
 from collections.abc import Callable
 from typing import cast
 
+import pytest
+
 from oncelog.client.batches import fill_batch
+from oncelog.client.errors import CorruptBatch
 from oncelog.client.reading import Reading
 from oncelog.client.records import Record, TopicPartition
 
@@ -16,8 +20,14 @@ def record(place: TopicPartition, offset: int) -> Record:
 
 
 class Positions:
+    def __init__(self) -> None:
+        self.ahead: list[Record] = []
+
     def consumed(self) -> dict[TopicPartition, object]:
         return {}
+
+    def put_back(self, records: list[Record]) -> None:
+        self.ahead = records
 
 
 class ScriptedReading:
@@ -87,3 +97,32 @@ async def test_a_batch_is_not_returned_in_the_middle_of_a_revocation() -> None:
         lambda _: [record(KEPT, 0)],
     )
     assert await filled(reading, 0) == [record(KEPT, 0)]
+
+
+def fails(error: BaseException) -> Callable[[ScriptedReading], list[Record]]:
+    def fail(_: ScriptedReading) -> list[Record]:
+        raise error
+
+    return fail
+
+
+async def test_what_was_read_before_an_error_is_returned_before_it() -> None:
+    reading = ScriptedReading(lambda _: [record(KEPT, 0)], fails(CorruptBatch()), fails(CorruptBatch()))
+    assert await filled(reading, PATIENCE_MS) == [record(KEPT, 0)]
+    with pytest.raises(CorruptBatch):
+        await filled(reading, PATIENCE_MS)
+
+
+async def test_what_was_read_before_a_cancellation_is_read_again_where_it_is_still_owned() -> None:
+    def revoke_and_cancel(group: ScriptedReading) -> list[Record]:
+        group.revoke(LOST)
+        raise asyncio.CancelledError
+
+    reading = ScriptedReading(lambda _: [record(LOST, 0)], lambda _: [], revoke_and_cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await filled(reading, PATIENCE_MS)
+    assert reading.positions.ahead == []
+    reading = ScriptedReading(lambda _: [record(KEPT, 0)], revoke_and_cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await filled(reading, PATIENCE_MS)
+    assert reading.positions.ahead == [record(KEPT, 0)]
